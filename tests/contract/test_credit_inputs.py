@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+import typing
 
 import numpy as np
 import pytest
@@ -63,6 +64,14 @@ BY_OPTION = [
 DECAYS = ("gamma", "gamma_turn", "gamma_token", "gamma_episode", "lam", "lam_turn", "lam_token", "lam_segment", "decay", "smoothing")
 
 
+# with every option of two values or more: nothing in groups of one; nothing in groups of equal returns, up to rounding;
+# and a million more for every trajectory changes nothing
+ALL_THREE = {"arena_rl", "branch_grpo", "dr_mas", "flow_grpo", "gpg", "grpo", "loop", "mars2", "mc_grpo", "opo", "pass_at_k", "rloo", "salt", "spo_tree"}
+ALONE = ALL_THREE | {"a_grae", "at_grpo", "dgrpo", "match_tir", "s_grpo", "ssl", "xrpo"}
+EQUAL = ALL_THREE | {"a_grae", "adv_evo", "copo", "dgrpo", "rebn", "reinforce_plus_plus", "ssl", "vpr", "xrpo"}
+SHIFTED = ALL_THREE | {"adv_evo", "coma", "copo", "difference_rewards", "exact_advantage", "oprl", "rebn", "reinforce_plus_plus", "spa", "spae", "vpr"}
+
+
 def table(**columns):
     return dataclasses.replace(contract.random_table(LENGTHS, 0), **columns)
 
@@ -76,6 +85,22 @@ def of_equal_returns(value=0.1):
     turns = table()
     reward = np.where(turns.done, value, 0.0)
     return dataclasses.replace(turns, reward=reward, components={**dict.fromkeys(turns.components, 0.0 * reward), "game": reward})
+
+
+def shifted(turns, by):
+    reward = turns.reward + np.where(turns.done, by, 0.0)
+    return dataclasses.replace(turns, reward=reward, components={**turns.components, "game": turns.components["game"] + np.where(turns.done, by, 0.0)})
+
+
+def with_each_option(name):
+    """Yield an estimator as it is, and with each value of each of its options that are flags or names."""
+    hints = typing.get_type_hints(registry.load("credit", name).function)
+    values = {option: (True, False) if hints[option] is bool else typing.get_args(hints[option]) for option in options_of(name)}
+    named = [{option: value} for option, found in values.items() for value in found if isinstance(value, bool | str)]
+    for options in ({}, *named):
+        estimate = registry.bind("credit", name, options)
+        if not {"candidates"} & registry.asks(estimate):
+            yield estimate
 
 
 def options_of(name):
@@ -154,6 +179,22 @@ def test_an_estimator_that_gives_nothing_to_a_group_of_one_or_of_equals_says_so(
         assert re.search(r"\bof one\b|\balone\b|\bone member\b", text, re.IGNORECASE), "groups of one"
     if not registry.bind("credit", name)(of_equal_returns(), {}).advantages.any():
         assert re.search(r"\bequal|\bthe same\b", text, re.IGNORECASE), "groups of equal returns"
+
+
+@every_case("name", sorted(ALONE | EQUAL | SHIFTED))
+def test_what_says_nothing_gives_nothing_and_what_all_earn_is_no_credit(name):
+    rounded = of_equal_returns(0.3)
+    rounded.reward[np.flatnonzero(rounded.done)[::2]] = 0.1 + 0.2
+    for estimate in with_each_option(name):
+        if name in ALONE:
+            assert estimate(in_groups_of_one(), {}).advantages == pytest.approx(0.0, abs=1e-9)
+        if name in EQUAL:
+            for turns in (of_equal_returns(0.1), rounded):
+                assert estimate(turns, {}).advantages == pytest.approx(0.0, abs=1e-9)
+            assert estimate(of_equal_returns(1e6 + 0.1), {}).advantages == pytest.approx(0.0, abs=1e-3)
+        if name in SHIFTED:
+            plain = estimate(table(), {}).advantages
+            assert estimate(shifted(table(), 1e6), {}).advantages == pytest.approx(plain, abs=1e-4 * max(1.0, np.abs(plain).max()))
 
 
 @every_case("name", [name for name in NAMES if "epsilon" in options_of(name)])

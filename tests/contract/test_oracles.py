@@ -11,7 +11,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game, searchable_names
 from tests.cases import every_case
 
-# planning judges environments that are no games over OpenSpiel; see tests/methods/oracles/test_planning.py
+# planning judges environments that are no games over OpenSpiel; see tests/methods/oracles/test_puzzles.py
 NAMES = [name for name in registry.names("oracles") if name != "planning"]
 OPTIONS = {  # small searches and small trees
     "minimax": {"max_states": 1000},

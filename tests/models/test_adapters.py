@@ -1,29 +1,33 @@
-"""Low-rank adapters on every family with a forward pass of our own: they take part, and all of them learn."""
-
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
+)
 
 from sparring.core.errors import ModelError
 from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters
 from sparring.models.architectures import architecture
-from sparring.models.gpt2 import AdaptedGpt2, Gpt2
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
-from sparring.models.tiny import tiny_model
+from sparring.models.tiny import AdaptedGpt2, Gpt2, tiny_model
 
 IDS = [(5, 9, 3, 7, 1), (5, 9, 4)]
-SHAPE = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 24}
+SHAPE_OF_ADAPTERS = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 24}
 
 
 def gpt2():
     return tiny_model(vocabulary_size=12, stream=Stream.from_seed(0), hidden_size=16, heads=2).to_transformers().eval()
 
 
-def llama():
+def adapters_llama():
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(vocab_size=12, max_position_embeddings=32, **SHAPE)).eval()
+    return LlamaForCausalLM(LlamaConfig(vocab_size=12, max_position_embeddings=32, **SHAPE_OF_ADAPTERS)).eval()
 
 
 BUILDS = {
@@ -31,9 +35,9 @@ BUILDS = {
     "gpt2 attention": (gpt2, ("c_attn",)),
     "gpt2 positions": (gpt2, ("wpe",)),
     "gpt2 one layer": (gpt2, ("h.0.mlp.c_fc",)),
-    "llama": (llama, ()),
-    "llama head": (llama, ("lm_head", "q_proj")),
-    "llama embeddings": (llama, ("embed_tokens",)),
+    "llama": (adapters_llama, ()),
+    "llama head": (adapters_llama, ("lm_head", "q_proj")),
+    "llama embeddings": (adapters_llama, ("embed_tokens",)),
 }
 
 
@@ -87,3 +91,86 @@ def test_a_plain_gpt2_keeps_its_fused_products():
     assert type(architecture(gpt2())) is Gpt2
     assert type(adapted("gpt2 one layer").forward.parts) is AdaptedGpt2
     assert type(adapted("gpt2").clone().forward.parts) is AdaptedGpt2
+
+
+SHAPE_OF_ROTATIONS = {
+    "vocab_size": 40,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 40,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.2,
+    "pad_token_id": 0,
+}
+LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4, "original_max_position_embeddings": 32}
+KEPT = {
+    "default": {"rope_type": "default", "rope_theta": 10000.0},
+    "linear": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0},
+    "yarn": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32},
+    "llama3": {
+        "rope_type": "llama3",
+        "rope_theta": 10000.0,
+        "factor": 4.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    },
+}
+
+
+def rotations_llama(rope):
+    torch.manual_seed(0)
+    return LanguageModel(LlamaForCausalLM(LlamaConfig(**SHAPE_OF_ROTATIONS, rope_parameters=rope)).eval(), None)
+
+
+def phi3(rope):
+    torch.manual_seed(0)
+    config = Phi3Config(**SHAPE_OF_ROTATIONS, original_max_position_embeddings=32, rope_parameters=rope)
+    return LanguageModel(Phi3ForCausalLM(config).eval(), None)
+
+
+@torch.no_grad()
+def shift_beside_a_longer_one(model):
+    """Return how much the logits of 20 tokens differ beside 60 tokens from those alone."""
+    short = tuple(range(1, 21))
+    long = tuple(1 + index % 39 for index in range(7, 67))
+    alone, both = prefix_tree([short]), prefix_tree([short, long])
+    first = model.logits(model.hidden(alone)[alone.node[0]])
+    second = model.logits(model.hidden(both)[both.node[0, :20]])
+    return (first - second).abs().max().item()
+
+
+@pytest.mark.parametrize("build", [rotations_llama, phi3])
+def test_longrope_depends_on_the_batch_and_is_refused(build):
+    model = build(LONGROPE)
+    assert shift_beside_a_longer_one(model) > 1e-3
+    with pytest.raises(ModelError, match=r"longrope.*longest conversation in a batch.*rope_type is default"):
+        model.check()
+
+
+def test_dynamic_scaling_is_refused_with_what_to_write():
+    model = rotations_llama({"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0})
+    with pytest.raises(ModelError, match=r"'dynamic'.*rope_type default.*model.context=128"):
+        model.check()
+
+
+def test_one_layer_type_is_enough():
+    full = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    config = Gemma3TextConfig(
+        **SHAPE_OF_ROTATIONS,
+        head_dim=8,
+        sliding_window=8,
+        layer_types=["sliding_attention", "full_attention"],
+        rope_parameters={"sliding_attention": KEPT["default"], "full_attention": full},
+    )
+    with pytest.raises(ModelError, match="'dynamic'"):
+        LanguageModel(Gemma3ForCausalLM(config).eval(), None).check()
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_rotations_that_are_fixed_pass_and_do_not_depend_on_the_batch(kind):
+    model = rotations_llama(KEPT[kind])
+    model.check()
+    assert shift_beside_a_longer_one(model) < 1e-5

@@ -1,5 +1,3 @@
-"""The compiled forward pass: what torch computes, with bits of its own, or torch where there is no compiler."""
-
 import json
 import os
 import random
@@ -13,16 +11,25 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from sparring.core.errors import ModelError
 from sparring.core.rng import Stream
-from sparring.models import compiled, lean
+from sparring.models import lean
 from sparring.models.architectures import architecture
-from sparring.models.compiled import Shape, how, library, shape_of
 from sparring.models.language_model import LanguageModel
+from sparring.models.lean import Shape, how, library, shape_of
 from sparring.models.load import load_language_model
 from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-SHAPES = [(64, 4, 2, "relu"), (128, 2, 1, "gelu_new"), (32, 8, 3, "relu"), (48, 3, 2, "gelu_new"), (16, 1, 1, "relu"), (60, 4, 2, "relu"), (7, 1, 1, "relu"), (24, 2, 1, "gelu_new")]
+SHAPES = [
+    (64, 4, 2, "relu"),
+    (128, 2, 1, "gelu_new"),
+    (32, 8, 3, "relu"),
+    (48, 3, 2, "gelu_new"),
+    (16, 1, 1, "relu"),
+    (60, 4, 2, "relu"),
+    (7, 1, 1, "relu"),
+    (24, 2, 1, "gelu_new"),
+]
 VOCABULARY, CONTEXT = 50, 80
 
 
@@ -39,7 +46,7 @@ def build(width=64, heads=4, layers=2, activation="relu"):
 
 
 def both(model):
-    """Return two models over the same weights: one that is compiled, and one that is torch's."""
+    """Return two models over the same weights: one that is lean, and one that is torch's."""
     other = LanguageModel(model.network, None)
     other.forward.compiled = None
     assert model.forward.compiled is not None
@@ -142,11 +149,7 @@ def test_models_of_other_kinds_are_torchs():
 
 @pytest.mark.parametrize(
     "compiler, why",
-    [
-        ("none", "CC=none"),
-        ("no-such-compiler", "no C compiler 'no-such-compiler' (name one in $CC)"),
-        ("false", "the C compiler 'false' failed: no message"),
-    ],
+    [("none", "CC=none"), ("no-such-compiler", "no C compiler 'no-such-compiler' (name one in $CC)"), ("false", "the C compiler 'false' failed: no message")],
 )
 def test_without_a_compiler_torch_does_it_and_says_why(compiler, why, monkeypatch):
     monkeypatch.setenv("CC", compiler)
@@ -160,12 +163,12 @@ def test_without_a_compiler_torch_does_it_and_says_why(compiler, why, monkeypatc
 def test_code_that_computes_something_else_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
     wrong = tmp_path / "wrong.c"
-    wrong.write_text(compiled.SOURCE.read_text().replace("count = last + 1", "count = last"))
-    monkeypatch.setattr(compiled, "SOURCE", wrong)
-    compiled._library.cache_clear()
+    wrong.write_text(lean.SOURCE.read_text().replace("count = last + 1", "count = last"))
+    monkeypatch.setattr(lean, "SOURCE", wrong)
+    lean._library.cache_clear()
     with pytest.raises(ModelError, match=r"differs by .* leave it out by CC=none"):
         assert build().forward.compiled
-    compiled._library.cache_clear()
+    lean._library.cache_clear()
 
 
 def test_a_model_whose_weights_are_no_numbers_is_not_the_codes_fault():
@@ -191,7 +194,7 @@ def test_code_that_cannot_be_compiled_kept_or_loaded_is_torchs_to_do(monkeypatch
     broken = tmp_path / "broken.c"
     broken.write_text("void forward(void) { nonsense }")
     with monkeypatch.context() as patch:
-        patch.setattr(compiled, "SOURCE", broken)
+        patch.setattr(lean, "SOURCE", broken)
         assert "failed: " in library(shape)
         assert "nonsense" in library(shape)
     (tmp_path / "file").write_text("")
@@ -205,7 +208,7 @@ def test_code_is_kept_and_made_anew_where_it_is_damaged(monkeypatch, tmp_path):
     library(shape)
     (kept,) = (tmp_path / "one" / "compiled").iterdir()
     whole, made = kept.read_bytes(), kept.stat().st_mtime_ns
-    compiled._library.cache_clear()
+    lean._library.cache_clear()
     library(shape)
     assert kept.stat().st_mtime_ns == made
     for number, damage in enumerate((b"", b"no code", whole[:-300], whole[:2000] + b"x" + whole[2001:])):
@@ -229,7 +232,7 @@ def test_code_that_others_can_write_is_not_loaded(mode, monkeypatch, tmp_path):
     inode = path.stat().st_ino
     path.chmod(mode)
     path.parent.chmod(0o777)
-    compiled._library.cache_clear()
+    lean._library.cache_clear()
     assert not isinstance(library(shape), str)
     assert path.stat().st_ino != inode, "it was not made anew"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -248,7 +251,7 @@ def test_code_of_another_user_is_not_loaded(what, monkeypatch, tmp_path):
         status = known(descriptor)
         return SimpleNamespace(st_uid=os.geteuid() + 1, st_mode=status.st_mode) if status.st_ino == other else status
 
-    compiled._library.cache_clear()
+    lean._library.cache_clear()
     monkeypatch.setattr(os, "fstat", fstat)
     found = library(shape)
     if what == "folder":
@@ -268,7 +271,7 @@ def test_code_of_another_shape_is_not_loaded_by_its_name(monkeypatch, tmp_path):
     (wider,) = set((tmp_path / "compiled").iterdir()) - {path}
     expected, digest = path.read_bytes(), wider.read_bytes()
     path.write_bytes(digest)
-    compiled._library.cache_clear()
+    lean._library.cache_clear()
     library(Shape(8, 1, True, 1e-5))
     assert path.read_bytes() == expected
 
@@ -355,7 +358,7 @@ def odd_folder(folder, draw, widths):
 
 
 def check_odd_folder(folder, draw):
-    """Load a folder; return whether it is compiled, None where it is refused. What is compiled says what the network says."""
+    """Load a folder; return whether it is lean, None where it is refused. What is compiled says what the network says."""
     try:
         model = load_language_model(folder)
     except ModelError as error:
@@ -381,7 +384,7 @@ def test_a_folder_of_odd_sizes_is_read_as_its_network_reads_or_refused(seed, tmp
 
 @pytest.mark.slow
 def test_folders_of_odd_sizes_are_read_as_their_networks_read_or_refused(tmp_path):
-    """160 folders; some are compiled, some are not, some are refused."""
+    """160 folders; some are lean, some are not, some are refused."""
     outcomes = []
     for seed in range(160):
         draw = random.Random(f"odd {seed}")
@@ -396,8 +399,8 @@ def test_the_code_is_compared_with_the_model_itself_when_it_is_loaded(tmp_path, 
     network.save_pretrained(tmp_path)
     tiny_tokenizer(["a"]).save_pretrained(tmp_path)
     assert load_language_model(tmp_path).decoding == "compiled"
-    run = compiled.CompiledPass.__call__
-    monkeypatch.setattr(compiled.CompiledPass, "__call__", lambda self, *arguments: run(self, *arguments) + (len(self.parts.tokens) == VOCABULARY))
+    run = lean.CompiledPass.__call__
+    monkeypatch.setattr(lean.CompiledPass, "__call__", lambda self, *arguments: run(self, *arguments) + (len(self.parts.tokens) == VOCABULARY))
     with pytest.raises(ModelError, match=r"compiled forward pass of GPT2LMHeadModel differs by .*CC=none"):
         load_language_model(tmp_path)
 

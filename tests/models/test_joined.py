@@ -1,5 +1,3 @@
-"""Models over one base in one batch: each row has the numbers that its own model gives it alone."""
-
 from itertools import chain
 
 import numpy as np
@@ -18,13 +16,14 @@ from transformers import (
 
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models import invariance, joined
+from sparring.models import invariance
 from sparring.models.adapters import add_adapters, with_the_weights_of
-from sparring.models.joined import JoinedBase, member_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
+from sparring.models.samplers import prefix_cache
 from sparring.models.samplers.base import Lot
 from sparring.models.samplers.in_process import in_process
+from sparring.models.samplers.prefix_cache import JoinedBase, member_of
 
 VOCABULARY, STOP = 96, (2,)
 SHAPE = {
@@ -57,9 +56,7 @@ def adapted(over, number, rank=3, targets=()):
     """A member whose adapters have weights of their own; with rank 0 the base itself."""
     network, draw = with_the_weights_of(over.network), torch.Generator().manual_seed(number)
     if rank:
-        network = add_adapters(
-            network, rank=rank, alpha=6.0, targets=targets, stream=Stream.from_seed(number)
-        )
+        network = add_adapters(network, rank=rank, alpha=6.0, targets=targets, stream=Stream.from_seed(number))
     model = LanguageModel(network, None, over=over)
     with torch.no_grad():
         for parameter in model.parameters() if rank else ():
@@ -71,39 +68,21 @@ def league(name="llama"):
     """Adapters on all layers, on some, of another rank, and the base alone; a snapshot of the first."""
     over = base(name)
     first = adapted(over, 1)
-    return [
-        first,
-        adapted(over, 2, rank=2, targets=TARGETS[name]),
-        adapted(over, 3, rank=0),
-        first.clone(),
-        adapted(over, 4, rank=5),
-    ]
+    return [first, adapted(over, 2, rank=2, targets=TARGETS[name]), adapted(over, 3, rank=0), first.clone(), adapted(over, 4, rank=5)]
 
 
 def asked(number, count=9):
-    """Requests of which some share beginnings, with equal ones for all members."""
     draw = np.random.default_rng(7)
     rules = draw.integers(3, VOCABULARY, 90).tolist()
     root = Stream.from_seed(number)
     return [
-        SampleRequest(
-            (
-                1,
-                *rules[: (1, 5, 30, 63, 64, 65, 80)[place % 7]],
-                *draw.integers(3, VOCABULARY, place % 4).tolist(),
-            ),
-            root.child(place).key,
-        )
+        SampleRequest((1, *rules[: (1, 5, 30, 63, 64, 65, 80)[place % 7]], *draw.integers(3, VOCABULARY, place % 4).tolist()), root.child(place).key)
         for place in range(count)
     ]
 
 
 def together(samplers, requests, params=None):
-    """What the samplers say in one call, sampler by sampler."""
-    lots = [
-        Lot(one, own, params[place] if params else PARAMS, STOP)
-        for place, (one, own) in enumerate(zip(samplers, requests, strict=True))
-    ]
+    lots = [Lot(one, own, params[place] if params else PARAMS, STOP) for place, (one, own) in enumerate(zip(samplers, requests, strict=True))]
     (found,) = samplers[0].backend.submit(lots)
     said, begin = dict(found), 0
     out = []
@@ -118,13 +97,7 @@ def continued(requests, said, turn):
     out = []
     for place, (request, result) in enumerate(zip(requests, said, strict=True)):
         seen = request.ids + result.ids
-        out.append(
-            SampleRequest(
-                (*seen, *range(3, 4 + (place + turn) % 5)),
-                request.stream + turn,
-                len(seen) - 1 if place % 3 else 0,
-            )
-        )
+        out.append(SampleRequest((*seen, *range(3, 4 + (place + turn) % 5)), request.stream + turn, len(seen) - 1 if place % 3 else 0))
     return out
 
 
@@ -146,10 +119,7 @@ def test_a_reply_has_the_bits_that_its_own_model_gives_it_alone(name):
 
 
 def test_nor_does_it_matter_who_is_asked_beside_it():
-    samplers, requests = (
-        [in_process(model) for model in league()],
-        [asked(number) for number in range(5)],
-    )
+    samplers, requests = ([in_process(model) for model in league()], [asked(number) for number in range(5)])
     expected = together(samplers, requests)
     for chosen in ([4, 0], [2, 1, 3], [3, 3], [1]):
         for one in samplers:
@@ -162,19 +132,11 @@ def test_nor_does_it_matter_who_is_asked_beside_it():
 
 def test_each_draws_in_its_own_way():
     samplers, alone = ([in_process(model) for model in league()[:3]] for _ in "ab")
-    params = [
-        SamplingParams(max_new_tokens=2),
-        SamplingParams(max_new_tokens=5, temperature=0.5, top_k=7),
-        SamplingParams(max_new_tokens=5, top_p=0.8),
-    ]
+    params = [SamplingParams(max_new_tokens=2), SamplingParams(max_new_tokens=5, temperature=0.5, top_k=7), SamplingParams(max_new_tokens=5, top_p=0.8)]
     requests = [asked(0)] * 3
     expected = [one.sample(asked(0), own, STOP) for one, own in zip(alone, params, strict=True)]
     assert together(samplers, requests, params) == expected
-    assert (
-        max(len(reply.ids) for reply in expected[0])
-        == 2
-        < max(len(reply.ids) for reply in expected[1])
-    )
+    assert max(len(reply.ids) for reply in expected[0]) == 2 < max(len(reply.ids) for reply in expected[1])
 
 
 def test_new_weights_of_one_are_taken_and_the_others_keep_what_they_know():
@@ -194,10 +156,7 @@ def test_new_weights_of_one_are_taken_and_the_others_keep_what_they_know():
 
 def test_more_threads_say_the_same_and_nearly_as_likely():
     models, requests = league(), [asked(number) for number in range(5)]
-    expected = [
-        in_process(model).sample(own, PARAMS, STOP)
-        for model, own in zip(models, requests, strict=True)
-    ]
+    expected = [in_process(model).sample(own, PARAMS, STOP) for model, own in zip(models, requests, strict=True)]
     torch.set_num_threads(2)
     samplers = [in_process(model) for model in models]
     found = together(samplers, requests)
@@ -209,22 +168,16 @@ def test_more_threads_say_the_same_and_nearly_as_likely():
 
 def test_one_row_by_hand():
     """W x + (alpha / rank) B A x in one layer, the same x with two adapters and with none."""
-    routes = joined.Routes()
+    routes = prefix_cache.Routes()
     layer = torch.nn.Linear(2, 1, bias=False)
-    first, second = (
-        joined.Adapter(torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(1, 1, bias=False), scale)
-        for scale in (2.0, 0.5)
-    )
+    first, second = (prefix_cache.Adapter(torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(1, 1, bias=False), scale) for scale in (2.0, 0.5))
     with torch.no_grad():
         layer.weight.copy_(torch.tensor([[1.0, 10.0]]))
-        for adapter, inner, outer in (
-            (first, [[1.0, 1.0]], [[3.0]]),
-            (second, [[0.0, 2.0]], [[-1.0]]),
-        ):
+        for adapter, inner, outer in ((first, [[1.0, 1.0]], [[3.0]]), (second, [[0.0, 2.0]], [[-1.0]])):
             adapter.inner.weight.copy_(torch.tensor(inner))
             adapter.outer.weight.copy_(torch.tensor(outer))
         routes.set([{"layer": first}, {}, {"layer": second}], [1, 1, 2], None)
-        found = joined.Routed(layer, "layer", routes)(torch.tensor([[1.0, 2.0]] * 5))
+        found = prefix_cache.Routed(layer, "layer", routes)(torch.tensor([[1.0, 2.0]] * 5))
     assert found[:, 0].tolist() == [21 + 2 * 3 * 3, 21, 21 - 0.5 * 4, 21 - 0.5 * 4, 21]
 
 
@@ -233,23 +186,15 @@ def test_prefixes_of_two_models_are_not_shared():
     tree = prefix_tree(sequences, [0, 1, 1])
     assert tree.ids.tolist() == [1, 2, 3, 1, 2, 3, 4]
     assert tree.node.tolist() == [[0, 1, 2], [3, 4, 6], [3, 4, 5]]
-    assert (
-        prefix_tree(sequences, [0, 0, 0]).node.tolist()
-        == prefix_tree(sequences).node.tolist()
-        == [[0, 1, 2], [0, 1, 3], [0, 1, 2]]
-    )
+    assert prefix_tree(sequences, [0, 0, 0]).node.tolist() == prefix_tree(sequences).node.tolist() == [[0, 1, 2], [0, 1, 3], [0, 1, 2]]
 
 
 def test_who_is_asked_alone():
     over = base()
     assert member_of(adapted(over, 1)) is not None
-    assert member_of(adapted(over, 1, targets=("embed_tokens", "q_proj"))) is None, (
-        "no product is tried for these"
-    )
+    assert member_of(adapted(over, 1, targets=("embed_tokens", "q_proj"))) is None, "no product is tried for these"
     assert member_of(LanguageModel(over.network, None)) is None, "it is not known what it shares"
-    whole = LanguageModel(
-        MistralForCausalLM(MistralConfig(**{**SHAPE, "num_hidden_layers": 1})).eval(), None
-    )
+    whole = LanguageModel(MistralForCausalLM(MistralConfig(**{**SHAPE, "num_hidden_layers": 1})).eval(), None)
     assert member_of(adapted(whole, 1)) is None
     assert in_process(adapted(whole, 1)).backend is None
     one, other = in_process(adapted(over, 1)), in_process(adapted(over, 2))
@@ -260,12 +205,9 @@ def test_where_no_number_of_rows_is_good_for_all_they_are_asked_one_after_the_ot
     over = base()
     models = [adapted(over, 1, rank=3), adapted(over, 2, rank=2)]
     expected = [in_process(model).sample(asked(0), PARAMS, STOP) for model in models]
-    inner = {
-        model: {one.outer for one in invariance.products(model.network)} & {2, 3}
-        for model in models
-    }
+    inner = {model: {one.outer for one in invariance.products(model.network)} & {2, 3} for model in models}
     assert list(inner.values()) == [{3}, {2}]
-    monkeypatch.setattr(joined, "fewest_rows", lambda wanted: 0)
+    monkeypatch.setattr(prefix_cache, "fewest_rows", lambda wanted: 0)
     members = [member_of(model) for model in models]
     assert JoinedBase(over).join(members) is None
     assert together([in_process(model) for model in models], [asked(0)] * 2) == expected
@@ -279,9 +221,7 @@ def test_they_keep_keys_and_values_within_one_budget():
     together(samplers, [asked(0)] * 3)
     stock = samplers[0].backend.stock
     whole = stock.bytes
-    assert (
-        whole == sum(one.cache.bytes for one in samplers) > max(one.cache.bytes for one in samplers)
-    )
+    assert whole == sum(one.cache.bytes for one in samplers) > max(one.cache.bytes for one in samplers)
     expected = together(samplers, [asked(1)] * 3)
     for one in samplers:
         one.refresh()

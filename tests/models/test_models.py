@@ -1,5 +1,3 @@
-"""The tiny model and its lean forward."""
-
 import math
 
 import pytest
@@ -68,9 +66,7 @@ FAMILIES = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**{**SHAPE, "head_dim": 8})),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SHAPE)),
     "whole": lambda: MistralForCausalLM(MistralConfig(**SHAPE)),
-    "gemma3": lambda: Gemma3ForCausalLM(
-        Gemma3TextConfig(**SHAPE, sliding_window=4, layer_types=["sliding_attention", "full_attention", "sliding_attention"])
-    ),
+    "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(**SHAPE, sliding_window=4, layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
 }
 
 

@@ -1,5 +1,3 @@
-"""Model folders of any kind are run, or refused by one line that says why and what to write."""
-
 import json
 import shutil
 
@@ -60,7 +58,6 @@ def folder_of(tmp_path, chat_folder):
 
 
 def engine(folder, renderer=None, **model):
-    """Return the engine of a run with this model."""
     rollout = {"games_per_step": 2, "max_new_tokens": 3}
     game = {"name": "kuhn_poker", "options": {"style": "full"}}
     settings = {"environments": [game], "threads": 1, "rollout": rollout, "renderer": renderer or {"name": "chat", "answer": "exact"}}
@@ -68,7 +65,6 @@ def engine(folder, renderer=None, **model):
 
 
 def refusal(folder, **options):
-    """Return why a folder is refused, which is one line."""
     with pytest.raises(ModelError) as caught:
         engine(folder, **options)
     said = str(caught.value)
@@ -85,15 +81,7 @@ def test_a_network_without_a_limit_wants_one_and_then_runs(kind, folder_of):
     assert play_round(made.config, made, Methods.of(made.config), RunState()).metrics["logprob_difference_max"] < 1e-3
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("bert", "looks ahead"),
-        ("t5", "T5Config"),
-        ("bart", "lack"),
-        ("small", "do not belong together"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "message"), [("bert", "looks ahead"), ("t5", "T5Config"), ("bart", "lack"), ("small", "do not belong together")])
 def test_networks_that_cannot_write_token_by_token_are_refused(kind, message, folder_of):
     assert message in refusal(folder_of(kind), context=512)
 

@@ -1,5 +1,3 @@
-"""The tree of prefixes."""
-
 import hypothesis.strategies as st
 import torch
 from hypothesis import given

@@ -51,5 +51,4 @@ def specs(game, count, seed=0, name="learner", group_size=1):
 
 
 def played(game, number=20, agent="random", seed=3, **options):
-    """Return games of an agent against itself."""
     return play(specs(game, number, seed, agent), {agent: registry.bind("players", agent, options)()})

@@ -1,5 +1,3 @@
-"""Whoever begins or copies a play closes it once, however it ends; and no play is missing without a word."""
-
 from dataclasses import replace
 
 import pytest
@@ -258,7 +256,9 @@ def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
     assert len(sparring.play_episodes(completed("counted", few), ["random", "random"], plays=20, in_flight=8)) == 20
     assert few.most == 8 and few.all_closed_once()
     many = Counted(room=8)
-    with pytest.raises(RolloutError, match=r"12 of 20 plays are missing, as 12 could not begin or go on\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight"):
+    with pytest.raises(
+        RolloutError, match=r"12 of 20 plays are missing, as 12 could not begin or go on\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight"
+    ):
         sparring.play_episodes(completed("counted", many), ["random", "random"], plays=20)
     assert many.all_closed_once()
     default = Counted()

@@ -1,5 +1,3 @@
-"""Environments that break the protocol: each gives a clear error or a dropped, counted group; others lose nothing, nothing is endless."""
-
 import re
 import time
 
@@ -97,7 +95,9 @@ def both(parts, *, said="left", retries=1, rule="forfeit"):
     games[1].name = "right"
     root = Stream.from_seed(0)
     specs = [
-        EpisodeSpec(game=games[number // 2], episode_id=number, group_id=number // 2, deal=root, stream=root.child(number), seats=("a", "a"), trained=(True, True))
+        EpisodeSpec(
+            game=games[number // 2], episode_id=number, group_id=number // 2, deal=root, stream=root.child(number), seats=("a", "a"), trained=(True, True)
+        )
         for number in range(4)
     ]
     begun = time.monotonic()
@@ -111,14 +111,26 @@ FAULTS = {
     **{f"{name} raises": {name: raising} for name in ("reset", "done", "returns", "due", "legal", "observe", "step")},
     **{f"{name} refuses": {name: refusing} for name in ("reset", "due", "legal", "observe", "step")},
     "reset gives nothing": {"reset": lambda course: None},
-    **{f"due gives {wrong!r}": {"due": lambda course, wrong=wrong: wrong} for wrong in ((), (2,), (-1,), (0, 0), (1, 0), None, 1, ("0",), (0.0,), (True,), (0, None))},
-    **{f"legal gives {wrong!r}": {"legal": lambda course, seat, wrong=wrong: wrong} for wrong in (["left"], (), (1, 2), ("left", "left"), "left", {"left"}, ("left", None))},
-    **{f"observe gives {wrong!r}": {"observe": lambda course, seat, wrong=wrong: wrong} for wrong in (None, "say", ("say", "key"), Observation(told=1, key="k"), Observation(told="say", key=None))},
+    **{
+        f"due gives {wrong!r}": {"due": lambda course, wrong=wrong: wrong}
+        for wrong in ((), (2,), (-1,), (0, 0), (1, 0), None, 1, ("0",), (0.0,), (True,), (0, None))
+    },
+    **{
+        f"legal gives {wrong!r}": {"legal": lambda course, seat, wrong=wrong: wrong}
+        for wrong in (["left"], (), (1, 2), ("left", "left"), "left", {"left"}, ("left", None))
+    },
+    **{
+        f"observe gives {wrong!r}": {"observe": lambda course, seat, wrong=wrong: wrong}
+        for wrong in (None, "say", ("say", "key"), Observation(told=1, key="k"), Observation(told="say", key=None))
+    },
     **{
         f"returns are {wrong!r}": {"returns": lambda course, wrong=wrong: wrong}
         for wrong in ((), (1.0,), (1.0, 2.0, 3.0), (float("nan"), 0.0), (float("inf"), 0.0), None, 1.0, ("1", "2"), (None, 0.0))
     },
-    **{f"later {name} is {wrong!r}": later((name, wrong)) for name, wrong in (("due", ()), ("due", (3,)), ("legal", ()), ("observe", None), ("returns", (0.0,)))},
+    **{
+        f"later {name} is {wrong!r}": later((name, wrong))
+        for name, wrong in (("due", ()), ("due", (3,)), ("legal", ()), ("observe", None), ("returns", (0.0,)))
+    },
 }
 
 
@@ -232,8 +244,6 @@ def test_a_copy_that_raises_drops_its_group_and_no_other(monkeypatch):
 
 def test_where_every_group_failed_it_is_an_error():
     root = Stream.from_seed(0)
-    spec = EpisodeSpec(
-        game=completed("faulty", Rules(step=raising)), episode_id=0, group_id=0, deal=root, stream=root, seats=("a", "a"), trained=(True, True)
-    )
+    spec = EpisodeSpec(game=completed("faulty", Rules(step=raising)), episode_id=0, group_id=0, deal=root, stream=root, seats=("a", "a"), trained=(True, True))
     with pytest.raises(RolloutError, match="All 1 groups failed beyond their retries"):
         play([spec], {"a": Says()}, retries=1)

@@ -1,5 +1,3 @@
-"""A plug-in that raises, hangs or returns rubbish is named with its option, and costs its group or stops the run cleanly."""
-
 import math
 import os
 import signal
@@ -51,7 +49,6 @@ CONFIG = {
 
 
 def bound(slot, function, name="mine"):
-    """Return a function as a plug-in of a slot."""
     module = SimpleNamespace(NEEDS=frozenset())
     return registry.Bound(plugin=registry.Plugin(slot=slot, name=name, function=function, module=module), options={}, schedules={})
 

@@ -1,21 +1,26 @@
-"""Several seats asked at once: one moment, one step, whatever becomes of each reply."""
-
+import random as chance
 import re
 
 import pytest
 
-from sparring.core.errors import GameError, RolloutError
+from sparring.config.plugins.guard import Watch
+from sparring.core.errors import GameError, HungError, ModelError, PluginError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import completed
 from sparring.environments.illegal import IllegalRule
+from sparring.models.samplers.base import sample
+from sparring.play.episode import Candidates
 from sparring.play.players.base import Reply
+from sparring.play.players.random import random
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import replay
 from sparring.play.rollout import answered, play, rollout
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_draft import moment_begin, moment_end
 from sparring.play.turn_table import turn_table
+from tests.play.plays import learner, specs
 
 MOVES = ("rock", "paper", "scissors")
 
@@ -87,7 +92,7 @@ def test_both_seats_are_asked_before_either_is_told():
     left, right = Says("rock", "paper", "paper"), Says("scissors", "rock", "rock")
     _, episode = played(left, right)
     assert [(turn.moment, turn.seat, turn.turn_index, turn.action) for turn in episode.turns] == [
-        *((0, 0, 0, "rock"), (0, 1, 0, "scissors"), (1, 0, 1, "paper"), (1, 1, 1, "rock"), (2, 0, 2, "paper"), (2, 1, 2, "rock")),
+        *((0, 0, 0, "rock"), (0, 1, 0, "scissors"), (1, 0, 1, "paper"), (1, 1, 1, "rock"), (2, 0, 2, "paper"), (2, 1, 2, "rock"))
     ]
     assert [told for told, _ in left.seen] == ["begin", "scissors", "rock"]
     assert right.seen[2] == ("paper", (("begin", "scissors"), ("rock", "rock")))
@@ -161,9 +166,7 @@ def test_playouts_take_over_what_was_taken_at_once():
 def test_an_oracle_is_refused_where_plays_cannot_be_copied(monkeypatch):
     monkeypatch.delattr(Course, "clone")
     game = completed("rounds", Rounds(1))
-    spec = EpisodeSpec(
-        game=game, episode_id=0, group_id=0, deal=Stream.from_seed(0), stream=Stream.from_seed(1), seats=("a", "a"), trained=(True, True)
-    )
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=Stream.from_seed(0), stream=Stream.from_seed(1), seats=("a", "a"), trained=(True, True))
     with pytest.raises(GameError, match="cannot be copied, so no oracle can judge them"):
         play([spec], {"a": Says("rock", "rock")}, judges={"rounds": lambda states, streams: [None] * len(states)}, retries=0)
 
@@ -205,3 +208,159 @@ def test_what_is_said_of_an_illegal_reply_does_not_reach_the_next_conversation(r
     seen = [re.sub(r"^Your .*?(?= call \d)", "NOTICE", text, flags=re.DOTALL) for text, _ in worker.seen]
     begun = ["call 0", "NOTICE call 1", "call 2"]  # the second goes on with the conversation of the first
     assert seen == [text for call, first in enumerate(begun) for text in (first, *[f"NOTICE call {call}"] * again)]
+
+
+class Late:
+    """Answers the turns of one stream when nobody has asked for a while; all others at once."""
+
+    renderer, name = None, "late"
+
+    def __init__(self, late):
+        self.inner, self.late, self.log = random(), late, []
+
+    def act(self, turns):
+        raise AssertionError("submit is asked in its place")
+
+    def submit(self, turns):
+        self.log.append(len(turns))
+        replies = self.inner.act(turns)
+        return self.coming(replies, [place for place, turn in enumerate(turns) if turn.stream.key in self.late])
+
+    def coming(self, replies, slow):
+        yield [(place, reply) for place, reply in enumerate(replies) if place not in slow]
+        asked = 0
+        while slow and asked < len(self.log):
+            asked = len(self.log)
+            yield []
+        yield [(place, replies[place]) for place in slow]
+
+
+def test_a_play_does_not_wait_for_the_reply_of_another():
+    """The first decision of play 0 is answered last: all others are over by then."""
+    game = make_game("tic_tac_toe", illegal={"rule": "random"})
+    asked = specs(game, 5, name="late")
+    ends = []
+    agent = Late({asked[0].stream.child(1).key})
+    found = play(asked, {"late": agent}, on_finished=ends.append)
+    assert found == play(specs(game, 5, name="late"), {"late": random()})
+    assert 4 in ends and ends[-1] == 5  # four had ended while the fifth waited for its first reply
+    assert agent.log[0] == 5 and agent.log.count(1) >= 4
+
+
+def test_what_is_still_asked_is_given_up_when_a_rollout_fails():
+    class Patient(Late):
+        def coming(self, replies, slow):
+            try:
+                while True:
+                    yield []
+            finally:
+                self.log.append("given up")
+
+    class Failing(Late):
+        def coming(self, replies, slow):
+            yield []
+            raise ModelError("no reply")
+
+    game, patient = make_game("kuhn_poker"), Patient(set())
+    asked = [*specs(game, 1, name="patient"), *specs(game, 1, name="failing")]
+    with pytest.raises(ModelError, match="no reply") as raised:
+        play(asked, {"patient": patient, "failing": Failing(set())})
+    assert patient.log == [1, "given up"], "at once, while the error still holds the rollout"
+    assert raised.tb is not None
+
+
+def test_an_act_of_ones_own_goes_before_a_submit_that_was_there_before():
+    class Mine(Late):
+        def act(self, turns):
+            self.log.append("act")
+            return self.inner.act(turns)
+
+    class Again(Mine):
+        submit = Late.submit
+
+    specs_of = specs(make_game("kuhn_poker", illegal={"rule": "random"}), 3, name="late")
+    for agent, by_act in ((Mine(set()), True), (Again(set()), False)):
+        play(specs_of, {"late": agent})
+        assert ("act" in agent.log) is by_act
+    changed = Late(set())
+    changed.act = random().act
+    play(specs_of, {"late": changed})
+    assert changed.log == []
+
+
+class Scattered:
+    """A sampler that finishes replies one at a time, out of order, with pauses in which nothing is there."""
+
+    def __init__(self, inner, seed):
+        self.inner, self.order = inner, chance.Random(seed)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def submit(self, requests, params, stop_ids):
+        results = sample(self.inner, requests, params, stop_ids)
+        return self.coming(results)
+
+    def coming(self, results):
+        places = list(range(len(results)))
+        self.order.shuffle(places)
+        for place in places:
+            if self.order.random() < 0.4:
+                yield []
+            yield [(place, results[place])]
+
+
+def by_length(episodes):
+    return [[float(len(turn.reply)) for turn in episode.turns] for episode in episodes]
+
+
+@pytest.mark.parametrize("candidates", [None, Candidates(3, by_length)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sampler_that_is_slow_and_disordered_gives_the_same_plays(seed, candidates, monkeypatch):
+    game = make_game("tic_tac_toe", illegal={"rule": "random"})
+    player, _ = learner(game)
+    expected = play(specs(game, 8), {"learner": player}, candidates=candidates)
+    player.sampler = Scattered(learner(game)[0].sampler, seed)
+    assert play(specs(game, 8), {"learner": player}, in_flight=5, candidates=candidates) == expected
+
+
+def test_a_player_that_gives_no_reply_is_an_error_that_says_so():
+    class Silent(Late):
+        def coming(self, replies, slow):
+            while True:
+                yield []
+
+    with Watch(0.3), pytest.raises(HungError, match=r"'late'.* has given no reply for 0.3 seconds"):
+        play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": Silent(set())})
+
+
+@pytest.mark.parametrize(
+    ("coming", "said"),
+    [
+        (lambda count: iter(()), "gave no reply to turn 0"),
+        (lambda count: iter([[(0, Reply("bet"))] * 2]), "for place 0"),
+        (lambda count: iter([[(count, Reply("bet"))]]), f"for place {2}"),
+        (lambda count: iter([[(0, "bet")]]), "gave str for place 0"),
+        (lambda count: 1 / 0, "ZeroDivisionError"),
+        (lambda count: (1 / 0 for _ in range(3)), "ZeroDivisionError"),
+    ],
+)
+def test_what_submit_gives_wrongly_is_named(coming, said):
+    class Wrong(Late):
+        def submit(self, turns):
+            return coming(len(turns))
+
+    with pytest.raises(PluginError, match=said):
+        play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": Wrong(set())})
+
+
+def test_a_sampler_that_forgets_a_request_is_named():
+    player, _ = learner(make_game("kuhn_poker"))
+
+    class Forgets(Scattered):
+        def coming(self, results):
+            yield [(0, results[0])]
+
+    player.sampler = Forgets(player.sampler, 0)
+    with pytest.raises(ModelError, match="Forgets gave no reply for request 1 of 4"):
+        play(specs(make_game("kuhn_poker"), 4), {"learner": player})

@@ -1,5 +1,3 @@
-"""Rollout: the ledger's law, independence of order, illegal replies, failures."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -163,15 +161,7 @@ def test_the_turn_table_lines_up_with_the_episodes():
     game = make_game("kuhn_poker", illegal={"rule": "forfeit", "penalty": 1.0})
     agent, _ = learner(game)
     mixed = [
-        EpisodeSpec(
-            game=s.game,
-            episode_id=s.episode_id,
-            group_id=s.group_id,
-            deal=s.deal,
-            stream=s.stream,
-            seats=("learner", "bot"),
-            trained=(True, False),
-        )
+        EpisodeSpec(game=s.game, episode_id=s.episode_id, group_id=s.group_id, deal=s.deal, stream=s.stream, seats=("learner", "bot"), trained=(True, False))
         for s in specs(game, 30)
     ]
     episodes = play(mixed, {"learner": agent, "bot": random()})

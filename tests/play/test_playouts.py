@@ -1,5 +1,3 @@
-"""Games that begin in the middle of others, and the values they give: against exact ones."""
-
 import math
 
 import pytest

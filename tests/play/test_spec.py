@@ -1,5 +1,3 @@
-"""EpisodeSpec as a value: equal by what it says, to JSON and back, small, and refused where it is wrong."""
-
 import json
 from dataclasses import replace
 
@@ -42,7 +40,10 @@ def back(value):
 def test_every_environment_goes_to_json_and_back_and_plays_the_same(name):
     one = spec(name)
     before = text_of(one)
-    played = play([replace(one, stream=one.stream.child(number), deal=one.deal.child(number), episode_id=number, group_id=number) for number in range(20)], {"a": random()})
+    played = play(
+        [replace(one, stream=one.stream.child(number), deal=one.deal.child(number), episode_id=number, group_id=number) for number in range(20)],
+        {"a": random()},
+    )
     assert text_of(one) == before and len(before) <= MOST
     again = back(one)
     assert again == one and again.game is not one.game and hash(again) == hash(one) and text_of(again) == before
@@ -217,7 +218,18 @@ def test_the_best_actions_of_a_verdict_are_in_order():
 )
 def test_any_spec_goes_to_json_and_back(numbers, seats, trained, most, arm, prefix, redealt):
     deal, stream, episode, group = numbers
-    one = spec(deal=Stream(deal), stream=Stream(stream), episode_id=episode, group_id=group, seats=seats, trained=trained, max_turns=most, arm=arm, prefix=prefix, redealt=redealt)
+    one = spec(
+        deal=Stream(deal),
+        stream=Stream(stream),
+        episode_id=episode,
+        group_id=group,
+        seats=seats,
+        trained=trained,
+        max_turns=most,
+        arm=arm,
+        prefix=prefix,
+        redealt=redealt,
+    )
     assert back(one) == one
 
 
@@ -243,8 +255,14 @@ WRONG = [
     ("environment", {"name": "kuhn_poker", "colour": 1}, "EnvironmentSpec"),
     ("environment", {"name": 5}, "name=5"),
     ("prefix", {}, "prefix="),
-    *[("prefix", [turn], "no record of a turn") for turn in (None, {}, "x", {**turn_record(DIFFERENT["prefix"][0]), "seat": "0"}, {**turn_record(DIFFERENT["prefix"][0]), "more": 0})],
-    *[("prefix", [{**turn_record(DIFFERENT["prefix"][0]), field: value}], "no record of a turn") for field, value in (("event", "won"), ("reply", None), ("action", 1), ("segments", [{}]), ("verdict", []), ("rewards", []), ("legal_actions", "ab"))],
+    *[
+        ("prefix", [turn], "no record of a turn")
+        for turn in (None, {}, "x", {**turn_record(DIFFERENT["prefix"][0]), "seat": "0"}, {**turn_record(DIFFERENT["prefix"][0]), "more": 0})
+    ],
+    *[
+        ("prefix", [{**turn_record(DIFFERENT["prefix"][0]), field: value}], "no record of a turn")
+        for field, value in (("event", "won"), ("reply", None), ("action", 1), ("segments", [{}]), ("verdict", []), ("rewards", []), ("legal_actions", "ab"))
+    ],
 ]
 
 

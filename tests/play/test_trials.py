@@ -1,5 +1,3 @@
-"""What the turns of a real trial earn, and what the turn table says of its attempts."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""A conversation that outgrew the context: what is recorded, learnt from and counted, by hand."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -14,10 +12,9 @@ from sparring.measure.initial_states import every
 from sparring.measure.matches import play_matches, self_plays
 from sparring.methods.rewards.draw_bonus import draw_bonus
 from sparring.play import store
-from sparring.play.conversation_endings import conversations
 from sparring.play.episode import Candidates
 from sparring.play.players.base import Reply
-from sparring.play.replay import replayed
+from sparring.play.replay import conversations, replayed
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table

@@ -1,5 +1,3 @@
-"""A turn table of plain arrays is the table that episodes would have given, and says what is wrong with one that is none."""
-
 import numpy as np
 import pytest
 from hypothesis import given

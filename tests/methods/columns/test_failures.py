@@ -1,5 +1,3 @@
-"""Which turns of failed plays train: the columns ``failed`` and ``wideseek_turns``, play by play, and what a run makes of them."""
-
 from collections import Counter
 from dataclasses import replace
 
@@ -16,8 +14,8 @@ from sparring.environments.catalogue import make_game
 from sparring.league.seating import starts
 from sparring.methods.columns.wideseek_turns import REPEATED, released
 from sparring.methods.credit.grpo import grpo
-from sparring.play.conversation_endings import FAILED, conversations
 from sparring.play.players.base import TextAgent
+from sparring.play.replay import FAILED, conversations
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns, turn_table
@@ -41,9 +39,7 @@ class Says(TextAgent):
 def one(game, lines, trained=None):
     root = Stream.from_seed(0)
     seats = game.num_seats
-    spec = EpisodeSpec(
-        game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("it",) * seats, trained=trained or (True,) * seats
-    )
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("it",) * seats, trained=trained or (True,) * seats)
     (episode,) = play([spec], {"it": Says(lines)})
     return episode
 
@@ -58,7 +54,6 @@ def who(episode, places):
 
 
 def with_turn(episode, place, tokens, **changes):
-    """The episode with a turn that was sampled with so many tokens."""
     turns = list(episode.turns)
     segments = (Segment("sampled", (1,) * tokens, (0.0,) * tokens),)
     turns[place] = turns[place]._replace(segments=segments, **changes)
@@ -155,9 +150,7 @@ def test_columns_follow_the_rows_of_who_is_trained():
         episodes = [replace(one(game, lines, trained), episode_id=number) for number, lines in enumerate((GOOD, BAD))]
         source = Source(episodes)
         rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
-        assert {row for row, is_ in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_} == {
-            row for row in rows if row[1] == 1
-        }
+        assert {row for row, is_ in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_} == {row for row in rows if row[1] == 1}
         found = registry.bind("columns", "wideseek_turns")(source)
         wanted = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
         # the lead's end counts for the workers' rows also where the lead is not trained
@@ -200,13 +193,7 @@ def test_a_run_trains_no_other_turns(trains):
     )
     run = LocalEngine(config)
     specs = starts(
-        0,
-        games=run.environments,
-        rollout=config.rollout,
-        matchmaker=config.matchmaker.bind("league.matchmakers"),
-        members=(),
-        root=run.root,
-        progress=0.0,
+        0, games=run.environments, rollout=config.rollout, matchmaker=config.matchmaker.bind("league.matchmakers"), members=(), root=run.root, progress=0.0
     )
     episodes = run.play(specs).episodes
     batch = run.batch(episodes, progress=0.0)

@@ -31,9 +31,7 @@ def naive(turns, beta, gamma, baseline, extra):
     own = np.zeros(len(rows))
     for (e, s, t), row in rows.items():
         at = t if baseline == "turn" else 0
-        others = [
-            returns[other] for (f, q, u), other in rows.items() if f != e and q == s and u == at and turns.group[other] == turns.group[row]
-        ]
+        others = [returns[other] for (f, q, u), other in rows.items() if f != e and q == s and u == at and turns.group[other] == turns.group[row]]
         own[row] = returns[row] - (np.mean(others) if others else returns[rows[e, s, at]])
     result = np.zeros(len(rows))
     for (e, s, t), row in rows.items():

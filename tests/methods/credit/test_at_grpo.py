@@ -12,7 +12,7 @@ from sparring.core.errors import CreditError
 from sparring.methods.credit.at_grpo import at_grpo
 from sparring.methods.credit.grpo import grpo
 from sparring.methods.credit.vpr import vpr
-from sparring.ops.returns import backward_recurrence
+from sparring.ops.groups import backward_recurrence
 
 EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)

@@ -1,5 +1,3 @@
-"""Credit over the attempts of real trials: ``mage`` where the table has the columns ``attempt`` and ``note``."""
-
 import dataclasses
 from collections import defaultdict
 
@@ -162,8 +160,21 @@ def test_the_releases_by_plain_loops(seed, gamma, gamma_episode, differential):
     assert estimate(turns, {}).advantages == pytest.approx(released(turns, gamma, gamma_episode, differential), abs=1e-9)
 
 
-def naive(turns, *, gamma=0.95, gamma_episode=0.6, step_weight=1.0, by_attempt=False, pay="differential", later="discounted", over="attempts",
-          note_zeros=False, keep_lone=False, outcome=None, per_opponent=False):
+def naive(
+    turns,
+    *,
+    gamma=0.95,
+    gamma_episode=0.6,
+    step_weight=1.0,
+    by_attempt=False,
+    pay="differential",
+    later="discounted",
+    over="attempts",
+    note_zeros=False,
+    keep_lone=False,
+    outcome=None,
+    per_opponent=False,
+):
     """Every option by its sentence in the docstring and by LaMer's formula, turn by turn."""
     size = len(turns.reward)
     base = (turns.reward if outcome is None else turns.components[outcome]).copy()
@@ -210,9 +221,7 @@ def naive(turns, *, gamma=0.95, gamma_episode=0.6, step_weight=1.0, by_attempt=F
             if turns.note[t]:
                 follow = [s for s in own[place:] if not turns.note[s]]
                 step[t] = step[follow[0]] if follow else left[t]
-    key = [
-        (turns.group[t], turns.role[t], turns.attempt[t] if by_attempt else 0, turns.opponents[t] if per_opponent else 0) for t in range(size)
-    ]
+    key = [(turns.group[t], turns.role[t], turns.attempt[t] if by_attempt else 0, turns.opponents[t] if per_opponent else 0) for t in range(size)]
 
     def mean_of(entries, t):
         same = [value for other, value in entries if other == key[t]]

@@ -1,5 +1,3 @@
-"""Games that were cut: critics look ahead to the last turn's value and learn nothing of what follows it."""
-
 import dataclasses
 
 import numpy as np
@@ -32,11 +30,7 @@ def cut_table(rewards, values, cut):
     turns = table(rewards, values=values, tokens=[1] * sum(map(len, rewards)))
     ratio = np.linspace(-0.5, 0.5, len(turns.reward))
     return dataclasses.replace(
-        turns,
-        token_value=turns.value,
-        logprob=np.zeros(len(ratio)),
-        old_logprob=ratio,
-        cut=turns.done & np.array(cut, dtype=bool)[turns.trajectory],
+        turns, token_value=turns.value, logprob=np.zeros(len(ratio)), old_logprob=ratio, cut=turns.done & np.array(cut, dtype=bool)[turns.trajectory]
     )
 
 
@@ -123,14 +117,7 @@ def games(max_turns, rule="random"):
     root = Stream.from_seed(0)
     specs = [
         EpisodeSpec(
-            game=game,
-            episode_id=number,
-            group_id=number,
-            deal=root,
-            stream=root.child(number),
-            seats=("bot", "bot"),
-            trained=(True, True),
-            max_turns=max_turns,
+            game=game, episode_id=number, group_id=number, deal=root, stream=root.child(number), seats=("bot", "bot"), trained=(True, True), max_turns=max_turns
         )
         for number in range(20)
     ]
@@ -166,8 +153,6 @@ def test_a_forfeit_is_no_cut():
 
     game = make_game("tic_tac_toe", illegal={"rule": "forfeit"})
     root = Stream.from_seed(0)
-    spec = EpisodeSpec(
-        game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("bot", "bot"), trained=(True, True), max_turns=1
-    )
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("bot", "bot"), trained=(True, True), max_turns=1)
     (episode,) = play([spec], {"bot": Mute()})
     assert episode.forfeited_by == 0 and not episode.cut

@@ -64,12 +64,10 @@ def with_contributions(turns):
 
 
 def judged(turns):
-    """Return the table with the judge's reward paid on top of the game's."""
     return dataclasses.replace(turns, reward=turns.reward + turns.components["best_action"])
 
 
 def share(name):
-    """Return the expected gradient of a group as a share of the exact gradient."""
     estimate, total = bind_estimator(name), 0.0
     paid = "best_action" in estimate.options.values()
     for chosen in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):

@@ -88,6 +88,7 @@ def test_baselines_belong_to_roles_whatever_the_seat():
     turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1])
     assert mars(turns).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])
 
+
 def test_a_single_turn_and_an_empty_table():
     for scale in ("none", "std"):
         assert mars(table([[5.0]]), scale=scale).advantages.tolist() == [0.0]
@@ -105,7 +106,6 @@ def test_offset_near_a_million_and_all_equal():
 
 
 def released(trajectories, seats, tokens, gamma, games=None):
-    """The released estimator, re-derived in plain Python from its five steps."""
     players = list(zip(games or [0] * len(seats), seats, strict=True))
     per_player = {}
     for rewards, player in zip(trajectories, players, strict=True):

@@ -17,8 +17,21 @@ def reply(seat, said, candidate=0, others=(), event="ok", legal=MOVES, index=0):
 
 def episode(number, *said, game=NAME):
     """Return a play in which each seat gives these replies, of which the first is played."""
-    turns = tuple(reply(seat, own[0], 0, tuple(reply(seat, one, n, event="ok" if one in MOVES else "unparsable") for n, one in enumerate(own[1:], start=1))) for seat, own in enumerate(said))
-    return Episode(episode_id=number, group_id=number, game=game, seed=number, roles=GAME.roles, agents=("learner",) * 2, trained=(True, True), turns=turns, returns=(0.0, 0.0))
+    turns = tuple(
+        reply(seat, own[0], 0, tuple(reply(seat, one, n, event="ok" if one in MOVES else "unparsable") for n, one in enumerate(own[1:], start=1)))
+        for seat, own in enumerate(said)
+    )
+    return Episode(
+        episode_id=number,
+        group_id=number,
+        game=game,
+        seed=number,
+        roles=GAME.roles,
+        agents=("learner",) * 2,
+        trained=(True, True),
+        turns=turns,
+        returns=(0.0, 0.0),
+    )
 
 
 def gathered(*plays, step=0):

@@ -1,5 +1,3 @@
-"""Embeddings of statements: hidden states by hand, an endpoint's answers, and what latent_space makes of them."""
-
 import json
 from types import SimpleNamespace
 
@@ -23,7 +21,7 @@ from sparring.methods.knowledge.embeddings.base import check_output, of_length_o
 from sparring.methods.knowledge.space import Space, clustered
 from sparring.models import load
 from sparring.models.pretrained import load_pretrained
-from sparring.ops.hashed_ngrams import embedded
+from sparring.ops.clusters import embedded
 
 SLOT = "knowledge.embeddings"
 
@@ -88,7 +86,6 @@ def served():
 
 
 def answer(request, of=lambda text: [float(len(text)), 1.0]):
-    """Answer in another order than asked, as an endpoint may."""
     rows = [{"index": place, "embedding": of(text)} for place, text in enumerate(request["input"])]
     return json.dumps({"data": rows[::-1]})
 
@@ -175,11 +172,7 @@ def test_latent_space_judges_by_the_embedding_that_is_named(embedding):
 
 @pytest.mark.parametrize(
     ("embedding", "error", "said"),
-    [
-        ("ngram", UnknownNameError, "embedding.*'ngram'"),
-        ("{name: ngrams, size: 4}", ConfigError, "size"),
-        ("hidden_states", ConfigError, "model"),
-    ],
+    [("ngram", UnknownNameError, "embedding.*'ngram'"), ("{name: ngrams, size: 4}", ConfigError, "size"), ("hidden_states", ConfigError, "model")],
 )
 def test_a_wrong_embedding_is_refused_with_the_configuration(embedding, error, said):
     config = apply_overrides(load_recipe("lspo/rps_spock_lizard-tiny"), [f"knowledge.embedding={embedding}"])

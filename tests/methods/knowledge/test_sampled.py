@@ -1,5 +1,3 @@
-"""The sampled solver of abstracted games: near what is exact on small ones, and what a seat goes by."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +8,7 @@ from sparring.core.rng import Stream
 from sparring.environments.abstracted import Abstracted, AbstractedPlay, Gist
 from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
-from sparring.methods.knowledge.sampled import Sampled
+from sparring.methods.knowledge.latent_space import Sampled
 from sparring.methods.knowledge.space import solved
 from sparring.methods.knowledge.statements import place_of
 
@@ -89,7 +87,6 @@ def test_several_decisions_in_a_row_are_learnt_by_any_depth(depth):
 
 
 def played(moments, seed, **options):
-    """A play of Werewolf after so many moments of random play."""
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, **options})
     play = AbstractedPlay(Abstracted(game, {}), game.reset(Stream.from_seed(seed)))
     for number in range(moments):
@@ -118,7 +115,10 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "order": "simultaneous"})
 
     def renamed(text):
-        return "".join(f"p{order[int(one) - 1] + 1}" if before == "p" and one.isdigit() else ("" if one == "p" and after.isdigit() else one) for before, one, after in zip(" " + text, text, text[1:] + " ", strict=False))
+        return "".join(
+            f"p{order[int(one) - 1] + 1}" if before == "p" and one.isdigit() else ("" if one == "p" and after.isdigit() else one)
+            for before, one, after in zip(" " + text, text, text[1:] + " ", strict=False)
+        )
 
     first = game.begun(tuple(range(5)), STREAM)
     second = game.begun(tuple(order), STREAM)

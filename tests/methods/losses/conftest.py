@@ -6,7 +6,6 @@ from sparring.methods.losses.base import LossBatch, Whole
 
 @pytest.fixture(scope="session")
 def make_batch():
-    """Return a function that makes a loss batch from plain lists."""
 
     def make(logprobs, *, old=None, sampler=None, advantages=None, sequence=None, **fields):
         new = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)

@@ -1,5 +1,3 @@
-"""DPO between replies to one prompt: exact by hand, against a double loop, and where its minimum is."""
-
 import math
 from functools import partial
 
@@ -151,7 +149,9 @@ def test_the_minimum_with_soft_labels_is_the_tilted_reference(make_whole, pairs)
         now = logits.log_softmax(0)
         total = 0.0
         for drawn in ((0, 1), (1, 2), (0, 2)):  # best_worst sees every pair, of prompts with two replies
-            batches, free = make_whole(now[list(drawn)].tolist(), old=before[list(drawn)].log().tolist(), trajectory=[0, 1], prompt=[0, 0], advantages=advantages[list(drawn)].tolist())
+            batches, free = make_whole(
+                now[list(drawn)].tolist(), old=before[list(drawn)].log().tolist(), trajectory=[0, 1], prompt=[0, 0], advantages=advantages[list(drawn)].tolist()
+            )
             value = turn_dpo(batches[0], labels="soft", beta=1.0, pairs=pairs, reference="step").values.sum()
             (grad,) = torch.autograd.grad(value, free)
             (now[list(drawn)] * grad).sum().backward(retain_graph=True)

@@ -17,7 +17,6 @@ def played(game, number=20, seed=0, least=0):
 
 
 def after(game, *moves):
-    """Return the state after these moves from the opening."""
     state = game.reset(Stream.from_seed(0))
     for move in moves:
         state.apply(move)

@@ -1,5 +1,3 @@
-"""The oracles of hidden information: against a recursion over states, known values of Kuhn poker, OpenSpiel's best response."""
-
 import itertools
 
 import numpy as np
@@ -20,7 +18,6 @@ def made(name="cfr", **options):
 
 
 def at(*ids, game=KUHN):
-    """Return the state after these action ids, the deal's included."""
     state = game.state_of(game.spiel.new_initial_state())
     for index in ids:
         state.apply_index(index)
@@ -57,7 +54,6 @@ def average_of(oracle, game):
 
 
 def plans(seat):
-    """Yield every deterministic policy of a seat of Kuhn poker."""
     keys = [key for who, key in walk(KUHN).number if who == seat]
     for choices in itertools.product((0, 1), repeat=len(keys)):
         table = dict(zip(keys, choices, strict=True))

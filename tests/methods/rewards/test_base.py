@@ -1,5 +1,3 @@
-"""Adding components, and the bound: the better outcome stays the better one, whatever the components."""
-
 import dataclasses
 import itertools
 import types
@@ -18,7 +16,6 @@ from sparring.methods.rewards.components import WeightedReward
 
 
 def reward(function, name="made_up", weight=1.0):
-    """Return a function of an episode as a weighted plug-in."""
     plugin = registry.Plugin(slot="rewards", name=name, function=function, module=types.ModuleType("made_up"))
     return WeightedReward(bound=registry.Bound(plugin=plugin, options={}, schedules={}), weight=parse(weight))
 
@@ -32,7 +29,6 @@ def components(episodes, name="made_up"):
 
 
 def totals(episode):
-    """Return the sum of all rewards per seat."""
     return [sum(sum(turn.rewards.values()) for turn in episode.turns if turn.seat == seat) for seat in range(len(episode.trained))]
 
 
@@ -49,11 +45,7 @@ def test_components_are_weighted_and_only_trained_seats_get_them(make_episode):
     played = make_episode(WIN, trained=(True, False))
     bonus = fixed(0.1, 0.2, 0.3, weight={"schedule": "linear", "start": 1.0, "end": 0.0})
     shaped, metrics = apply_rewards([played], [bonus], 0.5, gaps={})
-    assert [dict(turn.rewards) for turn in shaped[0].turns] == [
-        {"game": 0.0, "made_up": 0.05},
-        {"game": -1.0},
-        {"game": 1.0, "made_up": 0.15},
-    ]
+    assert [dict(turn.rewards) for turn in shaped[0].turns] == [{"game": 0.0, "made_up": 0.05}, {"game": -1.0}, {"game": 1.0, "made_up": 0.15}]
     assert metrics == {"reward/made_up": pytest.approx(0.1), "bounded_share": 0.0}
     assert [dict(turn.rewards) for turn in played.turns] == [{"game": 0.0}, {"game": -1.0}, {"game": 1.0}]
     assert shaped[0].returns == played.returns
@@ -91,10 +83,7 @@ def test_all_shaping_is_bounded_together_and_the_price_of_a_forfeit_is_none(make
 
 
 def fined(played, *penalties):
-    turns = [
-        turn._replace(rewards={**turn.rewards, "illegal": -penalty}) if penalty else turn
-        for turn, penalty in zip(played.turns, penalties, strict=True)
-    ]
+    turns = [turn._replace(rewards={**turn.rewards, "illegal": -penalty}) if penalty else turn for turn, penalty in zip(played.turns, penalties, strict=True)]
     return dataclasses.replace(played, turns=tuple(turns))
 
 

@@ -1,5 +1,3 @@
-"""The judge: its scores, what it is shown, hostile replies, nonsense and failures, budgets, the cache, and a run."""
-
 import json
 import logging
 import threading
@@ -181,9 +179,7 @@ def test_only_trained_seats_and_turns_without_a_verdict(serve):
     url, requests = serve(by_action)
     episode = played(1, "pass", "bet", "bet")
     assert opinions(judge(url), [replace(episode, trained=(False, True))], GAMES) == [(None, 0.8, None)]
-    judged = replace(
-        episode, turns=tuple(t._replace(verdict=verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None) for t in episode.turns)
-    )
+    judged = replace(episode, turns=tuple(t._replace(verdict=verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None) for t in episode.turns))
     assert opinions(judge(url), [judged], GAMES) == [(0.25, 0.8, None)]
     assert opinions(judge(url, turns="all"), [judged], GAMES) == [(0.25, 0.8, 0.8)]
     before = len(requests)
@@ -192,13 +188,7 @@ def test_only_trained_seats_and_turns_without_a_verdict(serve):
 
 
 def test_nonsense_and_failures_are_abstentions_that_are_said(serve, caplog):
-    answers = [
-        completion("SCORE: 4"),
-        completion("fish"),
-        (500, {"error": "no"}),
-        completion("SCORE: 9", finish_reason="length"),
-        (200, {"a": 1}),
-    ]
+    answers = [completion("SCORE: 4"), completion("fish"), (500, {"error": "no"}), completion("SCORE: 9", finish_reason="length"), (200, {"a": 1})]
     url, _ = serve(lambda number, question: answers[number])
     with caplog.at_level(logging.WARNING, logger="sparring.methods.rewards.llm_judge"):
         found = opinions(judge(url, concurrency=1), five(), GAMES)
@@ -208,7 +198,6 @@ def test_nonsense_and_failures_are_abstentions_that_are_said(serve, caplog):
 
 
 def five():
-    """Return games of one turn each, all different."""
     return [played(1, f"{word} bet") for word in ("a", "b", "c", "d", "e")]
 
 

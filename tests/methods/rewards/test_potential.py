@@ -1,5 +1,3 @@
-"""The potential reward: by hand, telescoping, and by complete enumeration that no policy of a game gains or loses by it."""
-
 import itertools
 import math
 
@@ -16,13 +14,7 @@ from sparring.methods.rewards.potential import potential
 
 
 def test_by_hand_over_the_seat_s_own_turns(judged):
-    turns = [
-        (0, "ok", (1.0, 0.0), 1),
-        (1, "ok", (0.5, -1.0), 0),
-        (0, "illegal", (0.25, 0.0), 0),
-        (1, "ok", (-1.0,), 0),
-        (0, "ok", (0.25,), 0),
-    ]
+    turns = [(0, "ok", (1.0, 0.0), 1), (1, "ok", (0.5, -1.0), 0), (0, "illegal", (0.25, 0.0), 0), (1, "ok", (-1.0,), 0), (0, "ok", (0.25,), 0)]
     assert potential(judged(turns)) == (-0.75, -1.5, 0.0, 1.0, -0.25)
     assert potential(judged(turns), gamma=0.5) == (-0.875, -1.0, -0.125, 1.0, -0.25)
 
@@ -65,15 +57,7 @@ def histories(game, judge, seat):
 
 
 def episode(game, turns, returns):
-    one = {
-        "episode_id": 0,
-        "group_id": 0,
-        "game": game.name,
-        "seed": 0,
-        "roles": ("a", "b"),
-        "agents": ("any",) * 2,
-        "trained": (True,) * 2,
-    }
+    one = {"episode_id": 0, "group_id": 0, "game": game.name, "seed": 0, "roles": ("a", "b"), "agents": ("any",) * 2, "trained": (True,) * 2}
     return Episode(**one, turns=tuple(turns), returns=tuple(returns))
 
 

@@ -1,5 +1,3 @@
-"""Turns paid by matching with a reference solution: by hand in three puzzles, with calls of tools, at the edges, and in a run."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,17 +20,7 @@ SUDOKU = {"puzzle": "12.4 34.. 2143 4321", "wrong": "continues"}  # r1c3=3, r2c3
 
 
 def episode_of(turns, game="sudoku"):
-    return Episode(
-        episode_id=0,
-        group_id=0,
-        game=game,
-        seed=3,
-        roles=("solver",),
-        agents=("learner",),
-        trained=(True,),
-        turns=tuple(turns),
-        returns=(0.0,),
-    )
+    return Episode(episode_id=0, group_id=0, game=game, seed=3, roles=("solver",), agents=("learner",), trained=(True,), turns=tuple(turns), returns=(0.0,))
 
 
 def paid(name, options, words, **choices):
@@ -78,7 +66,6 @@ def test_a_plan_is_a_bag_of_moves_of_which_the_first_are_paid():
 
 
 def matched(actions, reference, **choices):
-    """Return what actions, one per turn, get against a reference, both as texts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "has_reference", lambda game: True)
         patch.setattr(module, "replay", lambda game, episode: [None])

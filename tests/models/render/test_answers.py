@@ -1,5 +1,3 @@
-"""How actions are worded and read."""
-
 import pytest
 
 from sparring.core.rng import Stream

@@ -1,5 +1,3 @@
-"""The chat renderer, against small tokenizers with templates of the kinds that exist."""
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
@@ -11,8 +9,8 @@ from sparring.core.errors import ConfigError, ModelError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.models.render.chat import chat
-from sparring.models.render.templates import CHATML, COMPLETION
-from sparring.play.context.ledger import Ledger
+from sparring.models.render.chat_templates import CHATML, COMPLETION
+from sparring.play.context.base import Ledger
 from sparring.play.players.base import Reply
 from tests.cases import every_case
 
@@ -32,9 +30,7 @@ LAST_ONLY = (
     "{% for m in messages %}{{ '<start>' + m.role + '\n' + (m.content if loop.last else '...') + '<end>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
 )
-NO_END = (
-    "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
-)
+NO_END = "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
 SPECIALS = ["<bos>", "<start>", "<end>", "<|im_start|>", "<|im_end|>"]
 
 
@@ -88,9 +84,7 @@ def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, th
         assert ledger.ids == (*first, *renderer.append("two"))
         return
     assert ledger.ids == (*first, *renderer.encode(said), *renderer.stop_ids, *renderer.append("two"))
-    assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first.count(renderer.stop_ids[0]) + renderer.append("two").count(
-        renderer.stop_ids[0]
-    )
+    assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first.count(renderer.stop_ids[0]) + renderer.append("two").count(renderer.stop_ids[0])
 
 
 def test_a_mark_that_is_sampled_in_a_reply_stays_what_it_is():
@@ -166,14 +160,17 @@ def test_every_declared_end_ends_a_reply_and_the_scaffold_closes_what_ended_othe
 
 WORDS = ["bet", "pass", "one", "two", "user", "assistant", "Answer", "with", "legal", "action", "and", "nothing", "else", "Be", "brief"]
 ZEPHYR = (
-    "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '</s>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+    "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '</s>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
 )
 LLAMA = (  # as that of Llama 2
     "{% for m in messages %}{% if m.role == 'user' %}{{ '<s>' + '[INST] ' + (system if loop.first else '') + m.content.strip() + ' [/INST]' }}"
     "{% elif m.role == 'assistant' %}{{ ' ' + m.content.strip() + ' </s>' }}{% endif %}{% endfor %}"
-).replace("{% for", "{% set system = '' %}{% if messages[0].role == 'system' %}{% set system = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' %}"
-    "{% set messages = messages[1:] %}{% endif %}{% for", 1)
+).replace(
+    "{% for",
+    "{% set system = '' %}{% if messages[0].role == 'system' %}{% set system = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' %}"
+    "{% set messages = messages[1:] %}{% endif %}{% for",
+    1,
+)
 
 
 def pieces_tokenizer(template, scheme="first", specials=(), **marks):
@@ -274,7 +271,11 @@ def test_thoughts_that_a_template_always_opens_are_closed_or_opened_once(thinkin
     assert text.endswith("<|im_start|>assistant\n" + end.removeprefix("assistant\n"))
     assert text.count("<think>") == 1 + (answer == "tagged" and thinking)  # the instruction names it
     assert text_of(renderer, renderer.append("two")).endswith(end)
-    said = {"exact": "bet", "boxed": "hm</think>\\boxed{bet}" if thinking else "bet}", "tagged": "hm</think><answer>bet</answer>" if thinking else "bet</answer>"}
+    said = {
+        "exact": "bet",
+        "boxed": "hm</think>\\boxed{bet}" if thinking else "bet}",
+        "tagged": "hm</think><answer>bet</answer>" if thinking else "bet</answer>",
+    }
     assert renderer.read(said[answer]) == "bet"
 
 
@@ -409,8 +410,7 @@ def test_what_is_stripped_opens_a_new_sample_each_turn():
 
 
 @pytest.mark.parametrize(
-    ("answer", "thinking", "alone"),
-    [("exact", False, True), ("boxed", False, True), ("tagged", False, False), ("tagged", True, False), ("boxed", True, False)],
+    ("answer", "thinking", "alone"), [("exact", False, True), ("boxed", False, True), ("tagged", False, False), ("tagged", True, False), ("boxed", True, False)]
 )
 def test_games_do_not_ask_for_the_action_alone_where_the_renderer_asks_for_more(answer, thinking, alone):
     """With history kept and laid out anew; the golden playthroughs hold the sentence as games say it."""

@@ -3,9 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import ModelError
-from sparring.models.render.plain import plain
+from sparring.models.render.plain import SPECIAL, plain
 from sparring.models.tiny import tiny_tokenizer
-from sparring.models.words import SPECIAL
 
 TOKENIZER = tiny_tokenizer(["bet", "pass", "K"])
 RENDERER = plain(TOKENIZER)

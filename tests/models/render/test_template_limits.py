@@ -13,13 +13,11 @@ from transformers import AutoTokenizer
 
 from sparring.core.errors import ModelError
 from sparring.models.render.chat import chat
-from sparring.models.render.template_limits import WORK, ChatTemplate, check_template
-from sparring.models.render.templates import CHATML
+from sparring.models.render.chat_templates import CHATML, WORK, ChatTemplate, check_template
 
 
 @pytest.fixture
 def tokenizer(chat_folder):
-    """Return a function that gives a tokenizer with a template."""
 
     def with_template(template):
         made = AutoTokenizer.from_pretrained(chat_folder)
@@ -101,8 +99,7 @@ def test_what_would_be_enormous_is_not_made(template, own, tokenizer):
 
 
 @pytest.mark.parametrize(
-    "template",
-    [CHATML, CHATML + "{% generation %}{% endgeneration %}", CHATML + "{%- set x = '=' * 20 %}{% for a in [1] %}{% break %}{% endfor %}"],
+    "template", [CHATML, CHATML + "{% generation %}{% endgeneration %}", CHATML + "{%- set x = '=' * 20 %}{% for a in [1] %}{% break %}{% endfor %}"]
 )
 def test_templates_that_models_have_are_run(template, tokenizer):
     check_template(template)

@@ -35,7 +35,6 @@ class Fake:
         self.url, self.close = self.server.url, self.server.close
 
     def respond(self, number, request):
-        """Return what a request is answered, and count how many are under way."""
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
@@ -45,13 +44,11 @@ class Fake:
         return status, body, {"retry-after-ms": "1"}
 
     def happens(self, kind):
-        """Return whether a fault is due, and count it."""
         with self.lock:
             self.faults[kind] -= (due := self.faults[kind] > 0)
         return due
 
     def answer(self, path, request):
-        """Return status and body."""
         if self.happens("busy"):
             return 503, json.dumps({"error": {"message": "too busy"}})
         if path == "/v1/load_lora_adapter":
@@ -63,7 +60,6 @@ class Fake:
         return self.completion(request)
 
     def load(self, request):
-        """Load adapters from their folder."""
         name, folder = request["lora_name"], Path(request["lora_path"])
         if name in self.models:
             return 400, json.dumps({"error": {"message": f"The lora adapter '{name}' has already been loaded."}})
@@ -82,7 +78,6 @@ class Fake:
         return (200, f"Success: LoRA adapter '{name}' added successfully.") if not self.happens("answer lost") else (503, "{}")
 
     def completion(self, request):
-        """Draw a reply."""
         if self.happens("restart"):
             self.models = {"base": self.base}
         self.asked.append(request)

@@ -20,7 +20,6 @@ AT_ONCE = 3  # requests that go on in one step
 
 
 def fault(kind):
-    """Return whether a fault is to happen now."""
     for path in sorted(Path(os.environ[FAULTS]).glob(f"{kind}-*")):
         try:
             path.unlink()
@@ -147,7 +146,6 @@ class Engine:
 
 
 def cut(log_p, way):
-    """Return what truncation leaves of rows of log-probabilities."""
     if not way.get("top_k"):
         return log_p
     if log_p.ndim == 2:

@@ -32,7 +32,6 @@ def every(looks, sampler):
 
 
 def versions(reply, begun):
-    """Return the version that each token of a reply says it is of."""
     runs = reply.runs or (SampledRun(len(reply.ids), begun),)
     assert sum(run.length for run in runs) == len(reply.ids) and all(run.length > 0 for run in runs), runs
     return [run.version for run in runs for _ in range(run.length)]

@@ -1,5 +1,3 @@
-"""The contract of samplers, kept by that of this process and by one that is slow and disordered."""
-
 import random
 
 import pytest
@@ -59,7 +57,6 @@ def test_both_keep_the_contract(make, threads):
 
 
 def broken(**changed):
-    """Return what makes a sampler with other methods."""
     return lambda: type("Broken", (Disordered,), changed)()
 
 
@@ -71,13 +68,11 @@ def replies_with(**changed):
 
 
 def noisy(self, requests, params, stop_ids):
-    """Move log-probabilities by what was asked beside."""
     for place, result in enumerate(self.inner.sample(requests, params, stop_ids)):
         yield [(place, result._replace(logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
 
 
 def by_place(self, requests, params, stop_ids):
-    """Draw from the place in the call."""
     asked = [request._replace(stream=place) for place, request in enumerate(requests)]
     return self.inner.submit(asked, params, stop_ids)
 
@@ -184,14 +179,7 @@ class Noisy(Server):
 
     def submit(self, lots):
         for ((place, result),) in super().submit(lots):
-            yield [
-                (
-                    place,
-                    result._replace(
-                        logprobs=tuple(value - 1e-7 * len(lots) for value in result.logprobs)
-                    ),
-                )
-            ]
+            yield [(place, result._replace(logprobs=tuple(value - 1e-7 * len(lots) for value in result.logprobs)))]
 
 
 class Turned(Server):

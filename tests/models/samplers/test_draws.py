@@ -1,18 +1,16 @@
-"""Draws by inverse transform sampling."""
-
 import numpy as np
 import pytest
 import torch
 
-from sparring.models.samplers import draws
+from sparring.models.samplers import in_process
 
 
-@pytest.mark.parametrize("large", [0, draws.LARGE])
+@pytest.mark.parametrize("large", [0, in_process.LARGE])
 def test_a_draw_by_hand(large, monkeypatch):
-    monkeypatch.setattr(draws, "LARGE", large)
+    monkeypatch.setattr(in_process, "LARGE", large)
     log_p = torch.tensor([[0.25, 0.0, 0.75], [0.5, 0.5, 0.0]]).log()
     node = np.array([1, 0, 0, 1, 0, 0])
-    tokens, values = draws.draw(log_p, node, np.array([0.6, 0.2, 0.26, 0.1, 0.999, 0.0]))
+    tokens, values = in_process.draw(log_p, node, np.array([0.6, 0.2, 0.26, 0.1, 0.999, 0.0]))
     assert tokens.tolist() == [1, 0, 2, 0, 2, 0]
     assert np.exp(values).tolist() == pytest.approx([0.5, 0.25, 0.75, 0.5, 0.75, 0.25])
 
@@ -24,8 +22,8 @@ def test_rows_that_are_shared_and_rows_that_are_copied_say_the_same(rows, count,
     log_p = log_p.masked_fill(log_p < -1, -torch.inf).log_softmax(-1)
     node = drawn.integers(0, rows, count)
     uniforms = np.concatenate([[0.0, np.nextafter(1, 0)], drawn.random(count)])[:count]
-    expected = draws.draw(log_p, node, uniforms)
-    monkeypatch.setattr(draws, "LARGE", 0)
-    found = draws.draw(log_p, node, uniforms)
+    expected = in_process.draw(log_p, node, uniforms)
+    monkeypatch.setattr(in_process, "LARGE", 0)
+    found = in_process.draw(log_p, node, uniforms)
     for one, other in zip(found, expected, strict=True):
         assert one.tolist() == other.tolist()

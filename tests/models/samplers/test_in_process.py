@@ -9,8 +9,7 @@ from sparring.core.errors import ModelError
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.draws import restrict, truncate
-from sparring.models.samplers.in_process import in_process
+from sparring.models.samplers.in_process import in_process, restrict, truncate
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from tests.hugging_face import hugging_face
 
@@ -27,7 +26,6 @@ def requests(contexts, seed=0, known=None):
 
 
 def replay(ids, reply, params, kept=()):
-    """Log-probabilities of a reply by the full forward of Hugging Face."""
     full = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
         logits = hugging_face(MODEL.network)(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
@@ -183,11 +181,7 @@ def test_a_turn_keeps_its_new_tokens_alone():
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=4), min_size=2, max_size=8),
-    st.integers(0, 99),
-    st.sampled_from([1, 9_000, 1 << 30]),
-)
+@given(st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=4), min_size=2, max_size=8), st.integers(0, 99), st.sampled_from([1, 9_000, 1 << 30]))
 def test_conversations_of_several_turns_are_what_they_are_without_a_cache(news, seed, budget):
     params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL, cache_bytes=budget)
     talks, known = [[1, 4 + row % 2] for row in range(3)], [0] * 3

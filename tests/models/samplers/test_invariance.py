@@ -1,5 +1,3 @@
-"""A reply's bits are its own: whatever is asked beside it, in whatever order, split and cache."""
-
 import numpy as np
 import pytest
 import torch
@@ -94,7 +92,6 @@ def talk(model, *, order, size, cache_bytes=1 << 28, drop=(), turns=3):
 
 
 def ways(every):
-    """Yield orders, splits and caches: some sizes of calls, or every one."""
     count, draw = len(openings()), np.random.default_rng(0)
     for size in (1, 2, 3, 7, count) if every else (1, 7):
         yield {"order": list(range(count)), "size": size}

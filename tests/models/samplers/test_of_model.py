@@ -1,5 +1,3 @@
-"""What another engine may say of a model's weights, and what not."""
-
 import pytest
 
 from sparring.models.samplers.of_model import strays

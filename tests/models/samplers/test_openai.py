@@ -67,8 +67,9 @@ def frozen(model):
 
 
 def adapters(base, number=0):
-    """Return a model with adapters that change something."""
-    network = add_adapters(with_the_weights_of(base.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number))
+    network = add_adapters(
+        with_the_weights_of(base.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
+    )
     model = LanguageModel(network, None, over=base)
     update(model, 0)
     return model
@@ -86,7 +87,6 @@ def asked(count=12):
 
 
 def same(own, requests, said):
-    """Check that replies have the log-probabilities that a model gives to them."""
     prompts = [(*request.ids, *one.ids[:t]) for request, one in zip(requests, said, strict=True) for t in range(len(one.ids))]
     expected = np.concatenate(in_process(own).score(prompts, [[(token,)] for one in said for token in one.ids], PARAMS))
     assert np.abs(expected - [value for one in said for value in one.logprobs]).max() < 1e-5
@@ -152,7 +152,6 @@ def test_adapters_stay_until_the_calls_that_wait_for_them_end(base, server):
 
 
 def with_version_before(model, step):
-    """Return a model as it was before an update."""
     other = model.clone()
     with torch.no_grad():
         for tensor in other.tensors().values():
@@ -222,7 +221,9 @@ def test_a_server_that_does_not_do_is_refused_in_one_line(kind, base, server):
     assert set(FAULTS) - set(WRONG) == {"late stop"}
 
 
-@pytest.mark.parametrize("value", [None, float("nan"), float("-inf"), float("inf"), "-0.5", True, 10**400, {}], ids=["null", "nan", "-inf", "inf", "text", "bool", "large", "object"])
+@pytest.mark.parametrize(
+    "value", [None, float("nan"), float("-inf"), float("inf"), "-0.5", True, 10**400, {}], ids=["null", "nan", "-inf", "inf", "text", "bool", "large", "object"]
+)
 def test_a_log_probability_that_is_no_number_is_the_servers_fault(value, base, server):
     """Not that of weights that have grown too large: the server's answer is quoted."""
     server.faults["odd logprob"], server.odd = 1, value

@@ -1,5 +1,3 @@
-"""A reply goes on over a change of weights: each run has the log-probabilities of its own weights."""
-
 from copy import deepcopy
 
 import numpy as np
@@ -13,10 +11,9 @@ from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import Lot
-from sparring.models.samplers.draws import Renewing, restrict
-from sparring.models.samplers.in_process import in_process
+from sparring.models.samplers.in_process import Renewing, in_process, restrict
 from sparring.models.tiny import tiny_model, tiny_tokenizer
-from sparring.play.context.ledger import Ledger, sampled
+from sparring.play.context.base import Ledger, sampled
 from sparring.play.players.base import Reply
 from sparring.play.turn_draft import said
 from sparring.report.episode_text import turn_texts
@@ -36,7 +33,6 @@ def requests(contexts, seed=0, known=()):
 
 
 def moved(model):
-    """Give a model the weights of its next version."""
     draw = torch.Generator().manual_seed(model.version)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -69,7 +65,6 @@ def replay(model, ids, reply, params, kept=()):
 
 
 def check(models, context, result, params):
-    """Compare the tokens of each run with the full forward of its weights."""
     assert sum(run.length for run in result.runs) in (0, len(result.ids))
     end = 0
     for length, version in result.runs:
@@ -140,9 +135,7 @@ def test_in_a_batch_of_several_models_each_has_its_own_runs():
 def shown_runs(segments):
     """Return what `sparring show` says of the weights of a reply."""
     turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments)
-    episode = Episode(
-        episode_id=0, group_id=0, game="g", seed=0, roles=("a",), agents=("learner",), trained=(True,), turns=(turn,), returns=(0.0,)
-    )
+    episode = Episode(episode_id=0, group_id=0, game="g", seed=0, roles=("a",), agents=("learner",), trained=(True,), turns=(turn,), returns=(0.0,))
     (text,) = turn_texts(episode, {}, None)
     return text.reply.facts["weights"]
 

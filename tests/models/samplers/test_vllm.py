@@ -30,8 +30,7 @@ from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
 from sparring.models.samplers.base import Lot, finished_together, sample
-from sparring.models.samplers.draws import kept_sets, truncate
-from sparring.models.samplers.in_process import in_process
+from sparring.models.samplers.in_process import in_process, kept_sets, truncate
 from sparring.models.samplers.vllm import replica as replicas
 from sparring.models.samplers.vllm import vllm
 from sparring.models.tiny import tiny_model
@@ -57,7 +56,6 @@ def asked(count=12):
 
 
 def learners(own, requests, said):
-    """Return the log-probabilities that the learner's side gives to replies."""
     prompts = [(*request.ids, *one.ids[:t]) for request, one in zip(requests, said, strict=True) for t in range(len(one.ids))]
     replies = [[(token,)] for one in said for token in one.ids]
     return np.concatenate(in_process(own).score(prompts, replies, PARAMS))
@@ -85,7 +83,9 @@ def test_replies_are_of_the_weights_of_now_adapters_merged():
         parameter.requires_grad_(False)
     own = []
     for number in range(2):
-        network = add_adapters(with_the_weights_of(over.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number))
+        network = add_adapters(
+            with_the_weights_of(over.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
+        )
         own.append(LanguageModel(network, None, over=over))
     samplers = [vllm(one) for one in (*own, over)]
     for step in range(3):
@@ -186,9 +186,20 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
 @pytest.mark.parametrize(
     ("kind", "times", "options", "said"),
     [
-        pytest.param("never", 2, {"start_timeout": 4.0}, r"was not ready after \d+ s \(sampler.start_timeout\), before it was ready, 2 times in a row", marks=pytest.mark.slow),
+        pytest.param(
+            "never",
+            2,
+            {"start_timeout": 4.0},
+            r"was not ready after \d+ s \(sampler.start_timeout\), before it was ready, 2 times in a row",
+            marks=pytest.mark.slow,
+        ),
         ("broken", 2, {}, r"has failed: RuntimeError: no kernel image is available, before it was ready, 2 times in a row.*It printed last: .*no kernel image"),
-        ("skewed", 2, {}, r"computes other log-probabilities than its weights give: they differ from the learner's by 0\.\d+ where it has -\d\.\d, and 0.0001\d* is allowed"),
+        (
+            "skewed",
+            2,
+            {},
+            r"computes other log-probabilities than its weights give: they differ from the learner's by 0\.\d+ where it has -\d\.\d, and 0.0001\d* is allowed",
+        ),
         ("die", 3, {}, "has ended, the third one that ended over one request"),
         ("die", 1, {"restarts": 0}, r"has ended, and 1 were lost in an hour \(sampler.restarts\)"),
         pytest.param("hang", 1, {"timeout": 5.0, "restarts": 0}, r"has said nothing for \d+ s while ready \(sampler.timeout\)", marks=pytest.mark.slow),

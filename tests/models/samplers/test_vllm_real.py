@@ -256,7 +256,16 @@ def test_in_every_step_of_a_run_log_probs_are_the_learners(way, llama, tmp_path)
 
 
 def test_in_a_run_of_fresh_order_replies_go_on_with_newer_weights(llama, tmp_path):
-    own = {**CHAT, "model": {"name": str(llama)}, "rollout": {"games_per_step": 8, "max_new_tokens": 48}, "store": {"every": 1}, "evaluation": {"every": 99, "exact": False}, "league": {}, "matchmaker": {"name": "mirror"}, "steps": 8}
+    own = {
+        **CHAT,
+        "model": {"name": str(llama)},
+        "rollout": {"games_per_step": 8, "max_new_tokens": 48},
+        "store": {"every": 1},
+        "evaluation": {"every": 99, "exact": False},
+        "league": {},
+        "matchmaker": {"name": "mirror"},
+        "steps": 8,
+    }
     scale = {"fleet": "processes", "workers": 1, "unit_games": 8, "order": "fresh", "lag": 4}
     config = resolve({**RUN, **own, "scale": scale, "learner": {"learning_rate": 0.003}})
     engine = LocalEngine(config)

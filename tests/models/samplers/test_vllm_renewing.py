@@ -1,5 +1,3 @@
-"""Replies of the sampler vllm go on over updates, with an engine of these tests; test_vllm_real.py has vLLM itself."""
-
 import json
 import os
 import signal
@@ -174,7 +172,21 @@ def test_without_between_weights_that_change_are_noticed_as_before():
         ([[0, "1.0.0"], [1, "1.0.1"]], ()),
         ([[0, "1.4.0"]], (SampledRun(2, 4),)),
         ([[0, "1.0.0"], [1, "1.4.0"]], (SampledRun(1, 0), SampledRun(1, 4))),
-        *(([*bad], None) for bad in ([], [[1, "1.0.0"]], [[0, "2.0.0"]], [[0, "1.0.0"], [2, "1.1.0"]], [[0, "1.0.0"], [0, "1.1.0"]], [[0, ""]], [[0, "1.0"]], [[0]], [[0, 1]], [[0, None]])),
+        *(
+            ([*bad], None)
+            for bad in (
+                [],
+                [[1, "1.0.0"]],
+                [[0, "2.0.0"]],
+                [[0, "1.0.0"], [2, "1.1.0"]],
+                [[0, "1.0.0"], [0, "1.1.0"]],
+                [[0, ""]],
+                [[0, "1.0"]],
+                [[0]],
+                [[0, 1]],
+                [[0, None]],
+            )
+        ),
     ],
 )
 def test_runs_as_a_replica_tells_them(runs, good):
@@ -195,7 +207,15 @@ def test_a_worker_that_plays_takes_news_between_the_tokens_of_a_reply(stops, tmp
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
     engine.model.version += 1
     newer = published.files(published.newest())
-    specs = starts(0, games=engine.environments, rollout=config.rollout, matchmaker=config.matchmaker.bind("league.matchmakers"), members=(), root=engine.root, progress=0.0)
+    specs = starts(
+        0,
+        games=engine.environments,
+        rollout=config.rollout,
+        matchmaker=config.matchmaker.bind("league.matchmakers"),
+        members=(),
+        root=engine.root,
+        progress=0.0,
+    )
     unit, when = Unit(tuple(specs), older, 0.0), stops(1)
     worker = Worker(config.model_dump(mode="json"))
 

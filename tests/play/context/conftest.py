@@ -50,7 +50,6 @@ class Table:
         return play(self.specs(plays, seed, **changes), {"learner": self.agent}, retries=0)
 
     def text(self, ids):
-        """Return ids as words."""
         return " ".join(self.model.tokenizer.convert_ids_to_tokens(list(ids)))
 
 

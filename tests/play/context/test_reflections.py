@@ -1,5 +1,3 @@
-"""From attempt to attempt the notes alone are shown, as they were written."""
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -10,8 +8,8 @@ from sparring.core.errors import ContextError
 from sparring.core.records import Observation
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
+from sparring.play.context.base import Ledger
 from sparring.play.context.full import full
-from sparring.play.context.ledger import Ledger
 from sparring.play.context.reflections import reflections
 from sparring.play.players.base import Reply
 from sparring.testing import check_context, context_seen
@@ -93,12 +91,7 @@ def test_where_the_environment_tells_the_notes_itself_it_is_full(table):
 
 
 @pytest.mark.parametrize(
-    "environment",
-    [
-        {"name": "kuhn_poker"},
-        {"name": "trial", "options": {**ROUNDS, "reflect": False}},
-        {"name": "trial", "options": {**ROUNDS, "attempts": 1}},
-    ],
+    "environment", [{"name": "kuhn_poker"}, {"name": "trial", "options": {**ROUNDS, "reflect": False}}, {"name": "trial", "options": {**ROUNDS, "attempts": 1}}]
 )
 def test_without_notes_it_is_refused(environment):
     config = {"environments": [environment], "context": {"name": "reflections"}, "model": {"hidden_size": 8, "heads": 1}}

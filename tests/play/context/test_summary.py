@@ -1,5 +1,3 @@
-"""The seat writes a memory: a turn of its own, recorded, trained, and no move of the play."""
-
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -23,9 +21,8 @@ from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.matches import illegal_replies
 from sparring.methods.oracles.judge import judge_episodes
 from sparring.methods.rewards.base import WeightedReward, apply_rewards, opinions
-from sparring.play.context.base import Rewrite, Shown
+from sparring.play.context.base import Ledger, Rewrite, Shown
 from sparring.play.context.full import full
-from sparring.play.context.ledger import Ledger
 from sparring.play.context.summary import REQUEST, WORDS, summary
 from sparring.play.episode import Candidates
 from sparring.play.players.base import Reply
@@ -257,9 +254,7 @@ def test_playouts_go_on_after_memories_too(played):
 
 
 def test_seats_that_move_at_once_write_at_once_and_illegal_replies_are_tried_again_in_one_conversation(table, lawful):
-    made = table(
-        "repeated", {"environment": {"name": "rock_paper_scissors"}, "rounds": 5}, {"name": "summary", "every": 1}, rule="retry", tokens=2
-    )
+    made = table("repeated", {"environment": {"name": "rock_paper_scissors"}, "rounds": 5}, {"name": "summary", "every": 1}, rule="retry", tokens=2)
     episodes = made.play(10)
     lawful(made, episodes)
     tries = memories = 0

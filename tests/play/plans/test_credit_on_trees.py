@@ -1,5 +1,3 @@
-"""Estimators on trees that a plan grew: values by hand, what is left of the exact gradient, and the weight of a shared turn."""
-
 import itertools
 from collections import defaultdict
 
@@ -86,12 +84,7 @@ def test_what_is_left_of_the_exact_gradient(estimate, plan, shares):
 
 def test_a_first_turn_that_the_whole_group_shares_learns_nothing():
     game = make_game("needle_chain", options={"length": 2, "needle": 1})
-    assert walks(game, bound("tree", branching=(1, 4)), ["green", "red", "green", "red", "red"], group_size=4)[0] == [
-        "g r",
-        "g g",
-        "g r",
-        "g r",
-    ]
+    assert walks(game, bound("tree", branching=(1, 4)), ["green", "red", "green", "red", "red"], group_size=4)[0] == ["g r", "g g", "g r", "g r"]
     asked = specs(game, 4, name="reader", group_size=4)
     reader = {"reader": Reader(["green", "red", "green", "red", "red"])}
     turns = turn_table(planned(bound("tree", branching=(1, 4)), asked, reader, group_size=4)[0])

@@ -1,5 +1,3 @@
-"""Plans in whole steps and runs: the default changes nothing, figures appear, other parts of a step go on working."""
-
 import json
 import re
 from pathlib import Path

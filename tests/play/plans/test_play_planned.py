@@ -1,5 +1,3 @@
-"""Games played by a plan: none is play as it was, branches take over what they share, failures and orders change nothing."""
-
 import math
 from dataclasses import replace
 
@@ -73,9 +71,7 @@ def test_more_than_is_left_is_cut_and_what_nobody_wants_begins_at_the_start():
 def test_how_many_games_are_in_flight_changes_nothing(name, plan, size):
     game = make_game(name, illegal={"rule": "retry"})
     asked = specs(game, 2 * size, group_size=size)
-    rounds = [
-        planned(bound(plan[0], **plan[1]), asked, {"learner": learner(game)[0]}, group_size=size, in_flight=number) for number in (3, 1000)
-    ]
+    rounds = [planned(bound(plan[0], **plan[1]), asked, {"learner": learner(game)[0]}, group_size=size, in_flight=number) for number in (3, 1000)]
     assert moves(rounds[0][0]) == moves(rounds[1][0])
     assert rounds[0][1] == rounds[1][1]
     assert [(episode.episode_id, episode.group_id) for episode in rounds[0][0]] == [(spec.episode_id, spec.group_id) for spec in asked]
@@ -87,9 +83,7 @@ def test_how_many_games_are_in_flight_changes_nothing(name, plan, size):
 def test_what_is_shared_is_the_same_token_by_token_and_chance_goes_on_as_dealt(rule, plan, size):
     """Wherever two games of a group have gone alike, the next thing that either sees is the same: chance included."""
     game = make_game("leduc_poker", illegal={"rule": rule})
-    episodes, _, waves = planned(
-        bound(plan[0], **plan[1]), specs(game, 6 * size, group_size=size), {"learner": learner(game)[0]}, group_size=size
-    )
+    episodes, _, waves = planned(bound(plan[0], **plan[1]), specs(game, 6 * size, group_size=size), {"learner": learner(game)[0]}, group_size=size)
     by_id = {episode.episode_id: episode for episode in episodes}
     branches = [spec for wave in waves for spec in wave if spec.prefix]
     assert len(branches) > 6
@@ -100,9 +94,7 @@ def test_what_is_shared_is_the_same_token_by_token_and_chance_goes_on_as_dealt(r
         assert len(own.turns) > len(spec.prefix)
     dealt = {}
     for episode in episodes:
-        dealt.setdefault(episode.group_id, set()).update(
-            turn.state_key.split("[Public: ")[1][:2] for turn in episode.turns if "[Round 2]" in turn.state_key
-        )
+        dealt.setdefault(episode.group_id, set()).update(turn.state_key.split("[Public: ")[1][:2] for turn in episode.turns if "[Round 2]" in turn.state_key)
         assert {other.seed for other in episodes if other.group_id == episode.group_id} == {episode.seed}
     assert any(dealt.values()) and all(len(cards) <= 1 for cards in dealt.values())
     assert len({card for cards in dealt.values() for card in cards}) > 1
@@ -173,9 +165,7 @@ def test_where_every_first_reply_ends_the_game_a_plan_changes_nothing(plan, size
     assert figures == {"branches": 0.0, "shared_turns": 0.0}
 
 
-@pytest.mark.parametrize(
-    "plan", [bound("branch", threshold=0.0, entropy_weight=0.0), bound("tree", branching=(8,)), bound("tree", branching=(8, 1))]
-)
+@pytest.mark.parametrize("plan", [bound("branch", threshold=0.0, entropy_weight=0.0), bound("tree", branching=(8,)), bound("tree", branching=(8, 1))])
 def test_where_nothing_branches_the_games_are_those_without_a_plan(plan):
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
     asked = specs(game, 16, group_size=8)

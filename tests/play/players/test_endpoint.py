@@ -1,5 +1,3 @@
-"""The endpoint agent against a server on this machine that answers what a test tells it to."""
-
 import dataclasses
 import json
 import logging
@@ -26,14 +24,12 @@ SOON = {"retry-after-ms": "1"}
 
 
 def completion(content="bet", tokens_in=100, tokens_out=10, **choice):
-    """Return the body of a good response."""
     message = {"role": "assistant", "content": content}
     usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}
     return json.dumps({"choices": [{"message": message, "finish_reason": "stop", **choice}], "usage": usage})
 
 
 def last_legal(request):
-    """Return a good response that says the last legal action of the observation."""
     listed = request["messages"][-1]["content"].rsplit("Legal actions: ", 1)[1].split(".", 1)[0]
     return completion(f"I have thought about it. My action: {listed.rsplit(', ', 1)[-1]}")
 
@@ -94,12 +90,7 @@ def test_whole_games_against_random(serve):
     assert (agent.counters.tokens_in, agent.counters.tokens_out) == (100 * len(said), 10 * len(said))
     assert set(server.paths) == {"/v1/chat/completions"}
     first = server.requests[0]
-    assert {name: first[name] for name in ("model", "max_tokens", "top_p", "temperature")} == {
-        "model": "m",
-        "max_tokens": 7,
-        "top_p": 0.5,
-        "temperature": 0.25,
-    }
+    assert {name: first[name] for name in ("model", "max_tokens", "top_p", "temperature")} == {"model": "m", "max_tokens": 7, "top_p": 0.5, "temperature": 0.25}
     assert first["messages"][0] == {"role": "system", "content": SYSTEM}
     assert first["messages"][1]["content"].startswith("We play Kuhn poker")
     assert all("You play as" in request["messages"][1]["content"] for request in server.requests)  # later turns are told everything too
@@ -259,13 +250,7 @@ def test_it_tries_again_after(serve, status):
 
 @pytest.mark.parametrize(
     ("status", "tries", "advice"),
-    [
-        (500, 3, "more retries"),
-        (429, 3, "smaller concurrency"),
-        (400, 1, "seed_requests=false"),
-        (422, 1, "top_p=null"),
-        (404, 1, "Check base_url"),
-    ],
+    [(500, 3, "more retries"), (429, 3, "smaller concurrency"), (400, 1, "seed_requests=false"), (422, 1, "top_p=null"), (404, 1, "Check base_url")],
 )
 def test_it_gives_up_with_the_status_and_what_to_do(serve, status, tries, advice):
     server = serve(lambda number, request: (status, '{"error":\n {"message": "of its own"}}', SOON))
@@ -314,10 +299,7 @@ def test_nobody_there(serve):
 def test_a_budget_of_tokens(serve):
     server = serve(lambda number, request: completion())
     agent = agent_at(server, budget_tokens=320, concurrency=1)
-    with pytest.raises(
-        SparringError,
-        match=r"budget_tokens=320 is spent: 3 requests took 300 tokens in and 30 out\. To go on, write a larger budget_tokens",
-    ):
+    with pytest.raises(SparringError, match=r"budget_tokens=320 is spent: 3 requests took 300 tokens in and 30 out\. To go on, write a larger budget_tokens"):
         agent.act(turns(5))
     assert len(server.requests) == agent.counters.requests == 3
 

@@ -1,5 +1,3 @@
-"""An exported player: it plays as it did in its run, and a folder that is damaged says what is wrong."""
-
 import json
 import shutil
 
@@ -31,12 +29,9 @@ def engine():
 
 @pytest.fixture(scope="module")
 def folders(engine, tmp_path_factory):
-    """Return the folders of a policy and of a mixture."""
     root = tmp_path_factory.mktemp("exported")
     export(engine, root / "policy", step=2)
-    export_mixture(
-        engine, root / "mixture", answer_of(engine, CYCLE, "nash"), step=2, answer="nash"
-    )
+    export_mixture(engine, root / "mixture", answer_of(engine, CYCLE, "nash"), step=2, answer="nash")
     return root
 
 
@@ -46,23 +41,11 @@ def mixture(folders, tmp_path):
 
 
 def test_it_says_and_plays_what_the_run_does(engine, folders):
-    for name, who in (
-        ("policy", engine.agent("policy")),
-        ("mixture", answer_of(engine, CYCLE, "nash")),
-    ):
+    for name, who in (("policy", engine.agent("policy")), ("mixture", answer_of(engine, CYCLE, "nash"))):
         alone = exported(folder=str(folders / name))
-        for one, other in zip(
-            alone.action_logprobs(STATES.queries), who.action_logprobs(STATES.queries), strict=True
-        ):
+        for one, other in zip(alone.action_logprobs(STATES.queries), who.action_logprobs(STATES.queries), strict=True):
             assert one == pytest.approx(other, abs=1e-5)
-        replies = [
-            [
-                turn.reply
-                for play in sparring.play_episodes(GAME, [agent, "random"], plays=40)
-                for turn in play.turns
-            ]
-            for agent in (alone, who)
-        ]
+        replies = [[turn.reply for play in sparring.play_episodes(GAME, [agent, "random"], plays=40) for turn in play.turns] for agent in (alone, who)]
         assert replies[0] == replies[1]
     assert not is_mixture(str(folders / "policy")) and is_mixture(str(folders / "mixture"))
 
@@ -79,17 +62,8 @@ def test_a_mixture_draws_for_each_play_and_team_by_its_weights(folders):
 
 
 def test_it_is_measured_in_the_wording_that_it_knows(folders):
-    found = measured(
-        None,
-        f"exported folder={folders / 'mixture'}",
-        names=["kuhn_poker", "leduc_poker"],
-        games_per_seat=2,
-        judged=False,
-    )
-    assert (
-        found["figures"]["illegal_mass/kuhn_poker"] < 1
-        and "leduc_poker: 4 words are unknown" in found["notes"][0]
-    )
+    found = measured(None, f"exported folder={folders / 'mixture'}", names=["kuhn_poker", "leduc_poker"], games_per_seat=2, judged=False)
+    assert found["figures"]["illegal_mass/kuhn_poker"] < 1 and "leduc_poker: 4 words are unknown" in found["notes"][0]
     assert found["answer"].startswith("mixture of 0.333 past-000000")
     spec = parse_agent(f"exported folder={folders / 'policy'}")
     assert spec.style == "brief" and {"first", "K", "bet"} <= spec.words
@@ -97,10 +71,7 @@ def test_it_is_measured_in_the_wording_that_it_knows(folders):
 
 
 def test_a_run_meets_it_as_a_bot(folders, tmp_path):
-    bots = {
-        "crowd": {"name": "exported", "folder": str(folders / "mixture")},
-        "one": {"name": "exported", "folder": str(folders / "policy")},
-    }
+    bots = {"crowd": {"name": "exported", "folder": str(folders / "mixture")}, "one": {"name": "exported", "folder": str(folders / "policy")}}
     changes = {
         "bots": bots,
         "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"crowd": 0.5, "one": 0.5}},
@@ -112,20 +83,11 @@ def test_a_run_meets_it_as_a_bot(folders, tmp_path):
             **BASE,
             **changes,
             "steps": 1,
-            "evaluation": {
-                "exact": False,
-                "opponents": [
-                    {"name": "exported", "folder": str(folders / "mixture"), "games_per_seat": 2}
-                ],
-            },
+            "evaluation": {"exact": False, "opponents": [{"name": "exported", "folder": str(folders / "mixture"), "games_per_seat": 2}]},
         },
         run=tmp_path / "run",
     )
-    met = {
-        str(player).rpartition("/")[2]
-        for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes()
-        for player in episode.players
-    }
+    met = {str(player).rpartition("/")[2] for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes() for player in episode.players}
     assert met == {"learner", "bot-one", *map(str, MEMBERS)}
 
 
@@ -133,21 +95,15 @@ def test_what_it_depends_on_is_known_by_its_digest(mixture):
     before = identity_of(str(mixture))
     weights = mixture / "past-000001" / "model.safetensors"
     tensors = load_file(weights)
-    save_file(
-        {name: tensor + 1 for name, tensor in tensors.items()}, weights, metadata={"format": "pt"}
-    )
+    save_file({name: tensor + 1 for name, tensor in tensors.items()}, weights, metadata={"format": "pt"})
     after = identity_of(str(mixture))
-    assert {name for name in before if before[name] != after[name]} == {
-        "past-000001/model.safetensors"
-    }
+    assert {name for name in before if before[name] != after[name]} == {"past-000001/model.safetensors"}
 
 
 def written(folder, **changes):
     """Change the file of a folder; None takes a key out."""
     data = json.loads((folder / FILE).read_text()) | changes
-    (folder / FILE).write_text(
-        json.dumps({key: value for key, value in data.items() if value is not None})
-    )
+    (folder / FILE).write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
 
 
 THREE = {str(member): 1 / 3 for member in MEMBERS}
@@ -206,14 +162,9 @@ def test_a_file_of_two_sides_that_is_wrong_is_refused(mixture, sides, message):
 
 
 def test_a_file_of_two_sides_says_who_is_where(mixture):
-    written(
-        mixture, version=2, members=None, sides=[HALVES, {"past-000001": 0.25, "past-000002": 0.75}]
-    )
+    written(mixture, version=2, members=None, sides=[HALVES, {"past-000001": 0.25, "past-000002": 0.75}])
     found = exported(folder=str(mixture))
-    assert (
-        str(found)
-        == "0.500 past-000000, 0.500 past-000001 in the first side; 0.250 past-000001, 0.750 past-000002 in the second"
-    )
+    assert str(found) == "0.500 past-000000, 0.500 past-000001 in the first side; 0.250 past-000001, 0.750 past-000002 in the second"
     assert is_mixture(str(mixture)) and len(identity_of(str(mixture))) > 9
     inner = found._agent_of
     for seats, names in (([found, "random"], (0, 1)), (["random", found], (1, 2))):
@@ -248,9 +199,7 @@ def test_members_of_another_tokenizer_are_refused(mixture, tmp_path):
     """A tokenizer of more words than the network has is of another model."""
     path = mixture / "past-000002" / "tokenizer.json"
     data = json.loads(path.read_text())
-    data["model"]["vocab"] |= {
-        f"more{number}": len(data["model"]["vocab"]) + number for number in range(99)
-    }
+    data["model"]["vocab"] |= {f"more{number}": len(data["model"]["vocab"]) + number for number in range(99)}
     path.write_text(json.dumps(data))
     with pytest.raises(ModelError, match="they do not belong together"):
         sparring.play_episodes(GAME, [exported(folder=str(mixture)), "random"])
@@ -267,14 +216,9 @@ def test_the_command_writes_the_answer_that_is_asked_for(tmp_path):
     run = sparring.load_run(path)
     for name in ("policy", "average", "last"):
         run.export(tmp_path / name, answer=name)
-    first = [
-        exported(folder=str(tmp_path / name)).action_logprobs(STATES.queries)[0]
-        for name in ("policy", "average", "last")
-    ]
+    first = [exported(folder=str(tmp_path / name)).action_logprobs(STATES.queries)[0] for name in ("policy", "average", "last")]
     assert np.array_equal(first[0], first[1]) and not np.allclose(first[0], first[2])
-    assert first[2] == pytest.approx(
-        engine.agent("learner").action_logprobs(STATES.queries)[0], abs=1e-5
-    )
+    assert first[2] == pytest.approx(engine.agent("learner").action_logprobs(STATES.queries)[0], abs=1e-5)
     run.export(tmp_path / "delta", answer="delta_uniform delta=0.99")
     assert json.loads((tmp_path / "delta" / FILE).read_text())["members"] == {"past-000002": 1.0}
     with pytest.raises(SparringError, match="answer of a run"):

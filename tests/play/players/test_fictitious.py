@@ -1,5 +1,3 @@
-"""Fictitious play: what it answers, by hand, and what it earns in attempts against a biased player."""
-
 from collections import Counter
 
 import pytest
@@ -26,14 +24,17 @@ def after(combinator, *throws, name="rock_paper_scissors", seat=0, **options):
 
 @every_case("combinator", ["trial", "repeated"])
 @every_case("seat", [0, 1])
-@every_case(("throws", "best"), [
-    (("rock",), {"paper"}),
-    (("scissors",), {"rock"}),
-    (("rock", "rock", "paper"), {"paper"}),
-    (("rock", "paper"), {"paper"}),  # wins once and draws once
-    (("rock", "paper", "scissors"), {"rock", "paper", "scissors"}),
-    ((), {"rock", "paper", "scissors"}),
-])
+@every_case(
+    ("throws", "best"),
+    [
+        (("rock",), {"paper"}),
+        (("scissors",), {"rock"}),
+        (("rock", "rock", "paper"), {"paper"}),
+        (("rock", "paper"), {"paper"}),  # wins once and draws once
+        (("rock", "paper", "scissors"), {"rock", "paper", "scissors"}),
+        ((), {"rock", "paper", "scissors"}),
+    ],
+)
 def test_it_answers_what_was_thrown_so_far(combinator, seat, throws, best):
     state = after(combinator, *throws, seat=seat)
     said = Counter(AGENT.choose(state, seat, STREAM.child(n)) for n in range(60))

@@ -1,5 +1,3 @@
-"""Kuhn poker by a style: what each does with every card, inside combinators too, and refusals."""
-
 import pytest
 
 from sparring.config.plugins import registry

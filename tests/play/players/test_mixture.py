@@ -1,5 +1,3 @@
-"""A mixture: who is drawn, how often, once per play and team, and who cannot be."""
-
 import math
 
 import pytest
@@ -181,9 +179,7 @@ def test_a_match_against_a_mixture_is_between_the_matches_against_each():
 def test_a_mixture_of_one_plays_as_that_one():
     game = make_game("kuhn_poker")
     agent = registry.bind("players", "cfr")()
-    alone, mixed = (
-        play_matches(game, agent, parse_agent(text).make(), games_per_seat=50, stream=ROOT) for text in ("random", "mixture 'players={random: 1}'")
-    )
+    alone, mixed = (play_matches(game, agent, parse_agent(text).make(), games_per_seat=50, stream=ROOT) for text in ("random", "mixture 'players={random: 1}'"))
     assert mixed.seats == alone.seats and mixed.opponent == "mixture"
 
 

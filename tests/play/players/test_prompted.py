@@ -1,5 +1,3 @@
-"""A pretrained model with a system message: it is told it, shares its weights, and sits anywhere a player sits."""
-
 import json
 import shutil
 
@@ -65,30 +63,37 @@ def test_every_end_that_the_models_files_declare_ends_a_reply_and_counts_in_its_
 
 
 def test_without_a_message_it_is_the_start_of_a_run_of_the_model(chat_folder):
-    config = resolve({
-        "environments": [{"name": "kuhn_poker", "options": {"style": "full"}}],
-        "model": {"name": str(chat_folder), "lora": {"rank": 2}},
-        "renderer": {"name": "chat", "answer": "boxed"},
-        "rollout": {"games_per_step": 2, "max_new_tokens": 6, "temperature": 0.7},
-        "threads": 1,
-    })
+    config = resolve(
+        {
+            "environments": [{"name": "kuhn_poker", "options": {"style": "full"}}],
+            "model": {"name": str(chat_folder), "lora": {"rank": 2}},
+            "renderer": {"name": "chat", "answer": "boxed"},
+            "rollout": {"games_per_step": 2, "max_new_tokens": 6, "temperature": 0.7},
+            "threads": 1,
+        }
+    )
     start = LocalEngine(config).agent("policy")
     alone = prompted(model=str(chat_folder), answer="boxed", max_new_tokens=6, temperature=0.7)
     assert said(alone)[0] == said(start)[0]
 
 
 def test_styles_are_a_population_that_training_meets(chat_folder, tmp_path):
-    styles = {name: {"name": "prompted", "model": str(chat_folder), "system": text, "max_new_tokens": 3} for name, text in (("bold", "You bet."), ("shy", "You pass."))}
-    config = resolve({
-        "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}],
-        "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 1024},
-        "rollout": {"games_per_step": 12},
-        "bots": styles,
-        "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"bold": 0.5, "shy": 0.5}},
-        "store": {"every": 1},
-        "steps": 1,
-        "threads": 1,
-    })
+    styles = {
+        name: {"name": "prompted", "model": str(chat_folder), "system": text, "max_new_tokens": 3}
+        for name, text in (("bold", "You bet."), ("shy", "You pass."))
+    }
+    config = resolve(
+        {
+            "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}],
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 1024},
+            "rollout": {"games_per_step": 12},
+            "bots": styles,
+            "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"bold": 0.5, "shy": 0.5}},
+            "store": {"every": 1},
+            "steps": 1,
+            "threads": 1,
+        }
+    )
     run(tmp_path / "run", config)
     met = {name for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes() for name in episode.agents}
     assert met == {"learner", "bot-bold", "bot-shy"}

@@ -1,12 +1,17 @@
-"""Agents that are asked in one call: who is, in which order, and that nothing else changes."""
+from collections import Counter
 
 import pytest
 
-from sparring.core.errors import PluginError
+from sparring.config.plugins import registry
+from sparring.core.errors import GameError, PluginError
 from sparring.core.records import SampleResult, SamplingParams
 from sparring.core.rng import Stream
+from sparring.environments.catalogue import make_game
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.lab_episodes import TableAgent, random_table
 from sparring.models.samplers.base import Lot
 from sparring.play.players.base import Party, PendingTurn, Reply, parties
+from sparring.play.players.described import Described, chances_of
 from sparring.play.players.policy import PolicyAgent
 
 
@@ -18,11 +23,7 @@ class Server:
 
     def submit(self, lots):
         self.calls.append([(lot.sampler.name, len(lot.requests)) for lot in lots])
-        said = [
-            SampleResult((ord(lot.sampler.name), *request.ids), (-1.0,), False)
-            for lot in lots
-            for request in lot.requests
-        ]
+        said = [SampleResult((ord(lot.sampler.name), *request.ids), (-1.0,), False) for lot in lots for request in lot.requests]
         for place in range(len(said))[::-1]:
             yield []
             yield [(place, said[place])]
@@ -54,19 +55,11 @@ class Plain:
 
 
 def agent(name, backend=None, kind=PolicyAgent):
-    return kind(
-        name=name,
-        sampler=Named(name, backend),
-        renderer=Plain(),
-        params=SamplingParams(max_new_tokens=4),
-    )
+    return kind(name=name, sampler=Named(name, backend), renderer=Plain(), params=SamplingParams(max_new_tokens=4))
 
 
 def turns(*lengths):
-    return [
-        PendingTurn(state=None, seat=0, stream=Stream.from_seed(0), ids=tuple(range(length)))
-        for length in lengths
-    ]
+    return [PendingTurn(state=None, seat=0, stream=Stream.from_seed(0), ids=tuple(range(length))) for length in lengths]
 
 
 class Quiet(PolicyAgent):
@@ -84,9 +77,7 @@ def test_those_with_one_backend_are_one_party_in_the_order_of_the_first():
     found = list(parties(dict.fromkeys(agents, 1), agents))
     assert [names for names, _ in found] == [("a", "d", "f"), ("b",), ("c",), ("e",)]
     assert isinstance(found[0][1], Party)
-    assert [asked for _, asked in found[1:]] == [agents[name] for name in "bce"], (
-        "alone they are asked as ever"
-    )
+    assert [asked for _, asked in found[1:]] == [agents[name] for name in "bce"], "alone they are asked as ever"
 
 
 def test_each_turn_gets_the_reply_of_its_own_agent():
@@ -96,22 +87,11 @@ def test_each_turn_gets_the_reply_of_its_own_agent():
     ((_, party),) = parties({name: len(own) for name, own in due.items()}, agents)
     flat = [turn for own in due.values() for turn in own]
     said = party.act(flat)
-    assert server.calls == [[("b", 2), ("a", 0), ("c", 2)]], (
-        "7 and 9 ids have no room for a whole reply"
-    )
-    assert [reply.ids for reply in said] == [
-        (98, 0, 1),
-        (),
-        (98, 0, 1, 2),
-        (),
-        (99, 0),
-        (99, 0, 1, 2, 3),
-    ]
+    assert server.calls == [[("b", 2), ("a", 0), ("c", 2)]], "7 and 9 ids have no room for a whole reply"
+    assert [reply.ids for reply in said] == [(98, 0, 1), (), (98, 0, 1, 2), (), (99, 0), (99, 0, 1, 2, 3)]
     assert [reply.truncated for reply in said] == [False, True, False, True, False, False]
     assert {reply.weights_version for reply in said} == {3}
-    assert said == [reply for name, own in due.items() for reply in agents[name].act(own)], (
-        "as each alone"
-    )
+    assert said == [reply for name, own in due.items() for reply in agents[name].act(own)], "as each alone"
 
 
 def test_one_agent_under_two_names_is_asked_once():
@@ -119,11 +99,7 @@ def test_one_agent_under_two_names_is_asked_once():
     one = agent("a", server)
     ((names, party),) = parties({"x": 1, "y": 2}, {"x": one, "y": one})
     assert names == ("x", "y")
-    assert [reply.ids for reply in party.act(turns(1, 2, 3))] == [
-        (97, 0),
-        (97, 0, 1),
-        (97, 0, 1, 2),
-    ]
+    assert [reply.ids for reply in party.act(turns(1, 2, 3))] == [(97, 0), (97, 0, 1), (97, 0, 1, 2)]
     assert server.calls == [[("a", 1), ("a", 2)]]
 
 
@@ -132,8 +108,106 @@ def test_a_backend_that_leaves_a_request_out_is_named(monkeypatch):
     server = Server()
     agents = {name: agent(name, server) for name in "ab"}
     ((_, party),) = parties({"a": 1, "b": 1}, agents)
-    with pytest.raises(
-        Exception, match="The backend Server gave no reply for request 0 of 2"
-    ) as caught:
+    with pytest.raises(Exception, match="The backend Server gave no reply for request 0 of 2") as caught:
         party.act(turns(1, 1))
     assert not isinstance(caught.value, PluginError)
+
+
+ROOT = Stream.from_seed(11)
+DRAWS = 3000
+CASES = [
+    ("random", {}, "kuhn_poker"),
+    ("random", {}, "rock_paper_scissors"),
+    ("scripted", {"preference": ["bet"]}, "kuhn_poker"),
+    ("scripted", {"preference": ["c3", "b2"]}, "tic_tac_toe"),
+    ("cfr", {"iterations": 20}, "kuhn_poker"),
+    ("minimax", {"random_moves": 0.3}, "tic_tac_toe"),
+    ("kuhn_bot", {"style": "loose"}, "kuhn_poker"),
+    ("biased", {"weights": {"rock": 4}}, "rock_paper_scissors"),
+]
+
+
+def courses(name):
+    """The environment itself, and the same inside combinators: at the start of the second play, and a turn later."""
+    yield make_game(name).reset(ROOT)
+    for combinator, options in (("trial", {"reflect": False}), ("repeated", {})):
+        course = make_game(combinator, options={"environment": {"name": name}, **options}).reset(ROOT)
+        first, count = course.play, 0
+        while course.play is first:
+            course.step({seat: course.sample(seat, ROOT.child(count)) for seat in course.due()})
+            count += 1
+        yield course
+        later = course.clone()
+        later.step({seat: course.sample(seat, ROOT.child(count)) for seat in course.due()})
+        yield later
+
+
+@pytest.mark.parametrize(("name", "options", "game"), CASES, ids=str)
+def test_an_agent_draws_as_it_says_in_combinators_too(name, options, game):
+    agent = registry.bind("players", name, options)()
+    assert isinstance(agent, Described)
+    for course in courses(game):
+        for seat in course.due():
+            wanted = chances_of(name, agent, course, seat)
+            assert list(wanted) == list(course.legal(seat)) and sum(wanted.values()) == pytest.approx(1)
+            turns = [PendingTurn(course, seat, ROOT.child(number), past=tuple) for number in range(DRAWS)]
+            drawn = Counter(reply.text for reply in agent.act(turns))
+            for action, share in wanted.items():
+                assert abs(drawn[action] / DRAWS - share) < 5 * (share * (1 - share) / DRAWS) ** 0.5 + 1e-12, (course, action)
+
+
+def test_a_table_says_its_rows():
+    game = make_game("kuhn_poker")
+    states = enumerate_info_states(game)
+    table = random_table(states, ROOT)
+    for query, row in zip(states.queries, table.rows, strict=True):
+        if not query.actions and len(query.key) == 1:
+            state = game.state_of(game.first_node())
+            state.apply_index(int(query.key))
+            state.apply_index((int(query.key) + 1) % 3)
+            assert list(chances_of("table", TableAgent(table), state, 0).values()) == pytest.approx(row.tolist())
+
+
+def test_who_cannot_be_described_is_named():
+    state = make_game("tic_tac_toe").reset(ROOT)
+    with pytest.raises(GameError, match="'deep' cannot be described exactly, as it has no method chances"):
+        chances_of("deep", registry.bind("players", "mcts")(), state, 0)
+    reflecting = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}}).reset(ROOT)
+    reflecting.step({0: "rock", 1: "rock"})
+    for name, options in (("random", {}), ("biased", {}), ("scripted", {})):
+        with pytest.raises(GameError, match="any text"):
+            chances_of(name, registry.bind("players", name, options)(), reflecting, 0)
+
+
+@pytest.mark.parametrize("given", [{"a1": 0.5}, {"a1": 0.7, "b2": 0.7}, {"a1": -1.0, "b2": 2.0}, {"z9": 1.0}, {}, {"a1": float("nan")}])
+def test_chances_that_are_no_probabilities_of_legal_actions_are_refused(given):
+    class Odd:
+        def chances(self, state, seat):
+            return given
+
+    with pytest.raises(GameError, match="'odd': chances gave"):
+        chances_of("odd", Odd(), make_game("tic_tac_toe").reset(ROOT), 0)
+
+
+def test_solvers_play_inside_a_trial():
+    for name, options in (("minimax", {}), ("mcts", {"simulations": 5})):
+        course = make_game("trial", options={"environment": {"name": "tic_tac_toe"}}).reset(ROOT)
+        assert registry.bind("players", name, options)().choose(course, 0, ROOT) in course.legal(0)
+
+
+def test_an_agent_whose_code_fails_is_named():
+    class Broken:
+        def chances(self, state, seat):
+            return 1 / 0
+
+    with pytest.raises(PluginError, match=r"player 'broken' .* failed in test_described.py"):
+        chances_of("broken", Broken(), make_game("tic_tac_toe").reset(ROOT), 0)
+
+
+def test_chances_that_are_no_numbers_are_a_failure_of_the_agent():
+    class Worded:
+        def chances(self, state, seat):
+            return {"pass": "half", "bet": "half"}
+
+    with pytest.raises(PluginError, match=r"player 'worded' .* failed"):
+        chances_of("worded", Worded(), make_game("kuhn_poker").reset(Stream.from_seed(0)), 0)

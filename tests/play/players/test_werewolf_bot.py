@@ -1,5 +1,3 @@
-"""Scripted Werewolf players: what each style says and whom it votes for, and whom it refuses to play."""
-
 import pytest
 
 from sparring.core.errors import GameError

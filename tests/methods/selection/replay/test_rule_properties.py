@@ -1,5 +1,3 @@
-"""The replay rules by property, against each other, against plain loops, and on hard inputs."""
-
 import math
 
 import pytest
@@ -24,7 +22,6 @@ SEEDS = st.integers(0, 10**6)
 
 
 def with_differences(groups):
-    """Return the groups that a rule would have stored."""
     return [payoffs for payoffs in groups if len(set(payoffs)) > 1]
 
 
@@ -37,10 +34,7 @@ def test_none_leaves_the_fresh_games_as_they_are_whatever_is_stored(past, now):
     plan = none(ask(fresh, stored(games(0, *past))))
     assert (plan.joining, plan.buffer, dict(plan.metrics)) == ((), (), {})
     held = ReplayBuffer(stored(games(0, *past)))
-    assert held.join(bind("selection.replay", "none"), fresh, {}, wanted=9, step=1, stream=Stream.from_seed(0), progress=0.0) == (
-        list(fresh),
-        {},
-    )
+    assert held.join(bind("selection.replay", "none"), fresh, {}, wanted=9, step=1, stream=Stream.from_seed(0), progress=0.0) == (list(fresh), {})
     assert held.stored == ()
 
 
@@ -87,9 +81,7 @@ def test_both_store_the_same_whole_groups_with_differences_the_newest_first(past
     plans = [ssb(ask(fresh, held), capacity=capacity), prioritised_replay(ask(fresh, held), capacity=capacity)]
     assert plans[0].buffer == plans[1].buffer
     room, expected = capacity, []
-    for payoffs, first, step in reversed(
-        [(p, 0, 0) for p in with_differences(past)] + [(p, 1000, 1) for p in now if len(set(p)) > 1],
-    ):
+    for payoffs, first, step in reversed([(p, 0, 0) for p in with_differences(past)] + [(p, 1000, 1) for p in now if len(set(p)) > 1]):
         if len(payoffs) > room:
             break
         room -= len(payoffs)

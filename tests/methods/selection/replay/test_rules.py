@@ -1,5 +1,3 @@
-"""The replay buffer, and every rule found in its slot."""
-
 import json
 
 import numpy as np
@@ -171,13 +169,7 @@ def test_only_groups_with_differences_are_stored_and_the_oldest_leave():
     held = stored(games(0, [1, -1]))
     plan = ssb(ask(games(100, [1, 1], [1, -1], [0, 1, 0]), held))
     assert [(one.episode.episode_id, one.step) for one in plan.buffer] == [(0, 0), (1, 0), (102, 1), (103, 1), (104, 1), (105, 1), (106, 1)]
-    assert [one.episode.episode_id for one in ssb(ask(games(100, [1, 1], [1, -1], [0, 1, 0]), held), capacity=6).buffer] == [
-        102,
-        103,
-        104,
-        105,
-        106,
-    ]
+    assert [one.episode.episode_id for one in ssb(ask(games(100, [1, 1], [1, -1], [0, 1, 0]), held), capacity=6).buffer] == [102, 103, 104, 105, 106]
 
 
 # -- prioritised replay
@@ -253,9 +245,7 @@ def test_a_step_learns_from_what_joins_and_the_figures_say_so():
         seen.append(turns)
         return usual.credit["main"](turns, state, progress=progress)
 
-    methods = Methods(
-        matchmaker=usual.matchmaker, curriculum=usual.curriculum, selection=usual.selection, credit={"main": credit}, replay=usual.replay
-    )
+    methods = Methods(matchmaker=usual.matchmaker, curriculum=usual.curriculum, selection=usual.selection, credit={"main": credit}, replay=usual.replay)
     for _ in range(3):
         outcomes.append(play_round(config, engine, methods, state))
         state = outcomes[-1].state

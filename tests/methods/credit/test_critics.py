@@ -1,0 +1,501 @@
+import dataclasses
+import runpy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.credit.tables import table
+
+from sparring.config import resolve
+from sparring.core.errors import ConfigError, MissingError
+from sparring.methods.credit.bi_level_gae import bi_level_gae
+from sparring.methods.credit.gae import gae
+from sparring.methods.credit.hiper import hierarchical_advantages, hiper
+from sparring.methods.credit.mars import mars
+from sparring.methods.credit.spa import spa
+from sparring.methods.credit.vine_ppo import vine_ppo
+from sparring.methods.credit.vtrace import vtrace
+from sparring.ops.groups import discounted_returns, whitened
+
+
+def test_gae_by_hand():
+    turns = table([[0.0, 0.0, 1.0], [-1.0]], values=[0.1, 0.2, 0.3, -0.5], seats=[0, 1])
+    delta = [0.9 * 0.2 - 0.1, 0.9 * 0.3 - 0.2, 1 - 0.3, -1 + 0.5]
+    second = delta[1] + 0.45 * delta[2]
+    expected = [delta[0] + 0.45 * second, second, delta[2], delta[3]]
+    credit = gae(turns, gamma=0.9, lam=0.5)
+    assert credit.advantages == pytest.approx(expected)
+    assert credit.value_targets == pytest.approx(np.array(expected) + np.array([0.1, 0.2, 0.3, -0.5]))
+
+
+@given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=5), min_size=1, max_size=5), st.floats(0, 1))
+def test_with_lambda_one_and_no_critic_it_is_the_return(rewards, gamma):
+    turns = table(rewards, values=[0.0] * sum(map(len, rewards)))
+    expected = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    assert gae(turns, gamma=gamma, lam=1.0).advantages == pytest.approx(expected, abs=1e-9)
+
+
+def test_lambda_zero_is_the_one_step_difference():
+    turns = table([[1.0, 2.0]], values=[5.0, 7.0])
+    assert gae(turns, lam=0.0).advantages == pytest.approx([1 + 7 - 5, 2 - 7])
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=6))
+def test_a_perfect_critic_leaves_no_advantage(rewards):
+    values = np.cumsum(rewards[::-1])[::-1]
+    assert gae(table([rewards], values=values), lam=0.7).advantages == pytest.approx(np.zeros(len(rewards)), abs=1e-9)
+
+
+def test_whitening():
+    turns = table([[1.0, 2.0], [4.0]], values=[0.0, 0.0, 0.0])
+    advantages = gae(turns, whiten=True).advantages
+    assert (advantages.mean(), advantages.std(ddof=1)) == (pytest.approx(0, abs=1e-9), pytest.approx(1, abs=1e-6))
+
+
+def test_whitening_leaves_a_single_turn_alone():
+    assert gae(table([[3.0]], values=[1.0]), whiten=True).advantages.tolist() == [2.0]
+
+
+def test_the_targets_are_not_whitened():
+    turns = table([[1.0, 2.0], [4.0]], values=[0.5, 0.5, 0.5])
+    assert gae(turns, whiten=True).value_targets == pytest.approx(gae(turns).value_targets)
+
+
+def test_by_default_gamma_is_one_and_lambda_095():
+    turns = table([[0.0, 1.0]], values=[0.25, 0.5])
+    assert gae(turns).advantages == pytest.approx([0.25 + 0.95 * 0.5, 0.5])
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=6), st.floats(-1e6, 1e6))
+def test_a_critic_and_an_outcome_shifted_alike_change_nothing(rewards, shift):
+    values = np.linspace(-1, 1, len(rewards))
+    plain = gae(table([rewards], values=values), lam=0.7).advantages
+    shifted = gae(table([[*rewards[:-1], rewards[-1] + shift]], values=values + shift), lam=0.7).advantages
+    assert shifted == pytest.approx(plain, abs=1e-6)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=6), st.floats(0.1, 10))
+def test_scaling_rewards_and_values_scales_advantages(rewards, factor):
+    values = np.linspace(-1, 1, len(rewards))
+    scaled = gae(table([[factor * reward for reward in rewards]], values=factor * values), lam=0.7).advantages
+    assert scaled == pytest.approx(factor * gae(table([rewards], values=values), lam=0.7).advantages, abs=1e-9)
+
+
+BIAS = runpy.run_path(str(Path(__file__).with_name("test_bias.py")))
+
+
+def stale(rewards, values, ratios):
+    """A table whose turns today's policy takes with these ratios to the policy that played."""
+    return dataclasses.replace(table(rewards, values=values), logprob=np.full(len(values), -3.0), old_logprob=np.log(ratios) - 3.0)
+
+
+def vtrace_random_turns(seed, spread=1.0):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(6)]
+    size = sum(map(len, rewards))
+    return stale(rewards, generator.normal(size=size), np.exp(spread * generator.normal(size=size)))
+
+
+def vtrace_naive(turns, gamma, lam, rho_bar, c_bar):
+    targets, advantages = [], []
+    for number in np.unique(turns.trajectory):
+        own = turns.trajectory == number
+        r, v, w = turns.reward[own], np.append(turns.value[own], 0.0), np.exp((turns.old_logprob - turns.logprob)[own])
+        rho, c = np.minimum(w, rho_bar), lam * np.minimum(w, c_bar)
+        v_s = [v[s] + sum(gamma ** (t - s) * np.prod(c[s:t]) * rho[t] * (r[t] + gamma * v[t + 1] - v[t]) for t in range(s, len(r))) for s in range(len(r))] + [
+            0.0
+        ]
+        advantages += [rho[s] * (r[s] + gamma * v_s[s + 1] - v[s]) for s in range(len(r))]
+        targets += v_s[:-1]
+    return advantages, targets
+
+
+def test_vtrace_by_hand():
+    """w = 2, 0.5: rho = c = 1, 0.5. v_1 = 1 + 0.5 (4 - 1) = 2.5; v_0 = 0 + (0 + 1 - 0) + (2.5 - 1) = 2.5."""
+    credit = vtrace(stale([[0.0, 4.0]], [0.0, 1.0], [2.0, 0.5]))
+    assert credit.value_targets == pytest.approx([2.5, 2.5])
+    assert credit.advantages == pytest.approx([2.5, 1.5])
+    assert credit.metrics == {"ratio_mean": pytest.approx(1.25), "truncated_share": 0.5}
+
+
+@given(st.integers(0, 500), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.7, 1.0]), st.sampled_from([(1.0, 1.0), (2.0, 0.5)]))
+def test_equals_the_papers_sum(seed, gamma, lam, bars):
+    turns = vtrace_random_turns(seed)
+    credit = vtrace(turns, gamma=gamma, lam=lam, rho_bar=bars[0], c_bar=bars[1])
+    advantages, targets = vtrace_naive(turns, gamma, lam, *bars)
+    assert credit.advantages == pytest.approx(advantages)
+    assert credit.value_targets == pytest.approx(targets)
+
+
+@given(st.integers(0, 500), st.floats(0, 1))
+def test_with_fresh_games_it_is_gae(seed, gamma):
+    turns = vtrace_random_turns(seed, spread=0.0)
+    assert vtrace(turns, gamma=gamma).advantages == pytest.approx(gae(turns, gamma=gamma, lam=1.0).advantages)
+    assert vtrace(turns, gamma=gamma, lam=0.6).value_targets == pytest.approx(gae(turns, gamma=gamma, lam=0.6).value_targets)
+
+
+@pytest.mark.parametrize("values", [[4.0, -1.0], [0.0, 0.0]])
+def test_fresh_games_give_the_exact_gradient_whatever_the_critic(values):
+    def estimate(turns):
+        zeros = np.zeros(len(turns.reward))
+        return vtrace(dataclasses.replace(turns, logprob=zeros, old_logprob=zeros))
+
+    assert BIAS["expected_gradient"](estimate, 1, values=values) == pytest.approx(BIAS["EXACT"])
+
+
+def test_without_truncation_a_stale_decision_gives_todays_gradient():
+    """One decision, played with q, today with p: the ratio turns the mean over q into that over p."""
+    q, p = 0.7, 0.4
+    total = 0.0
+    for probability, ratio, reward, score in ((q, p / q, 1.0, 1 - p), (1 - q, (1 - p) / (1 - q), 5.0, -p)):
+        total += probability * vtrace(stale([[reward]], [2.0], [ratio]), rho_bar=1e9).advantages[0] * score
+    assert total == pytest.approx(p * (1 - p) * (1.0 - 5.0))
+
+
+def test_the_policys_weight_may_be_left_to_the_loss():
+    turns = stale([[4.0]], [1.0], [0.5])
+    assert vtrace(turns).advantages == pytest.approx([1.5])
+    assert vtrace(turns, weigh_policy=False).advantages == pytest.approx([3.0])
+
+
+@given(st.integers(0, 500))
+def test_a_lower_bar_for_traces_weakens_what_comes_later(seed):
+    turns = vtrace_random_turns(seed)
+    one_step = vtrace(turns, lam=0.0)
+    assert vtrace(turns, c_bar=1e-12).value_targets == pytest.approx(one_step.value_targets)
+
+
+def test_huge_ratios_offsets_and_no_turns():
+    wild = stale([[1.0, 1.0]], [0.0, 0.0], [1.0, 1.0])
+    wild = dataclasses.replace(wild, old_logprob=np.array([1e4, -1e4]))
+    assert np.isfinite(vtrace(wild, rho_bar=1e12, c_bar=1e12).advantages).all()
+    assert vtrace(stale([[0.0, 1e6]], [1e6, 1e6], [1.0, 1.0])).advantages == pytest.approx([0.0, 0.0])
+    empty = vtrace(stale([], [], np.zeros(0)))
+    assert empty.advantages.shape == empty.value_targets.shape == (0,)
+
+
+def hiper_random_turns(seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 8)).tolist() for _ in range(5)]
+    size = sum(map(len, rewards))
+    turns = table(rewards, values=generator.normal(size=size))
+    return dataclasses.replace(turns, view=generator.integers(0, 2, size))
+
+
+def hiper_naive(turns, opening, gamma, lam_turn, lam_segment):
+    low, high = np.zeros(len(turns.reward)), np.full(len(turns.reward), np.nan)
+    for number in np.unique(turns.trajectory):
+        rows = np.flatnonzero(turns.trajectory == number)
+        starts = [row for row in rows if opening(row)]
+        value_after, high_after = 0.0, 0.0
+        for start, stop in reversed(list(zip(starts, [*starts[1:], rows[-1] + 1], strict=True))):
+            later = 0.0
+            for row in reversed(range(start, stop)):
+                following = value_after if row == stop - 1 else turns.value[row + 1]
+                later = turns.reward[row] + gamma * following - turns.value[row] + gamma * lam_turn * later
+                low[row] = later
+            earned = sum(gamma ** (row - start) * turns.reward[row] for row in range(start, stop))
+            factor = gamma ** (stop - start)
+            high_after = earned + factor * value_after - turns.value[start] + factor * lam_segment * high_after
+            high[start], value_after = high_after, turns.value[start]
+    return low, high
+
+
+def test_golden():
+    reward, opens = np.array([0.0, 0.0, 0.0, 1.0]), np.array([True, False, True, False])
+    low, high = hierarchical_advantages(
+        reward, np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.15, 0.5]), opens, np.zeros(4, dtype=int), gamma=1.0, lam_turn=1.0, lam_segment=1.0
+    )
+    assert low == pytest.approx([0.4, 0.3, 0.7, 0.6])
+    assert high == pytest.approx([0.85, 0.5])
+
+
+def test_by_hand_with_one_critic():
+    """Segments of two turns; values .1 .2 .3 .4. Low: .2 .1 .7 .6; high: 0 + .3 - .1 + .7 = .9 and .7; half of each at the openings."""
+    turns = table([[0.0, 0.0, 0.0, 1.0]], values=[0.1, 0.2, 0.3, 0.4])
+    credit = hiper(turns, segment_turns=2, lam_turn=1.0, lam_segment=1.0, normalise=False)
+    assert credit.advantages == pytest.approx([0.55, 0.1, 0.7, 0.6])
+    assert credit.value_targets == pytest.approx([0.65, 0.3, 1.0, 1.0])
+    assert credit.metrics == {"segment_turns": 2.0}
+
+
+@given(st.integers(0, 500), st.integers(1, 4), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.7, 1.0]), st.booleans())
+def test_hiper_equals_plain_loops(seed, length, gamma, lam, by_view):
+    turns = hiper_random_turns(seed)
+
+    def opening(row):
+        first = turns.turn_index[row] == 0
+        return first or (turns.view[row] != turns.view[row - 1] if by_view else turns.turn_index[row] % length == 0)
+
+    low, high = hiper_naive(turns, opening, gamma, lam, 0.8)
+    options = {"segments": "view" if by_view else "turns", "segment_turns": length, "gamma": gamma, "lam_turn": lam, "lam_segment": 0.8}
+    credit = hiper(turns, high_share=0.25, normalise=False, **options)
+    expected = np.where(np.isnan(high), low, 0.75 * low + 0.25 * np.nan_to_num(high))
+    assert credit.advantages == pytest.approx(expected)
+    assert credit.value_targets == pytest.approx(expected + turns.value)
+
+
+@given(st.integers(0, 500), st.floats(0, 1), st.floats(0, 1))
+def test_one_segment_or_segments_of_one_turn_are_gae(seed, gamma, lam):
+    turns = hiper_random_turns(seed)
+    plain = gae(turns, gamma=gamma, lam=lam)
+    whole = hiper(turns, segment_turns=100, high_share=0.0, gamma=gamma, lam_turn=lam, normalise=False)
+    single = hiper(turns, segment_turns=1, high_share=1.0, gamma=gamma, lam_segment=lam, normalise=False)
+    for credit in (whole, single):
+        assert credit.advantages == pytest.approx(plain.advantages)
+        assert credit.value_targets == pytest.approx(plain.value_targets)
+
+
+def test_with_a_right_critic_its_gradient_is_exact_and_with_a_wrong_one_the_segments_end_biases():
+    p = BIAS["P"]
+    right = [p * 1.0 + (1 - p) * (-0.5 + p * 3.0 + (1 - p) * 1.5), p * 3.0 + (1 - p) * 1.5]
+
+    def estimate(turns, length=1):
+        return hiper(turns, segment_turns=length, normalise=False)
+
+    assert BIAS["expected_gradient"](estimate, 1, values=right) == pytest.approx(BIAS["EXACT"])
+    assert abs(BIAS["expected_gradient"](estimate, 1, values=[4.0, -1.0]) - BIAS["EXACT"]) > 0.1
+
+
+def test_each_level_is_normalised_by_itself():
+    turns = hiper_random_turns(1)
+    low = hiper(turns, high_share=0.0).advantages
+    assert low.mean() == pytest.approx(0.0, abs=1e-12)
+    assert low.std(ddof=1) == pytest.approx(1.0, rel=1e-5)
+    opens = turns.turn_index % 3 == 0
+    high = hiper(turns, high_share=1.0).advantages
+    assert high[opens].mean() == pytest.approx(0.0, abs=1e-12)
+    assert high[opens].std(ddof=1) == pytest.approx(1.0, rel=1e-5)
+    assert np.array_equal(high[~opens], low[~opens])
+    assert np.array_equal(hiper(turns).value_targets, hiper(turns, normalise=False).value_targets)
+
+
+def test_all_equal_one_turn_offsets_and_no_turns():
+    assert hiper(table([[1.0], [1.0]], values=[0.0, 0.0])).advantages.tolist() == [0.0, 0.0]
+    assert hiper(table([[1.0]], values=[0.25]), normalise=False).advantages.tolist() == [0.75]
+    assert hiper(table([[0.0, 1e6]], values=[1e6, 1e6])).advantages == pytest.approx([0.0, 0.0])
+    assert hiper(table([], values=[])).advantages.shape == (0,)
+    assert hiper(dataclasses.replace(table([], values=[]), view=np.zeros(0, dtype=int)), segments="view").advantages.shape == (0,)
+
+
+def spoken(rewards, tokens, values):
+    return dataclasses.replace(table(rewards, tokens=tokens), token_value=np.array(values, dtype=np.float64))
+
+
+def bi_level_gae_random_turns(seed, longest=4):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(5)]
+    tokens = generator.integers(1, longest + 1, sum(map(len, rewards)))
+    return spoken(rewards, tokens, generator.normal(size=tokens.sum()))
+
+
+def bi_level_gae_naive(turns, gamma_turn, lam_turn, gamma_token, lam_token):
+    begin = np.cumsum(turns.n_tokens) - turns.n_tokens
+    values = [turns.token_value[b : b + n] for b, n in zip(begin, turns.n_tokens, strict=True)]
+    result = [np.zeros(n) for n in turns.n_tokens]
+    for t in reversed(range(len(values))):
+        later_value, later = (0.0, 0.0) if turns.done[t] else (values[t + 1][-1], result[t + 1][-1])
+        result[t][-1] = turns.reward[t] + gamma_turn * later_value - values[t][-1] + gamma_turn * lam_turn * later
+        for j in reversed(range(len(values[t]) - 1)):
+            result[t][j] = gamma_token * values[t][j + 1] - values[t][j] + gamma_token * lam_token * result[t][j + 1]
+    return np.concatenate(result)
+
+
+def test_bi_level_gae_by_hand():
+    """Two turns of two tokens. A[1] = 4 - 1 = 3, A[0] = 0 + 0.5 * 1 - 2 + 0.5 * 3 = 0; then 1 - 3 + 3 and 2 - 1 + 0."""
+    credit = bi_level_gae(spoken([[0.0, 4.0]], [2, 2], [1.0, 2.0, 3.0, 1.0]), gamma_turn=0.5)
+    assert credit.advantages == pytest.approx([1.0, 0.0, 1.0, 3.0])
+    assert credit.value_targets == pytest.approx([2.0, 2.0, 4.0, 4.0])
+    assert credit.level == "token"
+
+
+@given(st.integers(0, 500), st.tuples(*[st.sampled_from([0.0, 0.6, 1.0])] * 4))
+def test_bi_level_gae_equals_plain_loops(seed, decays):
+    turns = bi_level_gae_random_turns(seed)
+    names = ("gamma_turn", "lam_turn", "gamma_token", "lam_token")
+    credit = bi_level_gae(turns, **dict(zip(names, decays, strict=True)))
+    assert credit.advantages == pytest.approx(bi_level_gae_naive(turns, *decays))
+    assert credit.value_targets == pytest.approx(credit.advantages + turns.token_value)
+
+
+@given(st.integers(0, 500), st.floats(0, 1), st.floats(0, 1))
+def test_with_replies_of_one_token_it_is_gae_over_turns(seed, gamma, lam):
+    turns = bi_level_gae_random_turns(seed, longest=1)
+    credit = bi_level_gae(turns, gamma_turn=gamma, lam_turn=lam)
+    plain = gae(dataclasses.replace(turns, value=turns.token_value), gamma=gamma, lam=lam)
+    assert np.array_equal(credit.advantages, plain.advantages)
+    assert np.array_equal(credit.value_targets, plain.value_targets)
+
+
+@given(st.integers(0, 500))
+def test_without_decay_a_token_gets_the_turns_return_minus_its_own_value(seed):
+    """So the critic cannot bias: the value before a token does not depend on it."""
+    turns = bi_level_gae_random_turns(seed)
+    returns = gae(dataclasses.replace(turns, value=np.zeros(len(turns.reward))), lam=1.0).advantages
+    credit = bi_level_gae(turns, gamma_turn=1.0)
+    assert credit.advantages == pytest.approx(np.repeat(returns, turns.n_tokens) - turns.token_value)
+
+
+def test_a_turn_that_earned_nothing_is_a_turn():
+    short, long = (bi_level_gae(spoken([rewards], [1] * len(rewards), [0.0] * len(rewards))) for rewards in ([0.0, 1.0], [0.0, 0.0, 1.0]))
+    assert short.advantages == pytest.approx([0.95, 1.0])
+    assert long.advantages == pytest.approx([0.95**2, 0.95, 1.0])
+
+
+def test_whitening_leaves_the_critics_targets():
+    turns = bi_level_gae_random_turns(3)
+    plain, white = bi_level_gae(turns), bi_level_gae(turns, whiten=True)
+    assert white.advantages.mean() == pytest.approx(0.0, abs=1e-12)
+    assert white.advantages.std(ddof=1) == pytest.approx(1.0)
+    assert np.array_equal(plain.value_targets, white.value_targets)
+
+
+def test_all_equal_one_token_offsets_and_no_turns():
+    assert bi_level_gae(spoken([[1e6], [1e6]], [2, 1], [1e6] * 3), whiten=True).advantages == pytest.approx([0.0] * 3)
+    assert bi_level_gae(spoken([[1.0]], [1], [0.5]), whiten=True).advantages.tolist() == [0.5]
+    assert bi_level_gae(spoken([], [], [])).advantages.shape == (0,)
+
+
+def test_what_a_silent_turn_earned_counts_to_the_turn_before():
+    # the last turn of the first trajectory and the first of the second say nothing
+    silent = spoken([[1.0, 2.0, 4.0], [8.0, 16.0], [5.0]], [2, 1, 0, 0, 1, 0], [0.5, 0.25, 1.0, 2.0])
+    heard = spoken([[1.0, 6.0], [16.0]], [2, 1, 1], [0.5, 0.25, 1.0, 2.0])
+    options = {"gamma_turn": 0.9, "lam_turn": 0.8, "gamma_token": 0.7, "lam_token": 0.6}
+    for found, expected in ((bi_level_gae(one, **options) for one in (silent, heard)),):
+        assert found.advantages == pytest.approx(expected.advantages)
+        assert found.value_targets == pytest.approx(expected.value_targets)
+    assert bi_level_gae(spoken([[1.0], [2.0]], [0, 0], [])).advantages.shape == (0,)
+
+
+def judged(rewards, contributions, **options):
+    return dataclasses.replace(table(rewards, **options), value_after=np.array(contributions, dtype=np.float64))
+
+
+def spa_random_turns(seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(6)]
+    turns = judged(rewards, generator.normal(size=sum(map(len, rewards))), groups=[0, 0, 0, 1, 1, 2])
+    return dataclasses.replace(turns, legal=generator.random(len(turns.reward)) < 0.7)
+
+
+def test_spa_by_hand():
+    """Contributions .2 and .5 of a return of 1: .3 are missing from each target. The second turn was illegal."""
+    turns = dataclasses.replace(judged([[0.0, 1.0]], [0.2, 0.5]), legal=np.array([True, False]))
+    credit = spa(turns)
+    assert credit.advantages == pytest.approx([1.2, 0.5])
+    assert credit.value_targets == pytest.approx([0.5, 0.8])
+    assert credit.metrics == {"attribution_error": pytest.approx(0.3)}
+
+
+@given(st.integers(0, 500))
+def test_the_fits_gradient_is_that_of_the_squared_error_of_the_sum(seed):
+    """With c = features @ weights; the derivative of sum over trajectories of (sum c - R)^2 / 2, by differences."""
+    turns = spa_random_turns(seed)
+    generator = np.random.Generator(np.random.Philox(seed + 1))
+    features, weights = generator.normal(size=(len(turns.reward), 3)), generator.normal(size=3)
+    count = turns.trajectory[-1] + 1
+
+    def loss(at):
+        gap = np.bincount(turns.trajectory, weights=features @ at - turns.reward, minlength=count)
+        return (gap**2).sum() / 2
+
+    wanted = [(loss(weights + step) - loss(weights - step)) / 2e-4 for step in 1e-4 * np.eye(3)]
+    targets = spa(dataclasses.replace(turns, value_after=features @ weights)).value_targets
+    assert (features @ weights - targets) @ features == pytest.approx(wanted, rel=1e-5, abs=1e-5)
+
+
+@given(st.integers(0, 500), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.5]), st.booleans())
+def test_spa_equals_plain_loops(seed, gamma, grounding, with_baseline):
+    turns = spa_random_turns(seed)
+    rows = [np.flatnonzero(turns.trajectory == number) for number in range(6)]
+    step = [c + (grounding if legal else 0.0) for c, legal in zip(turns.value_after, turns.legal, strict=True)]
+    totals = [sum(step[row] for row in own) for own in rows]
+    expected = []
+    for number, own in enumerate(rows):
+        others = [totals[j] for j in range(6) if j != number and turns.group[rows[j][0]] == turns.group[own[0]]]
+        base = (np.mean(others) if others else totals[number]) if with_baseline else 0.0
+        expected += [sum(gamma ** (k - t) * step[k] for k in own if k >= t) - base for t in own]
+    credit = spa(turns, gamma=gamma, grounding=grounding, baseline="group" if with_baseline else "none")
+    assert credit.advantages == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.integers(0, 500))
+def test_a_head_that_says_the_rewards_gives_returns_to_go_and_stays(seed):
+    turns = spa_random_turns(seed)
+    turns = dataclasses.replace(turns, value_after=turns.reward)
+    credit = spa(turns, grounding=0.0)
+    assert credit.advantages - credit.advantages.mean() == pytest.approx(mars(turns).advantages, abs=1e-9)
+    assert credit.value_targets == pytest.approx(turns.reward)
+
+
+def test_all_equal_one_member_offsets_and_no_turns():
+    assert spa(judged([[1.0], [1.0]], [0.5, 0.5], groups=[0, 0]), baseline="group").advantages.tolist() == [0.0, 0.0]
+    assert spa(judged([[1.0]], [0.5]), baseline="group").advantages.tolist() == [0.0]
+    far = spa(judged([[0.0, 1e6]], [1e6, 1.0]), grounding=0.0)
+    assert far.advantages == pytest.approx([1e6 + 1, 1.0])
+    assert far.value_targets == pytest.approx([1e6 - 1, 0.0])
+    empty = spa(judged([], []), baseline="group")
+    assert empty.advantages.shape == empty.value_targets.shape == (0,)
+
+
+EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
+PLAYS = st.lists(st.lists(st.tuples(EIGHTHS, EIGHTHS, EIGHTHS, EIGHTHS), min_size=1, max_size=4), min_size=1, max_size=6)
+
+
+def valued(paid, before, after, shaping=None, **more):
+    """A table of game payoffs, with values of whole games before and after every turn."""
+    turns = table(paid, **more)
+    other = np.zeros(len(turns.reward)) if shaping is None else np.array(shaping)
+    components = {"game": turns.reward, "best_action": other}
+    return replace(turns, reward=turns.reward + other, components=components, playout_before=np.array(before), playout=np.array(after))
+
+
+def test_vine_ppo_by_hand():
+    # two plays that are paid at their ends: 1 and 0; V of the start is 1/2, after the first turns 3/4 and 1/4
+    turns = valued([[0.0, 1.0], [0.0, 0.0]], [0.5, 0.75, 0.5, 0.25], [0.75, 1.0, 0.25, 0.0])
+    assert vine_ppo(turns, whiten=False).advantages.tolist() == [0.25, 0.25, -0.25, -0.25]
+    # to go: V(s') is 3/4, 0, 1/4, 0 and V(s) is 1/2, 3/4, 1/2, 1/4
+    assert vine_ppo(turns, gamma=0.5, whiten=False).advantages.tolist() == [-0.125, 0.25, -0.375, -0.25]
+
+
+def test_whitening_counts_a_turn_once_per_token():
+    turns = valued([[0.0, 1.0], [0.0]], [0.5, 0.75, 0.5], [0.75, 1.0, 0.0], tokens=[1, 3, 2])
+    raw = np.repeat(vine_ppo(turns, whiten=False).advantages, [1, 3, 2])
+    found = np.repeat(vine_ppo(turns).advantages, [1, 3, 2])
+    assert found == pytest.approx((raw - raw.mean()) / raw.std(ddof=1), abs=1e-6)
+
+
+@given(PLAYS, st.sampled_from([0.0, 0.5, 1.0]))
+def test_by_definition(plays, gamma):
+    paid = [[one[0] for one in play] for play in plays]
+    flat = [one for play in plays for one in play]
+    turns = valued(paid, [one[1] for one in flat], [one[2] for one in flat], [one[3] for one in flat])
+    wanted = []
+    for play in plays:
+        so_far = 0.0
+        for pay, before, after, shaping in play:
+            wanted.append(pay + shaping + gamma * (after - so_far - pay) - (before - so_far))
+            so_far += pay
+    assert vine_ppo(turns, gamma=gamma, whiten=False).advantages == pytest.approx(wanted, abs=1e-9)
+
+
+def test_equal_differences_are_zero_and_not_rounding():
+    turns = valued([[0.0], [0.0]], [0.1, 0.3], [0.3, 0.5])
+    assert vine_ppo(turns).advantages.tolist() == [0.0, 0.0]
+    assert whitened(np.array([1.0]), np.array([1.0]), 1.0).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({}, MissingError, "rollout.playouts: 4"),
+        ({"rollout": {"playouts": 2}, "outcome_weight": 0.5}, ConfigError, "outcome_weight"),
+        ({"rollout": {"playouts": 2}, "environments": [{"name": "kuhn_poker", "scale": 2.0}]}, ConfigError, "the scale of 'kuhn_poker'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, said):
+    with pytest.raises(error, match=said):
+        resolve({"environments": [{"name": "kuhn_poker"}], "credit": {"name": "vine_ppo"}, **changes})

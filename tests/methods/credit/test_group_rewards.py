@@ -1,0 +1,423 @@
+import dataclasses
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.credit.tables import table
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import CreditError
+from sparring.methods.credit.a_grae import a_grae
+from sparring.methods.credit.arena_rl import arena_rl
+from sparring.methods.credit.copo import copo
+from sparring.methods.credit.grpo import grpo
+from sparring.methods.credit.s_grpo import s_grpo
+from sparring.methods.credit.ssl import ssl
+from sparring.methods.credit.xrpo import xrpo
+from sparring.ops.tournaments import tournament_ranks
+
+
+def a_grae_fours(returns):
+    return table([[value] for value in returns], groups=[index // 4 for index in range(len(returns))])
+
+
+def test_a_grae_by_hand():
+    # p = 1/4 and 1/2, omega = 3/8
+    turns = a_grae_fours([1, 0, 0, 0, 1, 1, 0, 0])
+    base = grpo(turns).advantages
+    hard = 0.5 * (3 / 8 / 0.5 + 5 / 8 / 0.75**0.5)
+    even = 0.5 * (3 / 8 / 0.5**0.5 + 5 / 8 / 0.5**0.5)
+    expected = base * np.repeat([hard, even], 4) * np.where(base > 0, 3 / 8, 1)
+    credit = a_grae(turns)
+    assert credit.advantages == pytest.approx(expected)
+    assert credit.metrics["success_rate"] == pytest.approx(3 / 8)
+
+
+def test_alpha_is_the_rate_from_which_successes_count_in_full():
+    turns = a_grae_fours([1, 0, 0, 0, 1, 1, 0, 0])
+    plain, half, low = (a_grae(turns, alpha=alpha).advantages for alpha in (1.0, 0.5, 0.25))
+    right = plain > 0
+    assert half[right] == pytest.approx(2 * plain[right])
+    assert low[right] == pytest.approx(plain[right] * 8 / 3)
+    assert np.array_equal(half[~right], plain[~right])
+    assert np.array_equal(low[~right], plain[~right])
+
+
+def test_a_grae_success_is_a_threshold():
+    assert np.array_equal(a_grae(a_grae_fours([3, 2, 2, 2]), success=3.0).advantages != 0, [True] * 4)
+    assert not a_grae(a_grae_fours([3, 2, 2, 2]), success=3.1).advantages.any()
+    assert not a_grae(a_grae_fours([3, 2, 2, 2])).advantages.any()  # all succeed: nothing, though they differ
+
+
+@given(st.lists(st.permutations([0.0, 0.0, 1.0, 1.0]), min_size=1, max_size=3))
+def test_when_every_group_succeeds_half_of_the_time_it_is_grpo_over_root_two(groups):
+    """omega = p = 1/2: the weight is 1 / sqrt(2), and alpha = 1/2 keeps successes whole."""
+    turns = a_grae_fours([value for group in groups for value in group])
+    assert a_grae(turns, alpha=0.5).advantages == pytest.approx(grpo(turns).advantages / 2**0.5)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=16), st.sampled_from([0.5, 1.0]))
+def test_a_grae_it_equals_a_naive_derivation(returns, alpha):
+    groups = [returns[index : index + 4] for index in range(0, len(returns), 4)]
+    omega = sum(sum(group) / len(group) for group in groups) / len(groups)
+    base, expected = grpo(a_grae_fours(returns)).advantages, []
+    for value, a0 in zip(returns, base, strict=True):
+        group = groups[len(expected) // 4]
+        p = sum(group) / len(group)
+        a = 0.0 if p in (0, 1) else omega * 0.5 * a0 / p**0.5 + (1 - omega) * 0.5 * a0 / (1 - p) ** 0.5
+        expected.append(a * min(1, omega / alpha) if a > 0 else a)
+        assert value in group
+    assert a_grae(a_grae_fours(returns), alpha=alpha).advantages == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=16))
+def test_successes_go_up_and_failures_go_down(returns):
+    advantages = a_grae(a_grae_fours(returns)).advantages
+    assert (advantages[np.array(returns) == 1] >= 0).all()
+    assert (advantages[np.array(returns) == 0] <= 0).all()
+
+
+def test_a_grae_epsilon_and_state():
+    assert a_grae(a_grae_fours([1, 0, 1, 0]), alpha=0.5, epsilon=3**-0.5).advantages == pytest.approx(np.array([1, -1, 1, -1]) * 3**0.5 / 32**0.5)
+
+
+ANSWERS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=12)
+
+
+def copo_fours(returns, **kwargs):
+    return table([[value] for value in returns], groups=[index // 4 for index in range(len(returns))], **kwargs)
+
+
+def test_copo_by_hand():
+    # group 0: half right, entropy ln 2, nothing global; group 1: all right, entropy 0, nothing local; means 1/2, 1: z = -+ 1/sqrt(2)
+    blend = [1 / (1 + math.exp(-5.0 * (entropy - 0.5))) for entropy in (math.log(2), 0.0)]
+    local, z = 3**0.5 / 2, 2**-0.5
+    up, down, same = blend[0] * local - (1 - blend[0]) * z, -blend[0] * local - (1 - blend[0]) * z, (1 - blend[1]) * z
+    credit = copo(copo_fours([1, 1, 0, 0, 1, 1, 1, 1]))
+    assert credit.advantages == pytest.approx([up, up, down, down, same, same, same, same], abs=1e-5)
+    assert credit.metrics["local_weight"] == pytest.approx(sum(blend) / 2)
+
+
+@given(ANSWERS, st.sampled_from([0.0, 5.0, 20.0]), st.sampled_from([0.0, 0.5, 1.0]))
+def test_copo_it_equals_a_naive_derivation(returns, sharpness, threshold):
+    groups = [returns[index : index + 4] for index in range(0, len(returns), 4)]
+    means = [sum(group) / len(group) for group in groups]
+    spread = np.std(means, ddof=1) if len(means) > 1 else 0.0
+    expected = []
+    for group, mean in zip(groups, means, strict=True):
+        entropy = -sum(n / len(group) * math.log(n / len(group)) for n in Counter(group).values())
+        sigma = 1 / (1 + math.exp(-sharpness * (entropy - threshold)))
+        deviation = np.std(group, ddof=1) if len(group) > 1 else 0.0
+        standing = 0.0 if spread < 1e-12 else (mean - sum(means) / len(means)) / (spread + 1e-6)
+        expected += [sigma * (value - mean) / (deviation + 1e-6) + (1 - sigma) * standing for value in group]
+    assert copo(copo_fours(returns), sharpness=sharpness, threshold=threshold).advantages == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.lists(st.integers(-80, 80).map(lambda number: number / 8), min_size=2, max_size=8, unique=True))
+def test_where_no_two_agree_a_sharp_blend_is_grpo(returns):
+    turns = table([[value] for value in returns], groups=[index // 2 for index in range(len(returns))])
+    if len(returns) % 2 == 0:
+        assert copo(turns, sharpness=1e6, threshold=0.5).advantages == pytest.approx(grpo(turns).advantages, abs=1e-9)
+
+
+def test_where_all_agree_a_sharp_blend_is_the_groups_standing():
+    advantages = copo(copo_fours([0] * 4 + [1] * 4 + [2] * 4), sharpness=1e6).advantages
+    assert advantages == pytest.approx(np.repeat([-1, 0, 1], 4), abs=1e-5)
+
+
+def test_groups_are_compared_with_those_of_their_own_role_and_game():
+    turns = table([[0.0], [5.0], [1.0], [7.0], [100.0]], seats=[0, 1, 0, 1, 0], groups=[0, 0, 1, 1, 2], games=[0, 0, 0, 0, 1])
+    z = 2**-0.5
+    assert copo(turns, sharpness=1e6).advantages == pytest.approx([-z, -z, z, z, 0], abs=1e-5)
+
+
+def test_equal_but_for_rounding_counts_as_agreement():
+    nearly = copo(copo_fours([0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2, 1, 1, 1, 1])).advantages
+    assert nearly == pytest.approx(copo(copo_fours([0.3] * 4 + [1] * 4)).advantages, abs=1e-9)
+    assert nearly[0] < -0.5
+
+
+def test_copo_hard_inputs():
+    assert copo(copo_fours([7.0])).advantages.tolist() == [0.0]
+    assert copo(table([])).advantages.shape == (0,)
+    assert not copo(copo_fours([0.1] * 8)).advantages.any()
+    near = copo(copo_fours([1e6 + 1, 1e6 + 3]), sharpness=1e6).advantages
+    assert near == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-5)
+    assert np.isfinite(copo(copo_fours([0, 1, 1, 1]), sharpness=1e300).advantages).all()
+
+
+def test_copo_epsilon_and_state():
+    advantages = copo(copo_fours([1, 0, 1, 0]), sharpness=1e6, epsilon=3**-0.5).advantages
+    assert advantages == pytest.approx(np.array([1, -1, 1, -1]) * 3**0.5 / 4)
+
+
+def s_grpo_group(returns, tokens):
+    return table([[value] for value in returns], groups=[0] * len(returns), tokens=tokens)
+
+
+def test_s_grpo_golden():
+    # wrong, right, right, right: 0, 1, 1/2, 1/4, mean 7/16
+    assert s_grpo(s_grpo_group([0, 1, 1, 1], [1, 2, 3, 4])).advantages + 7 / 16 == pytest.approx([0, 1, 0.5, 0.25])
+    assert s_grpo(s_grpo_group([1, 1, 0, 1], [4, 2, 1, 3])).advantages + 7 / 16 == pytest.approx([0.25, 1, 0, 0.5])
+
+
+def test_a_wrong_answer_in_between_does_not_count():
+    assert s_grpo(s_grpo_group([1, 0, 1], [1, 2, 3])).advantages + 0.5 == pytest.approx([1, 0, 0.5])
+
+
+def test_equal_lengths_share():
+    # the first two places of three: (1 + 1/2) / 2 each
+    assert s_grpo(s_grpo_group([1, 1, 1], [2, 2, 5])).advantages + 7 / 12 == pytest.approx([0.75, 0.75, 0.25])
+
+
+def test_length_in_turns():
+    turns = table([[0.0, 1.0], [1.0]], groups=[0, 0], tokens=[1, 1, 9])
+    assert s_grpo(turns).advantages == pytest.approx([0.25, 0.25, -0.25])
+    assert s_grpo(turns, length="turns").advantages == pytest.approx([-0.25, -0.25, 0.25])
+
+
+def test_s_grpo_success_is_a_threshold():
+    assert s_grpo(s_grpo_group([3, 2], [1, 2]), success=3.0).advantages.tolist() == [0.5, -0.5]
+    assert s_grpo(s_grpo_group([3, 2], [1, 2]), success=2.0).advantages.tolist() == [0.25, -0.25]
+
+
+@given(st.integers(1, 8), st.data())
+def test_with_one_success_at_most_it_is_dr_grpo(count, data):
+    winner = data.draw(st.integers(0, count))
+    turns = s_grpo_group([float(index == winner) for index in range(count)], list(range(count, 0, -1)))
+    assert s_grpo(turns).advantages == pytest.approx(grpo(turns, divide_by_std=False).advantages, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.integers(1, 4)), min_size=1, max_size=12))
+def test_s_grpo_it_equals_a_naive_derivation(members):
+    rewards = []
+    groups = [members[index : index + 5] for index in range(0, len(members), 5)]
+    for own in groups:
+        lengths = sorted(length for value, length in own if value)
+        given_to = {length: np.mean([0.5**j for j, other in enumerate(lengths) if other == length]) for length in lengths}
+        values = [given_to[length] if value else 0.0 for value, length in own]
+        rewards += [value - sum(values) / len(values) for value in values]
+    numbers = [index // 5 for index in range(len(members))]
+    turns = table([[value] for value, _ in members], groups=numbers, tokens=[length for _, length in members])
+    assert s_grpo(turns).advantages == pytest.approx(rewards, abs=1e-12)
+
+
+def test_roles_are_kept_apart_and_turns_share():
+    turns = table([[1.0, 0.0], [1.0], [1.0], [0.0]], seats=[0, 1, 0, 1], groups=[0] * 4)
+    assert s_grpo(turns).advantages == pytest.approx([-0.25, -0.25, 0.5, 0.25, -0.5])
+
+
+def test_s_grpo_hard_inputs():
+    assert s_grpo(s_grpo_group([7.0], [3])).advantages.tolist() == [0.0]
+    assert s_grpo(table([])).advantages.shape == (0,)
+    assert s_grpo(s_grpo_group([0.1] * 7, range(1, 8))).advantages.tolist() == [0.0] * 7
+    assert s_grpo(s_grpo_group([1e6] * 3, [4] * 3)).advantages == pytest.approx(np.zeros(3), abs=1e-12)
+    assert np.isfinite(s_grpo(s_grpo_group([1.0] * 2000, range(2000))).advantages).all()
+
+
+PROGRESS = st.integers(0, 16).map(lambda number: number / 16)
+
+
+def ssl_group(outcomes, progress, **kwargs):
+    turns = table([[a + b] for a, b in zip(outcomes, progress, strict=True)], groups=[0] * len(outcomes), **kwargs)
+    parts = {"game": np.array(outcomes, dtype=float), "best_action": np.array(progress, dtype=float)}
+    return dataclasses.replace(turns, components=parts)
+
+
+def test_ssl_by_hand():
+    # progress 0.2, 0.25, 0.6, 0.9 reaches 0, 1, 2, 3 of three tiers: rewards 0 + 0, 0 + 1/6, 1 + 1/3, 1 + 1/2; mean 3/4
+    advantages = ssl(ssl_group([0, 0, 1, 1], [0.2, 0.25, 0.6, 0.9]), divide_by_std=False).advantages
+    assert advantages == pytest.approx(np.array([0, 1 / 6, 4 / 3, 3 / 2]) - 0.75)
+
+
+def test_by_hand_with_division():
+    # rewards 0 and 1/2: deviation 1 / sqrt(8)
+    assert ssl(ssl_group([0, 0], [0, 1])).advantages == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-5)
+    assert ssl(ssl_group([0, 0], [0, 1]), epsilon=8**-0.5).advantages == pytest.approx([-(8**-0.5), 8**-0.5])
+
+
+def test_the_component_is_summed_over_the_trajectory_and_taken_out_of_the_return():
+    turns = table([[0.3, 0.3], [0.0]], groups=[0, 0])
+    turns = dataclasses.replace(turns, components={"game": np.zeros(3), "best_action": np.array([0.3, 0.3, 0.0])})
+    assert ssl(turns, divide_by_std=False).advantages == pytest.approx([1 / 6, 1 / 6, -1 / 6])  # no success, two tiers
+
+
+def test_tiers_component_success_and_alpha_are_options():
+    turns = ssl_group([2, 2], [0.2, 0.6])
+    assert ssl(turns, tiers=(0.5, 0.1), divide_by_std=False).advantages == pytest.approx([-0.125, 0.125])
+    assert ssl(turns, alpha=0.0).advantages.tolist() == [0, 0]
+    assert ssl(turns, alpha=0.9, divide_by_std=False).advantages == pytest.approx([-0.3, 0.3])
+    other = ssl(turns, component="game", tiers=(3.0,), success=0.5, divide_by_std=False).advantages
+    assert other == pytest.approx([-0.5, 0.5])  # the rest is 0.2 and 0.6
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8), st.booleans())
+def test_without_tiers_weight_it_is_grpo_on_success(members, divide):
+    turns = ssl_group(*zip(*members, strict=True))
+    success = dataclasses.replace(turns, reward=turns.components["game"])
+    expected = grpo(success, divide_by_std=divide).advantages
+    assert ssl(turns, alpha=0.0, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8), st.floats(0, 0.99))
+def test_no_failure_comes_before_a_success(members, alpha):
+    advantages = ssl(ssl_group(*zip(*members, strict=True)), alpha=alpha).advantages
+    right = np.array([value for value, _ in members]) == 1
+    assert not right.any() or right.all() or advantages[right].min() > advantages[~right].max()
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8))
+def test_ssl_it_equals_a_naive_derivation(members):
+    rewards = [value + 0.5 * sum(progress >= tier for tier in (0.25, 0.5, 0.75)) / 3 for value, progress in members]
+    expected = np.array(rewards) - sum(rewards) / len(rewards)
+    assert ssl(ssl_group(*zip(*members, strict=True)), divide_by_std=False).advantages == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_missing_component_is_refused_by_name():
+    with pytest.raises(CreditError, match=r"no reward component 'steps' \(there are: best_action, game"):
+        ssl(ssl_group([1], [0]), component="steps")
+    with pytest.raises(CreditError, match="there are: none"):
+        ssl(table([[1.0]]))
+    with pytest.raises(CreditError, match="tiers is empty"):
+        ssl(ssl_group([1], [0]), tiers=())
+
+
+EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
+
+
+def xrpo_group(returns, logprobs, tokens=None):
+    turns = table([[value] for value in returns], groups=[0] * len(returns), tokens=tokens or [1] * len(returns))
+    return dataclasses.replace(turns, logprob=np.array(logprobs, dtype=float))
+
+
+def test_xrpo_by_hand():
+    # base (0.5, 0.5, -0.5, -0.5) * 2 / sqrt(4/3); mean score -1: eta of the first exp(-0.1), of the second above 1
+    base = 3**0.5 / 2
+    turns = xrpo_group([1, 1, 0, 0], [-1.1, -0.5, -2.0, -0.4])
+    expected = [base + 2.5 * (1 - math.exp(-0.1)), base, -base, -base]
+    assert xrpo(turns).advantages == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_bonus_is_capped():
+    turns = xrpo_group([1, 1, 0, 0], [-9.0, -0.5, -2.0, -0.4])
+    base = 3**0.5 / 2
+    assert xrpo(turns).advantages == pytest.approx([1.5 * base, base, -base, -base], abs=1e-5)
+    assert xrpo(turns, cap=0.1).advantages == pytest.approx([1.1 * base, base, -base, -base], abs=1e-5)
+
+
+def test_scores_are_means_over_the_trajectorys_tokens():
+    turns = table([[0.0, 1.0], [1.0], [0.0]], groups=[0] * 3, tokens=[1, 3, 2, 1])
+    turns = dataclasses.replace(turns, logprob=np.array([-3.0, -5.0, -2.0, 0.0]))
+    # scores -2, -1, 0, mean -1; returns 1, 1, 0: base 1/3 / sqrt(1/3)
+    base = 3**-0.5
+    bonus = 0.1 * (1 - math.exp(-1))
+    assert xrpo(turns, strength=0.1).advantages == pytest.approx([base + bonus] * 2 + [base, -2 * base], abs=1e-5)
+
+
+@given(st.lists(st.tuples(EIGHTHS, st.floats(-5, 0)), min_size=1, max_size=8), st.sampled_from([(0.0, 0.5), (2.5, 0.0)]))
+def test_without_strength_or_cap_it_is_grpo(members, options):
+    turns = xrpo_group(*zip(*members, strict=True))
+    expected = grpo(turns).advantages
+    assert xrpo(turns, strength=options[0], cap=options[1]).advantages == pytest.approx(expected, abs=1e-6)
+
+
+@given(st.lists(st.tuples(EIGHTHS, st.floats(-5, 0)), min_size=1, max_size=8), EIGHTHS)
+def test_xrpo_it_equals_a_naive_derivation(members, success):
+    returns, scores = zip(*members, strict=True)
+    turns = xrpo_group(returns, scores)
+    expected = []
+    for value, score, base in zip(returns, scores, grpo(turns).advantages, strict=True):
+        bonus = max(2.5 * (1 - math.exp(score - sum(scores) / len(scores))), 0)
+        expected.append(base + min(bonus, 0.5 * base) if value >= success and base > 0 else base)
+    assert xrpo(turns, success=success).advantages == pytest.approx(expected, abs=1e-6)
+
+
+def test_xrpo_hard_inputs():
+    assert xrpo(xrpo_group([7.0], [-1.0])).advantages.tolist() == [0.0]
+    assert xrpo(xrpo_group([], [])).advantages.shape == (0,)
+    assert xrpo(xrpo_group([0.1] * 7, range(-7, 0))).advantages == pytest.approx(np.zeros(7), abs=1e-9)
+    near = xrpo(xrpo_group([1e6 + 1, 1e6 + 3], [-1e6, 0.0])).advantages
+    assert near == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-5)
+    assert np.isfinite(xrpo(xrpo_group([1, 0], [-1.0, 0.0], tokens=[0, 0])).advantages).all()
+
+
+def test_xrpo_epsilon_and_state():
+    assert xrpo(xrpo_group([1, -1], [0, 0]), epsilon=2**0.5).advantages == pytest.approx([8**-0.5, -(8**-0.5)])
+
+
+SCHEMES = ["anchor", "round_robin", "swiss", "single_elimination", "double_elimination"]
+CONSISTENT = [scheme for scheme in SCHEMES if scheme != "swiss"]
+preference = bind("credit", "arena_rl", preset="minimax_preference")
+
+
+def arena_rl_group(returns):
+    return table([[value] for value in returns], groups=[0] * len(returns))
+
+
+@pytest.mark.parametrize("scheme", CONSISTENT)
+def test_arena_rl_golden(scheme):
+    placed = arena_rl(arena_rl_group([7, 9, -1, 3]), scheme=scheme, divide_by_std=False).advantages
+    assert placed + 0.5 == pytest.approx([2 / 3, 1, 0, 1 / 3])
+    assert arena_rl(arena_rl_group([7, 9, -1, 3]), scheme=scheme).advantages == pytest.approx([0.387, 1.162, -1.162, -0.387], abs=1e-3)
+
+
+def test_by_hand_swiss():
+    # 9 beats 3, 7 beats -1; 9 beats 7, 3 beats -1: points 2, 1, 1, 0 and equal Buchholz of the middle two
+    placed = arena_rl(arena_rl_group([7, 9, -1, 3]), scheme="swiss", divide_by_std=False).advantages
+    assert placed == pytest.approx([0, 0.5, -0.5, 0])
+
+
+@given(st.lists(EIGHTHS, min_size=2, max_size=9), st.sampled_from(CONSISTENT))
+def test_all_schemes_but_swiss_equal_a_naive_count_of_wins(returns, scheme):
+    n = len(returns)
+    wins = [sum((a > b) + 0.5 * (a == b) for b in returns) - 0.5 for a in returns]
+    placed = arena_rl(arena_rl_group(returns), scheme=scheme, divide_by_std=False).advantages
+    assert placed == pytest.approx(np.array(wins) / (n - 1) - 0.5, abs=1e-9)
+
+
+@given(st.lists(EIGHTHS, min_size=2, max_size=9))
+def test_minimax_preference_is_the_share_of_wins_less_a_half(returns):
+    wins = [sum((a > b) + 0.5 * (a == b) for b in returns) - 0.5 for a in returns]
+    assert preference(arena_rl_group(returns), {}).advantages == pytest.approx(np.array(wins) / (len(returns) - 1) - 0.5, abs=1e-9)
+
+
+@given(st.lists(EIGHTHS, min_size=2, max_size=9), st.sampled_from(SCHEMES))
+def test_only_the_order_counts_and_who_is_better_never_gets_less(returns, scheme):
+    advantages = arena_rl(arena_rl_group(returns), scheme=scheme).advantages
+    assert arena_rl(arena_rl_group([value**3 + 5 for value in returns]), scheme=scheme).advantages == pytest.approx(advantages, abs=1e-12)
+    for a, first in zip(returns, advantages, strict=True):
+        for b, second in zip(returns, advantages, strict=True):
+            assert a != b or first == pytest.approx(second, abs=1e-9)
+            assert scheme == "swiss" or a <= b or first > second
+
+
+@given(st.lists(EIGHTHS, min_size=2, max_size=9, unique=True))
+def test_swiss_equals_the_tournament_of_the_sorted_returns(returns):
+    ordered = np.sort(returns)[::-1]
+    ranks = tournament_ranks("swiss", np.repeat(ordered[:, None], len(returns), axis=1))
+    by_return = dict(zip(ordered.tolist(), (1 - ranks / (len(returns) - 1)).tolist(), strict=True))
+    expected = np.array([by_return[value] for value in returns])
+    assert arena_rl(arena_rl_group(returns), scheme="swiss", divide_by_std=False).advantages == pytest.approx(expected - expected.mean())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_groups_of_many_sizes_at_once_are_as_each_alone(scheme):
+    groups = [[3, 1], [5], [2, 2, 9], [1, 1, 1, 1], [4, 8], [9, 1, 5, 5, 2]]
+    turns = table([[v] for g in groups for v in g], groups=[i for i, g in enumerate(groups) for _ in g])
+    alone = [arena_rl(arena_rl_group(g), scheme=scheme).advantages for g in groups]
+    assert arena_rl(turns, scheme=scheme).advantages == pytest.approx(np.concatenate(alone), abs=1e-12)
+
+
+def test_large_groups():
+    returns = np.random.Generator(np.random.Philox(0)).permutation(80).astype(float)
+    placed = arena_rl(arena_rl_group(returns), divide_by_std=False).advantages
+    assert placed == pytest.approx(returns / 79 - 0.5)
+
+
+def test_roles_turns_epsilon_and_state():
+    turns = table([[1.0, 1.0], [1.0], [0.0], [9.0]], seats=[0, 1, 0, 1], groups=[0] * 4)
+    credit = arena_rl(turns, epsilon=2**-0.5)
+    assert credit.advantages == pytest.approx(np.array([1, 1, -1, -1, 1]) / 8**0.5)

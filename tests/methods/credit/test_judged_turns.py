@@ -1,0 +1,646 @@
+import dataclasses
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.methods.credit.tables import table
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, CreditError
+from sparring.methods.credit.at_grpo import at_grpo
+from sparring.methods.credit.grpo import grpo
+from sparring.methods.credit.match_tir import match_tir
+from sparring.methods.credit.oprl import oprl
+from sparring.methods.credit.outcome import outcome as outcome_credit
+from sparring.methods.credit.ppr import ppr
+from sparring.methods.credit.rloo import rloo
+from sparring.methods.credit.spae import potential, spae
+from sparring.methods.credit.vpr import vpr
+from sparring.play.turn_table import with_components
+
+
+def scored(process, outcome, *, rest=None, names=("best_action", "game"), **others):
+    """Return a table whose turns earn these process rewards, outcomes and other rewards, per trajectory and turn."""
+    turns = table(process, **others)
+    paid = np.array([value for own in outcome for value in own], dtype=np.float64)
+    more = np.zeros(len(paid)) if rest is None else np.array([value for own in rest for value in own])
+    parts = {names[0]: turns.reward, names[1]: paid, "rest": more}
+    return dataclasses.replace(turns, reward=turns.reward + paid + more, components=parts)
+
+
+# two games: one wins after two turns scored 1 and 0.5, one draws after a turn scored 0
+HAND_OF_PPR = {"process": [[1.0, 0.5], [0.0]], "outcome": [[0.0, 1.0], [0.0]], "groups": [0, 0]}
+
+
+def test_by_hand_centred_at_half():
+    # rewards 0.5, 0 + 0.5 and -0.5 + 0; to go 1, 0.5 and -0.5, mean 1/3
+    turns = scored(**HAND_OF_PPR)
+    expected = np.array([1.0, 0.5, -0.5]) - 1 / 3
+    assert ppr(turns, divide_by_std=False).advantages == pytest.approx(expected)
+    assert ppr(turns).advantages == pytest.approx(expected / expected.std(ddof=1), abs=1e-5)
+    assert ppr(turns, epsilon=1.0).advantages == pytest.approx(expected / (1 + expected.std(ddof=1)))
+    discounted = np.array([0.75, 0.5, -0.5])
+    assert ppr(turns, gamma=0.5, divide_by_std=False).advantages == pytest.approx(discounted - 0.25)
+
+
+def test_by_hand_centred_at_the_mean():
+    # process 0.25, -0.25 and 0; outcomes 1, 1 and 0.5; to go 2, 0.75 and 0.5
+    expected = np.array([2.0, 0.75, 0.5]) - 3.25 / 3
+    assert ppr(scored(**HAND_OF_PPR), centring="mean", divide_by_std=False).advantages == pytest.approx(expected)
+
+
+def test_scales_names_and_other_rewards():
+    turns = scored([[2.0, 1.0], [0.0]], [[0.0, 4.0], [2.0]], rest=[[-0.1, 0.0], [0.3]], names=("judge", "payoff"), groups=[0, 0])
+    options = {"process": "judge", "outcome": "payoff", "largest_process": 2.0, "lowest_outcome": 0.0, "highest_outcome": 4.0}
+    expected = np.array([0.9, 0.5, -0.2])
+    assert ppr(turns, divide_by_std=False, **options).advantages == pytest.approx(expected - expected.mean())
+    with pytest.raises(CreditError, match="'game'"):
+        ppr(turns, process="judge")
+    with pytest.raises(CreditError, match="'best_action'"):
+        ppr(turns, outcome="payoff")
+    with pytest.raises(ConfigError, match="must be larger"):
+        ppr(turns, lowest_outcome=1.0)
+
+
+@given(outcomes=st.lists(st.floats(-1, 1), min_size=1, max_size=7))
+def test_in_games_of_one_turn_it_is_grpo_and_the_two_centrings_agree_on_equal_scores(outcomes):
+    turns = scored([[0.5]] * len(outcomes), [[value] for value in outcomes], groups=[0] * len(outcomes))
+    for divide in (True, False):
+        expected = grpo(dataclasses.replace(turns, reward=turns.reward / 2), divide_by_std=divide).advantages
+        for centring in ("half", "mean"):
+            assert ppr(turns, centring=centring, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
+
+
+def ppr_drawn(seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    lengths = generator.integers(1, 5, 9)
+    columns = [[generator.normal(size=length).tolist() for length in lengths] for _ in range(3)]
+    return scored(columns[0], columns[1], rest=columns[2], groups=generator.integers(0, 2, 9), roles=generator.integers(0, 2, 9))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("centring", ["half", "mean"])
+def test_ppr_it_equals_plain_loops(seed, centring):
+    turns = ppr_drawn(seed)
+    togo, keys = [], []
+    for trajectory in range(9):
+        rows = np.flatnonzero(turns.trajectory == trajectory)
+        process, rest = turns.components["best_action"][rows] / 3, turns.components["rest"][rows]
+        share = (turns.components["game"][rows].sum() + 2) / 5
+        if centring == "half":
+            rewards = [p - 0.5 + more for p, more in zip(process, rest, strict=True)]
+            rewards[-1] += share - 0.5
+        else:
+            rewards = [p - process.mean() + share + more for p, more in zip(process, rest, strict=True)]
+        togo += [sum(0.9**k * r for k, r in enumerate(rewards[turn:])) for turn in range(len(rows))]
+        keys += [(turns.group[row], turns.role[row]) for row in rows]
+    alike = [[value for value, key in zip(togo, keys, strict=True) if key == own] for own in keys]
+    expected = [value - np.mean(own) for value, own in zip(togo, alike, strict=True)]
+    options = {"centring": centring, "largest_process": 3.0, "lowest_outcome": -2.0, "highest_outcome": 3.0, "gamma": 0.9}
+    assert ppr(turns, divide_by_std=False, **options).advantages == pytest.approx(expected, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 1000), shift=st.floats(-1e4, 1e4))
+def test_with_mean_centring_a_generous_judge_changes_nothing(seed, shift):
+    turns = ppr_drawn(seed)
+    parts = {**turns.components, "best_action": turns.components["best_action"] + shift}
+    moved = dataclasses.replace(turns, reward=turns.reward + shift, components=parts)
+    plain = ppr(turns, centring="mean", divide_by_std=False).advantages
+    assert ppr(moved, centring="mean", divide_by_std=False).advantages == pytest.approx(plain, abs=1e-7)
+
+
+def test_ppr_hard_tables():
+    for centring in ("half", "mean"):
+        assert ppr(scored([], []), centring=centring).advantages.shape == (0,)
+        assert ppr(scored([[5.0]], [[1.0]]), centring=centring).advantages.tolist() == [0.0]
+        equal = scored([[0.1]] * 5, [[1e6]] * 5, groups=[0] * 5)
+        assert ppr(equal, centring=centring).advantages == pytest.approx(np.zeros(5), abs=1e-3)
+
+
+def probed(outcome, accuracy, confidence, *, names=("best_action", "sure"), **others):
+    """Return a table with these outcomes, and probed accuracies and confidences, per trajectory and turn."""
+    turns = table(outcome, **others)
+    right, sure = (np.array([value for own in column for value in own], dtype=np.float64) for column in (accuracy, confidence))
+    parts = {"game": turns.reward, names[0]: right, names[1]: sure}
+    return dataclasses.replace(turns, reward=turns.reward + right + sure, components=parts)
+
+
+def test_golden_potential():
+    accuracy, confidence = np.array([1.0, 0, 0, 1]), np.array([1.0, 1, 0, 0])
+    assert potential(accuracy, confidence) == pytest.approx([1, -1, 0, 0.5])
+
+
+# potentials 0.5, 1, -1 and -1; outcomes 1 and 0
+HAND_OF_SPAE = {"outcome": [[0.0, 0.0, 1.0], [0.0]], "accuracy": [[1, 1, 0], [0]], "confidence": [[0, 1, 1], [1]], "groups": [0, 0]}
+
+
+def test_spae_by_hand():
+    turns = probed(**HAND_OF_SPAE)
+    gains = np.array([0.5, 0.5, -2.0, -1.0])
+    options = {"confidence": "sure", "divide_by_std": False}
+    # after the second turn's potential of 1 the outcome counts half
+    assert spae(turns, **options).advantages == pytest.approx(gains + np.array([0.5, 0.5, 0.25, -0.5]))
+    assert spae(turns, **options, weight=0.2, reduction=0.0).advantages == pytest.approx(0.2 * gains + np.array([0.5, 0.5, 0, -0.5]))
+    assert spae(turns, **options, saturation=1.0).advantages == pytest.approx(gains + np.array([0.5, 0.5, 0.5, -0.5]))
+    assert spae(turns, **options, saturation=0.4).advantages == pytest.approx(gains + np.array([0.5, 0.25, 0.25, -0.5]))
+    divided = spae(turns, confidence="sure").advantages
+    assert divided == pytest.approx(gains + np.array([1, 1, 0.5, -1]) / 2**0.5, abs=1e-5)
+    assert spae(turns, confidence="sure", epsilon=1e9).advantages == pytest.approx(gains, abs=1e-8)
+
+
+def test_names_of_components_are_options():
+    turns = probed(**HAND_OF_SPAE, names=("right", "certain"))
+    same = spae(probed(**HAND_OF_SPAE), confidence="sure").advantages
+    assert np.array_equal(spae(turns, accuracy="right", confidence="certain").advantages, same)
+
+
+def test_without_a_probe_confidence_is_the_replys_own_probability_per_token():
+    turns = table([[0.5, 1.0, 1.0]], tokens=[2, 1, 0])
+    turns = dataclasses.replace(turns, components={"best_action": turns.reward}, logprob=np.log([0.25, 0.8, 0.1]))
+    phi = potential(np.array([0.5, 1.0, 1.0]), np.array([0.5, 0.8, 1.0]))
+    assert spae(turns).advantages == pytest.approx(np.diff(phi, prepend=0.0))
+
+
+def test_the_probe_is_no_part_of_the_return_either_way():
+    turns = table([[1.5], [0.25]], groups=[0, 0], tokens=[1, 1])
+    turns = dataclasses.replace(turns, components={"best_action": np.array([0.5, 0.25])}, logprob=np.zeros(2))
+    assert spae(turns, weight=0.0, divide_by_std=False).advantages == pytest.approx([0.5, -0.5])
+
+
+@given(outcomes=st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6))
+def test_without_weight_and_reduction_it_is_grpo_of_what_the_probes_leave(outcomes):
+    ones = [[1.0] * len(own) for own in outcomes]
+    groups = [0] * len(outcomes)
+    expected = grpo(table(outcomes, groups=groups)).advantages
+    found = spae(probed(outcomes, ones, ones, groups=groups), confidence="sure", weight=0.0, reduction=1.0).advantages
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 1000), saturation=st.floats(-0.5, 1.0), reduction=st.floats(0, 1))
+def test_it_equals_plain_loops_and_gains_add_up_to_the_last_potential(seed, saturation, reduction):
+    generator = np.random.Generator(np.random.Philox(seed))
+    lengths = generator.integers(1, 5, 7)
+    columns = [[generator.random(length).tolist() for length in lengths] for _ in range(3)]
+    groups = generator.integers(0, 2, 7)
+    turns = probed(*columns, groups=groups)
+    plain = grpo(table(columns[0], groups=groups), divide_by_std=False).advantages
+    expected, row = [], 0
+    for accuracies, confidences in zip(*columns[1:], strict=True):
+        before, high = 0.0, False
+        for right, sure in zip(accuracies, confidences, strict=True):
+            phi = 1.5 * right * sure + 0.5 * right - sure
+            expected.append((reduction if high else 1.0) * plain[row] + 2.0 * (phi - before))
+            before, high, row = phi, high or phi > saturation, row + 1
+    options = {"confidence": "sure", "divide_by_std": False, "saturation": saturation, "reduction": reduction}
+    assert spae(turns, weight=2.0, **options).advantages == pytest.approx(expected, abs=1e-9)
+    gains = spae(turns, **options).advantages - spae(turns, **options, weight=0.0).advantages
+    sums = np.bincount(turns.trajectory, weights=gains)
+    last = turns.done
+    assert sums == pytest.approx(potential(turns.components["best_action"][last], turns.components["sure"][last]), abs=1e-9)
+
+
+def test_spae_hard_tables():
+    assert spae(probed([], [], []), confidence="sure").advantages.shape == (0,)
+    alone = spae(probed([[1e6]], [[1.0]], [[1.0]]), confidence="sure")
+    assert alone.advantages == pytest.approx([1.0])
+    equal = probed([[1e6 + 0.1]] * 5, [[0.0]] * 5, [[0.0]] * 5, groups=[0] * 5)
+    assert spae(equal, confidence="sure").advantages == pytest.approx(np.zeros(5), abs=1e-3)
+
+
+def match_tir_drawn(seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=length).tolist() for length in generator.integers(1, 5, 9)]
+    return table(rewards, groups=generator.integers(0, 2, 9), roles=generator.integers(0, 2, 9))
+
+
+def test_match_tir_by_hand():
+    turns = table([[1.0, 2.0], [0.0, 0.0, 1.0]], groups=[0, 0])
+    # returns 3 and 1; to go, halved a turn: 2, 2 and 0.25, 0.5, 1; the third turn has one member
+    whole, here = np.array([1, 1, -1, -1, -1]), np.array([0.875, 0.75, -0.875, -0.75, 0.0])
+    assert match_tir(turns, gamma=0.5, divide_by_std=False).advantages == pytest.approx(0.5 * whole + 0.5 * here)
+    mixed = match_tir(turns, gamma=0.5, divide_by_std=False, turn_share=0.25).advantages
+    assert mixed == pytest.approx(0.75 * whole + 0.25 * here)
+    # of two, the sample deviation is the half difference times sqrt(2)
+    divided = match_tir(turns, gamma=0.5).advantages
+    assert divided == pytest.approx(np.array([1, 1, -1, -1, -0.5]) / 2**0.5, abs=1e-5)
+    assert match_tir(turns, epsilon=1e9).advantages == pytest.approx(np.zeros(5), abs=1e-8)
+
+
+def test_the_papers_discount_is_the_default():
+    turns = table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0])
+    assert match_tir(turns, turn_share=1.0, divide_by_std=False).advantages == pytest.approx([0.45, 0.5, -0.45, -0.5])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("divide", [True, False])
+def test_without_turns_it_is_grpo_and_so_it_is_in_games_of_one_turn(seed, divide):
+    turns = match_tir_drawn(seed)
+    assert np.array_equal(match_tir(turns, turn_share=0.0, divide_by_std=divide).advantages, grpo(turns, divide_by_std=divide).advantages)
+    short = table([[value] for value in turns.reward], groups=turns.group, roles=turns.role)
+    same = grpo(short, divide_by_std=divide).advantages
+    assert match_tir(short, divide_by_std=divide).advantages == pytest.approx(same, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_match_tir_it_equals_plain_loops(seed):
+    turns = match_tir_drawn(seed)
+    rows = range(len(turns.reward))
+    same = [[turns.trajectory[i] == turns.trajectory[j] for j in rows] for i in rows]
+    togo = [sum(0.9 ** (j - i) * turns.reward[j] for j in rows if j >= i and same[i][j]) for i in rows]
+    keys = list(zip(turns.group, turns.role, turns.turn_index, strict=True))
+    expected = []
+    for row in rows:
+        alike = [togo[j] for j in rows if keys[j] == keys[row]]
+        here = 0.0 if len(alike) == 1 else (togo[row] - np.mean(alike)) / (np.std(alike, ddof=1) + 1e-6)
+        expected.append((grpo(turns).advantages[row] + here) / 2)
+    assert match_tir(turns).advantages == pytest.approx(expected, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 1000), shift=st.floats(-1e6, 1e6))
+def test_a_shift_of_all_first_rewards_changes_nothing(seed, shift):
+    turns = match_tir_drawn(seed)
+    moved = dataclasses.replace(turns, reward=turns.reward + shift * (turns.turn_index == 0))
+    plain = match_tir(turns, divide_by_std=False).advantages
+    assert match_tir(moved, divide_by_std=False).advantages == pytest.approx(plain, abs=1e-6)
+
+
+def test_match_tir_hard_tables():
+    assert match_tir(table([])).advantages.shape == (0,)
+    assert not match_tir(table([[5.0, 1.0]])).advantages.any()
+    assert match_tir(table([[1e6 + 0.1] * 2] * 5, groups=[0] * 5)).advantages == pytest.approx(np.zeros(10), abs=1e-3)
+
+
+NEWER = {"process": "process_logprob", "policy": "old_logprob"}
+OLDER = {"process": "old_logprob", "policy": "reference_logprob"}
+MODELS = st.sampled_from(sorted(NEWER))
+
+
+def trained(rewards, gains, model="process", **options):
+    """A table of turns that the model finds likelier by these log-ratios; the columns that it does not read are missing."""
+    columns = {NEWER[model]: np.array(gains, dtype=np.float64) - 2.0, OLDER[model]: np.full(len(gains), -2.0)}
+    return dataclasses.replace(table(rewards, **options), **columns)
+
+
+def test_what_each_model_needs():
+    assert bind("credit", "oprl").needs == {"old_logprob", "process_logprob"}
+    assert bind("credit", "oprl", preset="policy").needs == {"old_logprob", "reference_logprob"}
+
+
+def random_turns(seed, model="process"):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(8)]
+    roles = generator.integers(0, 2, 8).tolist()
+    return trained(rewards, generator.normal(size=sum(map(len, rewards))), model, groups=[0, 0, 0, 0, 0, 1, 1, 2], roles=roles)
+
+
+def naive(turns, model, beta, alpha, form):
+    def against(value, pool):
+        others = list(pool)
+        others.remove(value)
+        if not others:
+            return 0.0
+        return value - np.mean(others) if form == "rloo" else (value - np.mean(pool)) / (np.std(pool, ddof=1) + 1e-6)
+
+    key = list(zip(turns.group, turns.role, strict=True))
+    step = [beta * (a - b) for a, b in zip(getattr(turns, NEWER[model]), getattr(turns, OLDER[model]), strict=True)]
+    totals = {number: sum(turns.reward[turns.trajectory == number]) for number in np.unique(turns.trajectory)}
+    of = {number: key[int(np.argmax(turns.trajectory == number))] for number in totals}
+    result = []
+    for row, number in enumerate(turns.trajectory):
+        episode = against(totals[number], [totals[other] for other in totals if of[other] == key[row]])
+        result.append(episode + alpha * against(step[row], [s for s, k in zip(step, key, strict=True) if k == key[row]]))
+    return result
+
+
+@pytest.mark.parametrize("model", NEWER)
+def test_oprl_by_hand(model):
+    """Returns 1 and 0; step rewards .5, .1 and 0 against the mean of the other two."""
+    turns = trained([[0.0, 1.0], [0.0]], [5.0, 1.0, 0.0], model, groups=[0, 0])
+    credit = oprl(turns, model=model, beta=0.1, alpha=2.0)
+    assert credit.advantages == pytest.approx([1 + 2 * 0.45, 1 - 2 * 0.15, -1 - 2 * 0.3])
+    assert credit.metrics == {"step_reward_mean": pytest.approx(0.2), "step_reward_std": pytest.approx(np.std([0.5, 0.1, 0.0]))}
+
+
+@given(st.integers(0, 500), MODELS, st.sampled_from([0.05, 1.0]), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from(["rloo", "grpo"]))
+def test_equals_plain_loops(seed, model, beta, alpha, form):
+    turns = random_turns(seed, model)
+    expected = naive(turns, model, beta, alpha, form)
+    assert oprl(turns, model=model, beta=beta, alpha=alpha, form=form).advantages == pytest.approx(expected, abs=1e-8)
+
+
+@given(st.integers(0, 500), MODELS)
+def test_without_step_rewards_it_is_the_plain_estimator(seed, model):
+    turns = random_turns(seed, model)
+    start = dataclasses.replace(turns, **{NEWER[model]: getattr(turns, OLDER[model])})  # before the first update
+    for form, plain in (("rloo", rloo), ("grpo", grpo)):
+        expected = plain(turns).advantages
+        assert oprl(turns, model=model, alpha=0.0, form=form).advantages == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert oprl(start, model=model, form=form).advantages == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@given(st.integers(0, 500), MODELS, st.floats(-100, 100))
+def test_a_reference_that_is_likelier_everywhere_changes_nothing(seed, model, shift):
+    turns = random_turns(seed, model)
+    moved = dataclasses.replace(turns, **{OLDER[model]: getattr(turns, OLDER[model]) + shift})
+    assert oprl(moved, model=model).advantages == pytest.approx(oprl(turns, model=model).advantages, abs=1e-9)
+
+
+def test_beta_matters_in_one_form_only():
+    turns = trained([[1.0], [1.0], [1.0]], [5.0, 1.0, 0.0], groups=[0, 0, 0])
+    small, large = (oprl(turns, beta=beta).advantages for beta in (0.1, 1.0))
+    assert large == pytest.approx(10 * small)
+    small, large = (oprl(turns, beta=beta, form="grpo").advantages for beta in (0.1, 1.0))
+    assert large == pytest.approx(small, rel=1e-4)
+
+
+@pytest.mark.parametrize("form", ["rloo", "grpo"])
+def test_all_equal_one_member_offsets_and_no_turns(form):
+    same = trained([[1e6], [1e6]], [0.3, 0.3], groups=[0, 0])
+    assert oprl(same, form=form).advantages == pytest.approx([0.0, 0.0])
+    assert oprl(trained([[1e6]], [0.3]), form=form).advantages.tolist() == [0.0]
+    assert oprl(trained([], []), form=form).advantages.shape == (0,)
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(CreditError, match=r"'process_logprob'.*only a run trains.*preset policy"):
+        bind("credit", "oprl")(dataclasses.replace(trained([[1.0]], [1.0]), process_logprob=None), {})
+
+
+EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
+REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
+
+
+def judged(process, game=None, mask=None, **kwargs):
+    """Return a table whose turns have the process rewards, and the game's at each trajectory's end."""
+    turns = table(process, **{"groups": [0] * len(process), **kwargs})
+    game = np.zeros(len(turns.reward)) if game is None else np.where(turns.done, 1.0, 0.0) * np.repeat(game, [len(p) for p in process])
+    components = {"best_action": turns.reward, "game": game}
+    return replace(turns, reward=turns.reward + game, components=components, judged=None if mask is None else np.array(mask, dtype=bool))
+
+
+def test_by_hand():
+    # turn 0: 1, 0, 1, 0: mean 1/2, deviation 3^-0.5; turn 1: 1, 0: mean 1/2, deviation 2^-0.5; turn 2: alone
+    turns = judged([[1.0, 1.0, 1.0], [0.0], [1.0, 0.0], [0.0]], game=[1.0, 1.0, 0.0, 0.0])
+    wide, narrow = 3**0.5 / 2, 2**0.5 / 2
+    assert vpr(turns).advantages == pytest.approx([wide, narrow, 0, -wide, wide, -narrow, -wide], abs=1e-5)
+    assert vpr(turns, divide_by_std=False).advantages == pytest.approx([0.5, 0.5, 0, -0.5, 0.5, -0.5, -0.5])
+    assert vpr(turns, divide_by_std=False, leave_one_out=True).advantages == pytest.approx([2 / 3, 1, 0, -2 / 3, 2 / 3, -1, -2 / 3])
+    assert bind("credit", "vpr", preset="unbiased")(turns, {}).advantages == pytest.approx([2 / 3, 1, 0, -2 / 3, 2 / 3, -1, -2 / 3])
+    assert vpr(turns, baseline="none", divide_by_std=False).advantages.tolist() == turns.components["best_action"].tolist()
+
+
+def test_by_hand_a_pair_without_its_own_reward_in_the_mean():
+    # (1 - 0) / deviation of (1, 0) = 1 / 2^-0.5, and the negative of it
+    found = vpr(judged([[1.0], [0.0]]), leave_one_out=True).advantages
+    assert found == pytest.approx([2**0.5, -(2**0.5)], abs=1e-5)
+
+
+@given(REWARDS, st.booleans(), st.booleans())
+def test_by_definition(rewards, leave_one_out, divide_by_std):
+    groups = [index // 4 for index in range(len(rewards))]
+    turns = judged(rewards, groups=groups)
+    found = vpr(turns, leave_one_out=leave_one_out, divide_by_std=divide_by_std, epsilon=0.5)
+    alike = list(zip(turns.group.tolist(), turns.turn_index.tolist(), strict=True))
+    for row, reward in enumerate(turns.reward):
+        members = [other for other in range(len(alike)) if alike[other] == alike[row]]
+        others = [other for other in members if other != row] if leave_one_out else members
+        expected = reward - turns.reward[others].mean() if others else 0.0
+        if divide_by_std and len(members) > 1:
+            expected /= turns.reward[members].std(ddof=1) + 0.5
+        assert found.advantages[row] == pytest.approx(expected, abs=1e-9)
+
+
+def test_by_hand_what_follows_and_the_outcome():
+    turns = judged([[1.0, 0.0], [0.0, 1.0], [0.0], [1.0]], game=[1.0, 0.0, 0.0, 1.0])
+    plain = {"divide_by_std": False}
+    # discounted by one half: 1, 0; 1/2, 1; 0; 1
+    assert vpr(turns, gamma=0.5, **plain).advantages == pytest.approx([0.375, -0.5, -0.125, 0.5, -0.625, 0.375])
+    mixed = vpr(turns, outcome=2.0, **plain).advantages
+    assert mixed == pytest.approx([0.5 + 1, -0.5 + 1, -0.5 - 1, 0.5 - 1, -0.5 - 1, 0.5 + 1])
+    alone = vpr(turns, outcome=2.0, leave_one_out=True, **plain).advantages - vpr(turns, leave_one_out=True, **plain).advantages
+    assert alone == pytest.approx([4 / 3, 4 / 3, -4 / 3, -4 / 3, -4 / 3, 4 / 3])
+
+
+def test_by_hand_other_groups():
+    turns = judged([[1.0, 0.0], [0.0, 1.0]], keys=[0, 1, 0, 0])
+    plain = {"divide_by_std": False}
+    assert vpr(turns, baseline="state", **plain).advantages == pytest.approx([1 / 3, 0, -2 / 3, 1 / 3])
+    assert vpr(turns, baseline="role", **plain).advantages == pytest.approx([0.5, -0.5, -0.5, 0.5])
+    seats = judged([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 0, 1])
+    assert vpr(seats, **plain).advantages == pytest.approx([-1, -10, 1, 10])
+
+
+def test_turns_the_oracle_abstained_on_are_no_part_of_the_group():
+    turns = judged([[1.0], [0.0], [0.0], [1.0]], mask=[True, True, False, True], game=[0.0, 0.0, 1.0, 1.0])
+    assert vpr(turns, divide_by_std=False).advantages == pytest.approx([1 / 3, -2 / 3, 0, 1 / 3])
+    assert vpr(turns).metrics == {"judged_share": 0.75}
+    assert vpr(turns, divide_by_std=False, outcome=1.0).advantages == pytest.approx([1 / 3 - 0.5, -2 / 3 - 0.5, 0.5, 1 / 3 + 0.5])
+
+
+@given(REWARDS, st.booleans())
+def test_it_is_at_grpo_on_the_process_reward(rewards, divide):
+    groups, seats = [index // 4 for index in range(len(rewards))], [index % 2 for index in range(len(rewards))]
+    turns = judged(rewards, groups=groups, seats=seats)
+    scale = "std" if divide else "none"
+    assert vpr(turns, divide_by_std=divide).advantages == pytest.approx(at_grpo(turns, scale=scale).advantages, abs=1e-9)
+
+
+@given(REWARDS)
+def test_without_process_reward_the_outcome_part_is_grpo_or_rloo(rewards):
+    turns = judged([[0.0] * len(values) for values in rewards], game=[sum(values) for values in rewards])
+    assert vpr(turns, outcome=1.0).advantages == pytest.approx(grpo(turns).advantages, abs=1e-9)
+    assert bind("credit", "vpr", {"outcome": 1.0}, preset="unbiased")(turns, {}).advantages == pytest.approx(rloo(turns).advantages, abs=1e-9)
+
+
+@given(REWARDS)
+def test_undiscounted_and_without_a_baseline_it_is_the_return(rewards):
+    turns = judged(rewards)
+    found = vpr(turns, baseline="none", gamma=1.0, divide_by_std=False).advantages
+    assert found[turns.turn_index == 0] == pytest.approx(outcome_credit(turns).advantages[turns.turn_index == 0], abs=1e-9)
+
+
+@given(REWARDS, EIGHTHS, st.sampled_from(["turn_index", "state", "role"]), st.booleans(), st.booleans())
+def test_a_constant_added_to_every_reward_changes_nothing(rewards, constant, baseline, leave_one_out, divide):
+    options = {"baseline": baseline, "leave_one_out": leave_one_out, "divide_by_std": divide}
+    moved = judged([[value + constant for value in values] for values in rewards])
+    assert vpr(moved, **options).advantages == pytest.approx(vpr(judged(rewards), **options).advantages, abs=1e-6)
+
+
+# A policy that decides when to stop: "stop" ends at once and is wrong; "go" is right, and then one more turn is right or wrong.
+P, Q = 0.4, 0.3
+STOP, RIGHT, WRONG = (P, [0.0], [1 - P]), ((1 - P) * Q, [1.0, 1.0], [-P, 1 - Q]), ((1 - P) * (1 - Q), [1.0, 0.0], [-P, -Q])
+
+
+def expected_gradient(members, **options):
+    """Return the exact expected gradient in the logits of stopping and of the second turn's right action, per member."""
+    total = np.zeros(2)
+    for chosen in itertools.product((STOP, RIGHT, WRONG), repeat=members):
+        turns = judged([rewards for _, rewards, _ in chosen])
+        score = np.array([value for _, _, scores in chosen for value in scores])
+        weighted = vpr(turns, divide_by_std=False, **options).advantages * score
+        second = turns.turn_index == 1
+        total += np.prod([probability for probability, _, _ in chosen]) * np.array([weighted[~second].sum(), weighted[second].sum()])
+    return total / members
+
+
+def test_its_expected_gradient_is_that_of_each_turns_own_reward():
+    own = np.array([P * (1 - P) * (0.0 - 1.0), (1 - P) * Q * (1 - Q) * (1.0 - 0.0)])
+    assert expected_gradient(3, baseline="none") == pytest.approx(own)
+    alone = P**2 * (1 - P)  # one of three reaches turn 1, and has no one to be compared with
+    reached = own * [1, 1 - alone / (1 - P)]
+    assert expected_gradient(3, leave_one_out=True) == pytest.approx(reached)
+    # the own reward in the mean takes 1/m off, m the members alive: 3 at turn 0, 2 or 3 at turn 1
+    pairs, all_three = 2 * P * (1 - P), (1 - P) ** 2
+    assert expected_gradient(3) == pytest.approx(own * [2 / 3, pairs / 2 + all_three * 2 / 3])
+
+
+@pytest.mark.parametrize("baseline", ["turn_index", "state", "role", "none"])
+@pytest.mark.parametrize("size", [1.0, 1e6])
+def test_hard_inputs(baseline, size):
+    for leave_one_out, divide in itertools.product((False, True), repeat=2):
+        options = {"baseline": baseline, "leave_one_out": leave_one_out, "divide_by_std": divide}
+        equal = vpr(judged([[size], [size, size], [size]]), **options).advantages
+        assert np.isfinite(equal).all() and (baseline == "none" or np.abs(equal).max() < 1e-9)
+        alone = vpr(judged([[size]]), **options).advantages
+        assert alone == pytest.approx([size if baseline == "none" and not divide else 0.0])
+        assert len(vpr(judged([]), **options).advantages) == 0
+        nobody = judged([[1.0], [0.0]], mask=[False, False])
+        assert vpr(nobody, **options).advantages.tolist() == [0, 0]
+
+
+def test_what_is_missing_or_no_number_is_refused():
+    with pytest.raises(CreditError, match=r"no reward component 'regret' \(there are: best_action, game\)"):
+        vpr(judged([[1.0]]), process="regret")
+
+
+def replies(process, committed=None, **changes):
+    """Return a table of candidates: one prompt per list, the reply at ``committed`` played."""
+    played = committed or [0] * len(process)
+    turns = judged([[value] for own in process for value in own], **changes)
+    prompts = [prompt for prompt, own in enumerate(process) for _ in own]
+    first = [place == played[prompt] for prompt, own in enumerate(process) for place in range(len(own))]
+    return replace(turns, state_group=np.array(prompts), committed=np.array(first))
+
+
+def test_candidates_by_hand():
+    # prompt 0: 1, 0, 0: mean 1/3, deviation 3^-0.5; prompt 1: all equal; prompt 2: alone
+    turns = replies([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0]])
+    found = vpr(turns, baseline="candidates").advantages
+    high, low = 2 / 3 * 3**0.5, -1 / 3 * 3**0.5
+    assert found == pytest.approx([high, low, low, 0, 0, 0, 0], abs=1e-5)
+    assert vpr(turns, baseline="candidates", divide_by_std=False, leave_one_out=True).advantages == pytest.approx([1.0, -0.5, -0.5, 0, 0, 0, 0])
+
+
+@given(st.lists(st.lists(EIGHTHS, min_size=2, max_size=5), min_size=1, max_size=6), st.booleans(), st.booleans())
+def test_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out, divide_by_std):
+    """Each prompt's replies are what a group of plays of one turn would be."""
+    options = {"leave_one_out": leave_one_out, "divide_by_std": divide_by_std}
+    turns = replies(rewards)
+    as_groups = replace(turns, group=turns.state_group, turn_index=np.zeros_like(turns.turn_index), state_group=None, committed=None)
+    found = vpr(turns, baseline="candidates", **options).advantages
+    assert found == pytest.approx(vpr(as_groups, **options).advantages)
+
+
+@given(st.lists(EIGHTHS, min_size=3, max_size=3), st.lists(st.floats(0.05, 1), min_size=3, max_size=3))
+def test_candidates_give_the_exact_gradient_of_the_turn_s_reward(rewards, weights):
+    """Over all pairs of replies: each carries the whole gradient of E[r], the other's reward being no bias."""
+    policy = np.array(weights) / sum(weights)
+    gradient = np.zeros(3)
+    for first, second in itertools.product(range(3), repeat=2):
+        turns = replies([[rewards[first], rewards[second]]])
+        credit = vpr(turns, baseline="candidates", leave_one_out=True, divide_by_std=False).advantages
+        for action, advantage in zip((first, second), credit, strict=True):
+            gradient += policy[first] * policy[second] * advantage * (np.eye(3)[action] - policy) / 2
+    exact = policy * (np.array(rewards) - policy @ np.array(rewards))
+    assert gradient == pytest.approx(exact, abs=1e-9)
+
+
+def test_the_outcome_goes_to_the_replies_that_were_played():
+    turns = replies([[0.0, 0.0], [0.0, 0.0]], committed=[1, 0])
+    turns = replace(turns, reward=np.array([0.0, 1.0, -1.0, 0.0]), role=np.zeros(4, dtype=int))
+    found = vpr(turns, baseline="candidates", outcome=1.0, divide_by_std=False).advantages
+    assert found.tolist() == [0.0, 1.0, -1.0, 0.0]
+
+
+def test_candidates_that_nothing_judged_have_no_advantage():
+    turns = replies([[1.0, 0.0], [1.0, 0.0]], mask=[True, True, False, False])
+    assert vpr(turns, baseline="candidates", divide_by_std=False).advantages.tolist() == [0.5, -0.5, 0.0, 0.0]
+
+
+RELEASED = {"baseline": "candidates", "divide_by_std": False, "whiten": True, "equal": "mask", "epsilon": 1e-8}
+
+
+def test_as_released_by_hand():
+    # three prompts; centred: 1, -1; equal, so no part of anything; 2, -1, -1. Deviation of (1, -1, 2, -1, -1): (8/5)^0.5
+    turns = replies([[2.0, 0.0], [0.5, 0.5, 0.5], [2.0, -1.0, -1.0]])
+    found = vpr(turns, **RELEASED)
+    scale = (8 / 5) ** 0.5
+    assert found.advantages == pytest.approx([1 / scale, -1 / scale, 0, 0, 0, 2 / scale, -1 / scale, -1 / scale], abs=1e-6)
+    assert found.trained.tolist() == [True] * 2 + [False] * 3 + [True] * 3
+    assert found.metrics == pytest.approx({"judged_share": 1.0, "equal_share": 1 / 3, "skipped_update": 0.0})
+    assert bind("credit", "vpr", preset="as_released")(turns, {}).advantages == pytest.approx(found.advantages, abs=1e-9)
+
+
+@given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
+def test_as_released_by_definition(rewards):
+    turns = replies(rewards)
+    found = vpr(turns, **RELEASED)
+    centred = np.concatenate([np.array(own) - np.mean(own) for own in rewards])
+    train = np.concatenate([[len(set(own)) > 1] * len(own) for own in rewards])
+    assert found.trained.tolist() == train.tolist()
+    wanted = np.zeros(len(centred))
+    if train.any():
+        wanted[train] = (centred[train] - centred[train].mean()) / (centred[train].std() + 1e-8)
+    assert found.advantages == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize(("most", "trains"), [(1.0, True), (0.7, True), (2 / 3, True), (0.66, False), (0.0, False)])
+def test_a_step_is_skipped_above_a_share_of_equal_groups(most, trains):
+    turns = replies([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    found = vpr(turns, **RELEASED, skip_above=most)
+    assert found.trained.tolist() == [trains, trains, False, False, False, False]
+    assert found.metrics["skipped_update"] == float(not trains)
+
+
+def test_whitened_without_masks_counts_the_equal_ones():
+    turns = replies([[2.0, 0.0], [1.0, 1.0]])
+    found = vpr(turns, baseline="candidates", divide_by_std=False, whiten=True)
+    assert found.advantages == pytest.approx([2**0.5, -(2**0.5), 0, 0], abs=1e-5) and found.trained is None
+
+
+def test_what_nothing_judged_does_not_train():
+    turns = replace(replies([[1.0, 0.0], [5.0, 2.0]]), judged=np.array([True, True, False, False]))
+    found = vpr(turns, **RELEASED)
+    assert found.trained.tolist() == [True, True, False, False] and found.advantages[2:].tolist() == [0, 0]
+    assert found.metrics["equal_share"] == 0.0 and found.metrics["judged_share"] == 0.5
+    nothing = replace(turns, judged=None, components={"game": turns.reward})
+    for options in (RELEASED, {"baseline": "candidates"}):
+        with pytest.raises(CreditError, match="abstained on every turn"):
+            vpr(nothing, **options)
+        found = vpr(with_components(nothing, ["best_action"]), **options)
+        assert found.metrics["judged_share"] == 0.0 and not found.advantages.any()
+    assert not vpr(with_components(nothing, ["best_action"]), **RELEASED).trained.any()
+
+
+def test_the_older_form_has_a_name_and_is_the_default():
+    turns = judged([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
+    older = bind("credit", "vpr", preset="by_turn")(turns, {})
+    assert older.advantages.tolist() == vpr(turns).advantages.tolist() and older.trained is None
+
+
+def test_masked_turns_are_not_to_be_trained_by_the_outcome():
+    with pytest.raises(CreditError, match="equal: keep"):
+        vpr(replies([[1.0, 0.0]]), **RELEASED, outcome=1.0)
+
+
+def test_candidates_have_no_later_turns_and_need_a_table_of_all_replies():
+    with pytest.raises(CreditError, match="gamma: 0"):
+        vpr(replies([[1.0, 0.0]]), baseline="candidates", gamma=0.5)
+    with pytest.raises(CreditError, match="candidates=True"):
+        bind("credit", "vpr", {"baseline": "candidates"})(judged([[1.0], [0.0]]), {})

@@ -1,0 +1,573 @@
+import dataclasses
+import json
+import runpy
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.credit.tables import BY_HAND, table
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, CreditError
+from sparring.methods.credit.adv_evo import adv_evo
+from sparring.methods.credit.dr_mas import dr_mas
+from sparring.methods.credit.grpo import grpo
+from sparring.methods.credit.mars import mars
+from sparring.methods.credit.marti import marti
+from sparring.methods.credit.outcome import outcome
+from sparring.methods.credit.rae import rae
+from sparring.methods.credit.rebn import rebn
+from sparring.methods.credit.reinforce_plus_plus import reinforce_plus_plus
+from sparring.methods.credit.rloo import rloo
+from sparring.methods.credit.shapley import shapley
+
+
+def test_golden():
+    credit = rae(table([[1.0], [-1.0], [1.0], [1.0]]), {})
+    assert credit.advantages == pytest.approx([1, -1.05, 1.0025, 0.952375])
+    assert credit.state == {"game/first": pytest.approx(0.09524, abs=1e-5)}
+
+
+def test_by_hand_roles_have_baselines_of_their_own():
+    credit = rae(table(**BY_HAND), {})
+    # first: 3 -> b 0.15, then -1 - 0.15; second: -3 -> b -0.15, then 1 + 0.15
+    assert credit.advantages == pytest.approx([3, 3, -3, -1.15, 1.15, 1.15, 1.15])
+    assert credit.state == {"game/first": pytest.approx(0.0925), "game/second": pytest.approx(-0.0925)}
+
+
+def test_games_have_baselines_of_their_own():
+    credit = rae(table([[1.0], [1.0]], games=[0, 1]), {})
+    assert credit.advantages.tolist() == [1.0, 1.0]
+    assert set(credit.state) == {"game/first", "other/first"}
+
+
+def test_as_released_games_share_the_baseline_of_a_player():
+    turns = table([[1.0], [1.0], [-1.0]], games=[0, 1, 0], seats=[0, 0, 1], roles=[0, 0, 1])
+    credit = bind("credit", "rae", preset="as_released")(turns, {})
+    assert credit.advantages == pytest.approx([1.0, 0.95, -1.0])
+    assert credit.state == {"player0": pytest.approx(0.0975), "player1": pytest.approx(-0.05)}
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
+def test_as_released_one_game_in_seats_of_their_own_is_as_published(returns):
+    seats = [number % 2 for number in range(len(returns))]
+    turns = table([[value] for value in returns], seats=seats, roles=seats)
+    assert rae(turns, {}, baselines="player").advantages.tolist() == rae(turns, {}).advantages.tolist()
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
+def test_a_baseline_that_never_moves_is_the_plain_outcome(returns):
+    turns = table([[value] for value in returns])
+    assert rae(turns, {}, decay=1.0).advantages == pytest.approx(outcome(turns).advantages)
+
+
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=10), st.data())
+def test_state_carries_over_batches_and_through_json(returns, data):
+    cut = data.draw(st.integers(1, len(returns) - 1))
+    whole = rae(table([[value] for value in returns]), {})
+    first = rae(table([[value] for value in returns[:cut]]), {})
+    second = rae(table([[value] for value in returns[cut:]]), json.loads(json.dumps(first.state)))
+    assert [*first.advantages, *second.advantages] == pytest.approx(whole.advantages)
+    assert second.state == whole.state
+
+
+def test_gamma_weakens_early_turns():
+    credit = rae(table([[0.0, 0.0, 1.0], [0.0, 1.0]]), {}, decay=1.0, gamma=0.5)
+    assert credit.advantages == pytest.approx([0.25, 0.5, 1.0, 0.5, 1.0])
+
+
+def test_the_given_state_is_not_changed():
+    state = {"game/first": 0.5}
+    assert rae(table([[1.0]]), state).advantages.tolist() == [0.5]
+    assert state == {"game/first": 0.5}
+
+
+def test_its_baselines_are_logged():
+    assert rae(table([[1.0]]), {}, decay=0.5).metrics == {"baseline/game/first": 0.5}
+
+
+def test_baselines_belong_to_roles_whatever_the_seat():
+    credit = rae(table([[1.0], [1.0]], seats=[0, 1], roles=[1, 1]), {}, decay=0.5)
+    assert credit.advantages.tolist() == [1.0, 0.5]
+    assert credit.state == {"game/second": 0.75}
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=8), st.floats(0.1, 10))
+def test_scaling_rewards_scales_advantages_and_baselines(returns, factor):
+    plain, scaled = rae(table([[v] for v in returns]), {}), rae(table([[factor * v] for v in returns]), {})
+    assert scaled.advantages == pytest.approx(factor * plain.advantages, abs=1e-9)
+    assert scaled.state["game/first"] == pytest.approx(factor * plain.state["game/first"], abs=1e-9)
+
+
+def test_an_offset_of_a_million_fades_as_the_baseline_learns():
+    credit = rae(table([[1e6 + 1]] * 600), {})
+    assert credit.advantages[0] == 1e6 + 1
+    assert abs(credit.advantages[-1]) < 1e-6
+    assert credit.advantages == pytest.approx((1e6 + 1) * 0.95 ** np.arange(600), rel=1e-6, abs=1e-8)
+
+
+def test_an_empty_table_leaves_the_baselines():
+    credit = rae(table([]), {"game/first": 0.5})
+    assert credit.advantages.shape == (0,)
+    assert credit.state == {"game/first": 0.5}
+
+
+EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
+REWARDS_OF_REBN = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=2, max_size=6)
+
+
+def test_rebn_by_hand():
+    # turn returns 3, 2, -3, -1, 1, 0.5, 0.5: mean 3/7, squared deviations sum to 165/7, sample deviation sqrt(165/42)
+    returns = np.array([3, 2, -3, -1, 1, 0.5, 0.5])
+    expected = (returns - 3 / 7) / np.sqrt((9 + 4 + 9 + 1 + 1 + 0.25 + 0.25 - 9 / 7) / 6)
+    assert rebn(table(**BY_HAND)).advantages == pytest.approx(expected)
+
+
+def test_by_hand_discounted():
+    # returns 1 + 0.5 * 2, 2, 0: mean 4/3, sample deviation sqrt(4/3)
+    advantages = rebn(table([[1.0, 2.0], [0.0]]), gamma=0.5).advantages
+    assert advantages == pytest.approx(np.array([2 / 3, 2 / 3, -4 / 3]) / np.sqrt(4 / 3))
+
+
+@given(REWARDS_OF_REBN, st.sampled_from([1.0, 0.9]))
+def test_by_role_it_is_mars_with_a_scale(rewards, gamma):
+    turns = table(rewards, seats=[index % 2 for index in range(len(rewards))])
+    expected = mars(turns, gamma=gamma, scale="std").advantages
+    assert rebn(turns, gamma=gamma, by_role=True, epsilon=1e-6).advantages == pytest.approx(expected, abs=1e-6)
+
+
+def test_by_default_roles_and_games_share_one_mean_and_by_role_they_do_not():
+    turns = table([[1.0], [3.0], [10.0], [30.0]], seats=[0, 0, 1, 1], games=[0, 0, 0, 1])
+    assert rebn(turns).advantages == pytest.approx((np.array([1, 3, 10, 30]) - 11) / np.std([1, 3, 10, 30], ddof=1))
+    assert rebn(turns, by_role=True).advantages == pytest.approx([-(2**-0.5), 2**-0.5, 0, 0])
+
+
+@given(REWARDS_OF_REBN)
+def test_the_batch_has_mean_zero_and_deviation_one_or_nothing(rewards):
+    advantages = rebn(table(rewards), epsilon=0.0).advantages
+    assert advantages.mean() == pytest.approx(0, abs=1e-6)
+    if advantages.any():
+        assert advantages.std(ddof=1) == pytest.approx(1, abs=1e-6)
+
+
+def test_rebn_epsilon_is_added_to_the_deviation():
+    assert rebn(table([[1.0], [-1.0]]), epsilon=2**0.5).advantages == pytest.approx([8**-0.5, -(8**-0.5)])
+
+
+REWARDS_OF_REINFORCE_PLUS_PLUS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=6)
+
+
+def test_reinforce_plus_plus_by_hand():
+    # returns 3, 2 and 1 of two trajectories: mean 2, sample variance 1
+    assert reinforce_plus_plus(table([[1.0, 2.0], [1.0]])).advantages == pytest.approx([1, 0, -1], abs=1e-6)
+
+
+def test_by_hand_with_a_groups_mean():
+    # (group, role) means 1 and -1: centred 2, 2, -2, -2, 2, 2, 2; mean 6/7, sample variance (28 - 36/7) / 6 = 80/21
+    expected = (np.array([2, 2, -2, -2, 2, 2, 2]) - 6 / 7) / np.sqrt(80 / 21)
+    advantages = bind("credit", "reinforce_plus_plus", preset="baseline")(table(**BY_HAND), {}).advantages
+    assert advantages == pytest.approx(expected)
+
+
+@given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.sampled_from([1.0, 0.5]))
+def test_without_a_baseline_it_is_rebn(rewards, gamma):
+    turns = table(rewards)
+    expected = rebn(turns, gamma=gamma).advantages
+    assert reinforce_plus_plus(turns, gamma=gamma).advantages == pytest.approx(expected, abs=1e-2)  # 1e-8 under the root
+
+
+@given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.integers(0, 1000), st.sampled_from(["none", "group"]))
+def test_over_tokens_equals_a_naive_whitening_of_the_tokens(rewards, seed, baseline):
+    size = sum(map(len, rewards))
+    tokens = np.random.Generator(np.random.Philox(seed)).integers(0, 4, size).tolist()
+    groups = [index // 2 for index in range(len(rewards))]
+    turns = table(rewards, tokens=tokens, groups=groups)
+    totals = [sum(values) for values in rewards]
+    stream = []
+    for values, total, own in zip(rewards, totals, groups, strict=True):
+        peers = [other for other, group in zip(totals, groups, strict=True) if group == own]
+        for turn in range(len(values)):
+            stream.append(total - sum(peers) / len(peers) if baseline == "group" else sum(values[turn:]))
+    flat = np.repeat(stream, tokens)
+    advantages = reinforce_plus_plus(turns, baseline=baseline, over="tokens").advantages
+    if len(flat) < 2 or flat.std() < 1e-6:
+        assert np.isfinite(advantages).all()
+        return
+    assert advantages == pytest.approx((np.array(stream) - flat.mean()) / np.sqrt(flat.var(ddof=1) + 1e-8), abs=1e-6)
+
+
+def test_counting_turns_or_tokens_differs():
+    turns = table([[3.0], [0.0]], tokens=[3, 1])
+    assert reinforce_plus_plus(turns).advantages == pytest.approx([2**-0.5, -(2**-0.5)])
+    # tokens 3, 3, 3, 0: mean 2.25, sample variance 2.25
+    assert reinforce_plus_plus(turns, over="tokens").advantages == pytest.approx([0.5, -1.5])
+
+
+@given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.floats(-1e3, 1e3))
+def test_with_a_groups_mean_a_shift_of_one_groups_returns_changes_nothing(rewards, shift):
+    groups = [index // 2 for index in range(len(rewards))]
+    shifted = [[*values[:-1], values[-1] + shift] if group == 0 else values for values, group in zip(rewards, groups, strict=True)]
+    totals = np.array([sum(values) for values in rewards])
+    spread = max(np.ptp(totals[np.array(groups) == group]) for group in groups)
+    if spread > 1e-2 or spread == 0:
+        plain = reinforce_plus_plus(table(rewards, groups=groups), baseline="group").advantages
+        assert reinforce_plus_plus(table(shifted, groups=groups), baseline="group").advantages == pytest.approx(plain, abs=1e-4)
+
+
+@pytest.mark.parametrize("baseline", ["none", "group"])
+@pytest.mark.parametrize("over", ["turns", "tokens"])
+def test_reinforce_plus_plus_hard_inputs(baseline, over):
+    def estimate(rewards, **kwargs):
+        return reinforce_plus_plus(table(rewards, **kwargs), baseline=baseline, over=over).advantages
+
+    assert estimate([[5.0]]).tolist() == [0.0]
+    assert estimate([]).shape == (0,)
+    assert not estimate([[0.1]] * 7).any()
+    assert not estimate([[1e6 + 0.1]] * 7, groups=[0] * 7).any()
+    assert estimate([[5.0], [6.0]], tokens=[0, 0], groups=[0, 0]).shape == (2,)
+    near = estimate([[1e6 + 1], [1e6 + 3]], groups=[0, 0], tokens=[1, 1])
+    assert near == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-6)
+
+
+REWARDS_OF_DR_MAS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
+
+
+def team(rewards):
+    count = len(rewards)
+    return table(rewards, seats=[index % 2 for index in range(count)], groups=[index // 4 for index in range(count)])
+
+
+def test_by_hand_per_agent():
+    # seat 0: samples 3, 3, -1: mean 5/3, sample deviation 4/sqrt(3); seat 1: -3, 1, 1, 1: mean 0, sample deviation 2
+    expected = [1 / 3**0.5, 1 / 3**0.5, -1.5, -2 / 3**0.5, 0.5, 0.5, 0.5]
+    assert dr_mas(table(**BY_HAND)).advantages == pytest.approx(expected, abs=1e-5)
+
+
+def test_by_hand_global():
+    # samples 3, 3, -3, -1, 1, 1, 1: mean 5/7
+    samples = np.array([3, 3, -3, -1, 1, 1, 1])
+    advantages = bind("credit", "dr_mas", preset="global")(table(**BY_HAND), {}).advantages
+    assert advantages == pytest.approx((samples - 5 / 7) / samples.std(ddof=1), abs=1e-5)
+
+
+def test_each_statistic_has_its_own_scope():
+    samples = np.array([3, 3, -3, -1, 1, 1, 1])
+    own_mean, own_std = np.array([5, 5, 0, 5, 0, 0, 0]) / 3, np.where([1, 1, 0, 1, 0, 0, 0], 4 / 3**0.5, 2)
+    mixed = dr_mas(table(**BY_HAND), std="global").advantages
+    assert mixed == pytest.approx((samples - own_mean) / samples.std(ddof=1), abs=1e-5)
+    mixed = dr_mas(table(**BY_HAND), mean="global").advantages
+    assert mixed == pytest.approx((samples - 5 / 7) / own_std, abs=1e-5)
+
+
+@given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
+def test_per_role_it_is_grpo(rewards, over):
+    turns = team(rewards)
+    assert dr_mas(turns, over=over).advantages == pytest.approx(grpo(turns, over=over).advantages, abs=1e-4)
+
+
+@given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
+def test_with_global_statistics_it_is_grpo_of_a_team_without_roles(rewards, over):
+    turns = team(rewards)
+    alike = dataclasses.replace(turns, role=np.zeros_like(turns.role))
+    estimate = dr_mas(turns, mean="global", std="global", over=over).advantages
+    assert estimate == pytest.approx(grpo(alike, over=over).advantages, abs=1e-4)
+
+
+def test_agents_may_be_told_apart_by_name():
+    turns = team([[1.0], [1.0], [2.0], [4.0]])
+    named = dataclasses.replace(turns, agent=np.array([0, 0, 1, 1]), agent_names=("one", "two"))
+    assert dr_mas(named, agent_is="agent").advantages == pytest.approx([0, 0, -(2**-0.5), 2**-0.5], abs=1e-5)
+    assert dr_mas(named).advantages == pytest.approx(np.array([-1, -1, 1, 1]) / 2**0.5, abs=1e-5)
+
+
+@given(REWARDS_OF_DR_MAS, st.floats(0.1, 10), st.floats(-10, 10))
+def test_one_agents_scale_and_shift_do_not_touch_the_others(rewards, factor, shift):
+    moved = [[factor * v for v in values[:-1]] + [factor * values[-1] + shift] if i % 2 else values for i, values in enumerate(rewards)]
+    before, after = dr_mas(team(rewards)).advantages, dr_mas(team(moved)).advantages
+    first = team(rewards).role == 0
+    assert after[first] == pytest.approx(before[first], abs=1e-9)
+
+
+def test_dr_mas_epsilon_is_added_to_the_deviation():
+    turns = team([[1.0], [0.0], [-1.0], [0.0]])
+    assert dr_mas(turns, epsilon=2**0.5).advantages == pytest.approx([8**-0.5, 0, -(8**-0.5), 0])
+
+
+REWARDS_OF_OUTCOME = st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6)
+
+
+def test_every_turn_gets_the_whole_return():
+    assert outcome(table(**BY_HAND)).advantages.tolist() == [3.0, 3.0, -3.0, -1.0, 1.0, 1.0, 1.0]
+
+
+@given(REWARDS_OF_OUTCOME, st.floats(-10, 10))
+def test_it_is_linear_in_the_rewards(rewards, factor):
+    scaled = outcome(table([[factor * value for value in turns] for turns in rewards])).advantages
+    assert scaled == pytest.approx(factor * outcome(table(rewards)).advantages, abs=1e-9)
+
+
+@given(REWARDS_OF_OUTCOME, st.integers(0, 3), st.integers(0, 3))
+def test_where_in_a_trajectory_a_reward_falls_is_irrelevant(rewards, first, second):
+    moved = [list(turns) for turns in rewards]
+    moved[0][first % len(moved[0])] += 1.0
+    elsewhere = [list(turns) for turns in rewards]
+    elsewhere[0][second % len(elsewhere[0])] += 1.0
+    assert outcome(table(moved)).advantages == pytest.approx(outcome(table(elsewhere)).advantages)
+
+
+def test_offset_is_kept_exactly():
+    assert np.array_equal(outcome(table([[1e6, 1.0]])).advantages, [1e6 + 1, 1e6 + 1])
+
+
+def test_two_games_of_both_seats_by_hand():
+    """Game 0: the first seat earns -1 on the way and 3 at the end, its opponent 0 and -2; game 1 ends after one turn of the first seat."""
+    turns = table([[-1.0, 3.0], [0.0, -2.0], [-1.0]], seats=[0, 1, 0], groups=[0, 0, 0])
+    assert outcome(turns).advantages.tolist() == [2.0, 2.0, -2.0, -2.0, -1.0]
+
+
+@given(REWARDS_OF_OUTCOME)
+def test_it_is_a_running_baseline_that_never_moves_from_zero(rewards):
+    assert np.array_equal(outcome(table(rewards)).advantages, rae(table(rewards), {}, decay=1.0).advantages)
+
+
+@given(REWARDS_OF_OUTCOME, st.randoms())
+def test_a_trajectory_is_judged_by_itself_whatever_stands_beside_it(rewards, random):
+    together = outcome(table(rewards)).advantages
+    alone = np.concatenate([outcome(table([turns])).advantages for turns in rewards])
+    assert np.array_equal(together, alone)
+    assert len(set(outcome(table([random.choice(rewards)])).advantages)) == 1
+
+
+BIAS = runpy.run_path(str(Path(__file__).with_name("test_bias.py")))
+TEAMS = {"first": "attackers", "second": "defenders", "third": "defenders"}
+RETURNS_OF_ADV_EVO = st.lists(st.tuples(st.floats(-10, 10), st.integers(0, 2), st.integers(0, 1), st.integers(0, 1)), max_size=10)
+
+
+def test_adv_evo_by_hand():
+    """Attackers earned 4 and 0; defenders 1, 2 and 6."""
+    turns = table([[1.0, 3.0], [1.0], [2.0], [0.0], [6.0]], roles=[0, 1, 2, 0, 1])
+    credit = adv_evo(turns, teams=TEAMS)
+    assert credit.advantages == pytest.approx([2, 2, -2, -1, -2, 3])
+    assert adv_evo(turns).advantages == pytest.approx([2, 2, -2.5, 0, -2, 2.5])
+
+
+@given(RETURNS_OF_ADV_EVO, st.booleans(), st.booleans())
+def test_equals_plain_loops(rows, with_teams, by_group):
+    roles, games, groups = [row[1] for row in rows], [row[3] for row in rows], [2 * row[2] + row[3] for row in rows]
+    turns = table([[row[0]] for row in rows], roles=roles, groups=groups, games=games)
+
+    def key(row):
+        role = turns.role_names[row[1]]
+        return (TEAMS[role] if with_teams else role, row[3], row[2] if by_group else 0)
+
+    expected = [row[0] - np.mean([other[0] for other in rows if key(other) == key(row)]) for row in rows]
+    credit = adv_evo(turns, teams=TEAMS if with_teams else None, over="group" if by_group else "batch")
+    assert credit.advantages == pytest.approx(expected, abs=1e-9)
+
+
+@given(RETURNS_OF_ADV_EVO)
+def test_without_teams_over_groups_it_is_grpo_without_deviations(rows):
+    groups = [2 * row[2] + row[3] for row in rows]
+    turns = table([[row[0]] for row in rows], roles=[row[1] for row in rows], groups=groups, games=[row[3] for row in rows])
+    assert adv_evo(turns, over="group").advantages == pytest.approx(grpo(turns, divide_by_std=False).advantages, abs=1e-9)
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_its_bias_is_the_factor_of_the_own_return_in_the_mean(members):
+    assert BIAS["expected_gradient"](adv_evo, members) == pytest.approx(BIAS["EXACT"] * (members - 1) / members)
+
+
+def test_whitening():
+    turns = table(**BY_HAND)
+    plain, white = adv_evo(turns).advantages, adv_evo(turns, whiten=True).advantages
+    assert white == pytest.approx((plain - plain.mean()) / plain.std(ddof=1))
+
+
+def test_a_role_without_a_team_is_named():
+    with pytest.raises(CreditError, match="'second' has no team"):
+        adv_evo(table([[1.0], [1.0]], roles=[0, 1]), teams={"first": "attackers"})
+
+
+STATE = {"game/first": [4.0, 1.0], "game/second": [2.0, 2.0]}  # Q = 0.25 and 1
+RETURNS_OF_MARTI = st.lists(st.floats(-10, 10), min_size=1, max_size=8)
+
+
+def test_marti_by_hand():
+    """R = 1 and 0.5. Margin .75 and -.5; quality .25 - 0 and .5 - 0."""
+    turns = table([[0.5, 0.5], [0.5]], roles=[0, 1])
+    margin = marti(turns, STATE, shaping="margin", baseline="none")
+    assert margin.advantages == pytest.approx([1.375, 1.375, 0.25])
+    quality = marti(turns, STATE, alpha=1.0, baseline="none")
+    assert quality.advantages == pytest.approx([1.25, 1.25, 1.0])
+    assert quality.state == {"game/first": [5.0, 2.0], "game/second": [3.0, 2.5]}
+    assert quality.metrics == {"record/game/first": pytest.approx(0.4), "record/game/second": pytest.approx(2.5 / 3)}
+    assert STATE == {"game/first": [4.0, 1.0], "game/second": [2.0, 2.0]}
+
+
+@given(RETURNS_OF_MARTI, st.sampled_from(["margin", "quality"]), st.floats(0, 2), st.sampled_from([(0.0, 1.0), (-1.0, 1.0)]))
+def test_equals_the_formula_trajectory_by_trajectory(returns, shaping, alpha, ends):
+    low, high = ends
+    turns = table([[value] for value in returns], roles=[i % 3 for i in range(len(returns))])
+    credit = marti(turns, STATE, shaping=shaping, alpha=alpha, low=low, high=high, baseline="none")
+    for index, value in enumerate(returns):
+        name = f"game/{turns.role_names[index % 3]}"
+        r, change = (value - low) / (high - low), 0.0
+        if name in STATE:
+            q = (STATE[name][1] / STATE[name][0] - low) / (high - low)
+            change = r - q if shaping == "margin" else q * r - (1 - q) * (1 - r)
+        assert credit.advantages[index] == pytest.approx(value + alpha * (high - low) * change, abs=1e-9)
+
+
+@given(RETURNS_OF_MARTI)
+def test_without_a_past_or_without_shaping_it_is_rloo(returns):
+    turns = table([[value] for value in returns], groups=[0] * len(returns))
+    expected = rloo(turns).advantages
+    assert marti(turns, {}, baseline="group").advantages == pytest.approx(expected, abs=1e-9)
+    assert marti(turns, STATE, shaping="none", baseline="group").advantages == pytest.approx(expected, abs=1e-9)
+
+
+@given(RETURNS_OF_MARTI, st.sampled_from(["margin", "quality"]))
+def test_within_a_role_shaping_only_scales(returns, shaping):
+    turns = table([[value] for value in returns], groups=[0] * len(returns))
+    credit = marti(turns, STATE, shaping=shaping, alpha=0.5, baseline="group")
+    assert credit.advantages == pytest.approx(1.5 * rloo(turns).advantages, abs=1e-8)
+
+
+def test_the_team_tells_roles_apart_by_their_records():
+    turns = table([[1.0], [1.0]], roles=[0, 1], groups=[0, 0])
+    assert marti(turns, STATE, alpha=1.0).advantages == pytest.approx([-0.75, 0.75])
+    assert marti(turns, STATE, alpha=1.0, shaping="margin").advantages == pytest.approx([0.75, -0.75])
+    assert marti(turns, STATE, alpha=1.0, baseline="group").advantages.tolist() == [0.0, 0.0]
+
+
+@given(RETURNS_OF_MARTI, st.data())
+def test_records_sum_up_over_batches_and_through_json(returns, data):
+    cut = data.draw(st.integers(0, len(returns)))
+    whole = marti(table([[value] for value in returns]), {}).state
+    first = marti(table([[value] for value in returns[:cut]]), {}).state
+    second = marti(table([[value] for value in returns[cut:]]), json.loads(json.dumps(first))).state
+    assert second["game/first"] == pytest.approx(whole["game/first"])
+
+
+def test_marti_all_equal_one_member_offsets_and_no_turns():
+    assert marti(table([[1e6], [1e6]], groups=[0, 0]), STATE).advantages.tolist() == [0.0, 0.0]
+    assert marti(table([[3.0]]), STATE).advantages.tolist() == [0.0]
+    empty = marti(table([]), STATE)
+    assert empty.advantages.shape == (0,)
+    assert empty.state == STATE
+
+
+def test_a_win_below_a_loss_is_refused():
+    with pytest.raises(ConfigError, match="high"):
+        marti(table([[1.0]]), {}, low=1.0, high=1.0)
+
+
+def played(coalitions, worths, seats_get=None):
+    """One episode of one turn per trained seat for each coalition; every seat is paid the episode's worth."""
+    rewards = [[worth] for coalition, worth in zip(coalitions, worths, strict=True) for _ in coalition]
+    seats = [seat for coalition in coalitions for seat in coalition]
+    turns = table(rewards if seats_get is None else seats_get, seats=seats, roles=[0] * len(seats))
+    episodes = [number for number, coalition in enumerate(coalitions) for _ in coalition]
+    return dataclasses.replace(turns, episode=np.array(episodes, dtype=np.int64))
+
+
+KNOWN = {"game": {"0": [2.0, 2.0], "1": [1.0, 4.0]}}
+
+
+def test_by_hand_two_seats_whose_parts_are_known():
+    """v(0) = 1, v(1) = 4, this episode 7: seat 0 adds 1 first or 3 last, seat 1 adds 4 first or 6 last."""
+    credit = shapley(played([(0, 1)], [7.0]), KNOWN)
+    assert credit.advantages == pytest.approx([2.0, 5.0])
+    assert shapley(played([(0, 1)], [7.0]), KNOWN, empty=2.0).advantages == pytest.approx([1.0, 4.0])
+
+
+def test_state_holds_sums_per_coalition_and_metrics_the_values():
+    credit = shapley(played([(0, 1), (1,), (1,)], [7.0, 3.0, 5.0]), KNOWN, decay=0.5)
+    assert credit.state == {"game": {"0": [1.0, 1.0], "1": [2.5, 10.0], "0,1": [1.0, 7.0]}}
+    assert credit.metrics == {"value/game/0": pytest.approx(2.0), "value/game/1": pytest.approx(5.0)}
+    assert KNOWN == {"game": {"0": [2.0, 2.0], "1": [1.0, 4.0]}}
+
+
+def test_the_gloves_of_the_textbook():
+    state = {"game": {name: [1.0, worth] for name, worth in {"0": 0, "3": 0, "5": 0, "0,3": 1, "0,5": 1, "3,5": 0}.items()}}
+    assert shapley(played([(0, 3, 5)], [1.0]), state).advantages == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+
+
+def test_unseen_coalitions_go_by_size():
+    """Nothing known of three seats: a straight line from 0 to 6. With the pair 0,1 known all pairs are worth as much."""
+    assert shapley(played([(0, 1, 2)], [6.0]), {}).advantages == pytest.approx([2, 2, 2])
+    state = {"game": {"0": [1.0, 3.0], "0,1": [1.0, 4.0]}}
+    # v(0) = 3 stands for 1 and 2 too; v(0,1) = 4 for all pairs: equal seats
+    assert shapley(played([(0, 1, 2)], [6.0]), state).advantages == pytest.approx([2, 2, 2])
+    state = {"game": {"0": [1.0, 3.0], "1": [1.0, 0.0]}}
+    # v(2) = 1.5, and pairs lie half-way from the mean of singles 1.5 to 6
+    assert shapley(played([(0, 1, 2)], [6.0]), state).advantages == pytest.approx(naive({1: 3, 2: 0, 4: 1.5, 3: 3.75, 5: 3.75, 6: 3.75, 7: 6}))
+
+
+def naive(worth):
+    orders = list(permutations(range(3)))
+    totals = [0.0] * 3
+    for order in orders:
+        inside = 0
+        for seat in order:
+            totals[seat] += (worth[inside | 1 << seat] - worth.get(inside, 0.0)) / len(orders)
+            inside |= 1 << seat
+    return totals
+
+
+@given(st.lists(st.floats(-100, 100), min_size=6, max_size=6), st.floats(-100, 100), st.floats(-5, 5))
+def test_shares_of_an_episode_add_up_to_its_worth(means, worth, empty):
+    state = {"game": {name: [2.0, 2 * mean] for name, mean in zip(["0", "1", "2", "0,1", "0,2", "1,2"], means, strict=True)}}
+    credit = shapley(played([(0, 1, 2)], [worth]), state, empty=empty)
+    assert credit.advantages.sum() == pytest.approx(worth - empty, abs=1e-8)
+    masks = dict(zip([1, 2, 4, 3, 5, 6], means, strict=True))
+    assert credit.advantages == pytest.approx(naive({0: empty, **masks, 7: worth}), abs=1e-8)
+
+
+@given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=3), max_size=6))
+def test_a_seat_alone_is_the_plain_outcome(rewards):
+    turns = table(rewards)
+    assert shapley(turns, {}).advantages == pytest.approx(outcome(turns).advantages)
+
+
+def test_worth_is_the_teams_payoff_or_the_sum_of_own_ones():
+    turns = played([(0, 1)], [0.0], seats_get=[[2.0], [4.0]])
+    assert shapley(turns, {}).advantages == pytest.approx([1.5, 1.5])
+    assert shapley(turns, {}, worth="sum").advantages == pytest.approx([3.0, 3.0])
+
+
+def test_with_the_baseline_seats_share_what_was_more_than_expected():
+    state = {"game": {**KNOWN["game"], "0,1": [2.0, 12.0]}}
+    assert shapley(played([(0, 1)], [7.0]), state, baseline=True).advantages == pytest.approx([0.5, 0.5])
+    assert shapley(played([(0, 1)], [7.0]), KNOWN, baseline=True).advantages == pytest.approx([3.5, 3.5])  # never seen: 0
+    plain, above = (shapley(played([(0, 1)] * 2, [7.0, 9.0]), state, baseline=flag).advantages for flag in (False, True))
+    assert plain[:2] - above[:2] == pytest.approx(plain[2:] - above[2:])  # the same for every episode: no bias
+
+
+@given(st.lists(st.sampled_from([(0,), (1,), (0, 2), (0, 1, 2)]), min_size=1, max_size=8), st.integers(0, 99))
+def test_batches_one_by_one_sum_up_as_one(coalitions, seed):
+    worths = np.random.Generator(np.random.Philox(seed)).normal(size=len(coalitions)).tolist()
+    whole, state = shapley(played(coalitions, worths), {}, decay=1.0).state, {}
+    for coalition, worth in zip(coalitions, worths, strict=True):
+        state = json.loads(json.dumps(shapley(played([coalition], [worth]), state, decay=1.0).state))
+    assert state["game"].keys() == whole["game"].keys()
+    for name, entry in state["game"].items():
+        assert entry == pytest.approx(whole["game"][name])
+
+
+def test_games_are_kept_apart():
+    turns = dataclasses.replace(played([(0, 1)], [7.0]), game=np.array([1, 1]))
+    assert shapley(turns, KNOWN).advantages == pytest.approx([3.5, 3.5])
+
+
+def test_large_worths_and_no_turns():
+    assert shapley(played([(0, 1)], [1e6]), {}).advantages == pytest.approx([5e5, 5e5])
+    assert shapley(table([]), KNOWN, decay=1.0).state == KNOWN
+
+
+def test_nine_learning_seats_are_refused():
+    with pytest.raises(CreditError, match="9 seats"):
+        shapley(played([tuple(range(9))], [1.0]), {})

@@ -1,0 +1,356 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
+from sparring.methods.losses.base import (
+    clipped,
+    dual_clipped,
+    reduce,
+    segment_mean,
+    segment_sum,
+    segments,
+)
+from sparring.methods.losses.cispo import cispo
+from sparring.methods.losses.gmpo import gmpo
+from sparring.methods.losses.gspo import gspo
+from sparring.methods.losses.policy_gradient import policy_gradient
+from sparring.methods.losses.ppo_clip import ppo_clip
+from sparring.methods.losses.sapo import sapo
+
+
+def gradient(batch, **options):
+    ppo_clip(batch, **options).values.sum().backward()
+    return batch.logprobs.grad.tolist()
+
+
+def test_ppo_clip_at_ratio_one_the_gradient_is_the_plain_one(make_batch):
+    first, second = make_batch([-1.0, -2.0], advantages=[2.0, -3.0]), make_batch([-1.0, -2.0], advantages=[2.0, -3.0])
+    policy_gradient(second).values.sum().backward()
+    assert gradient(first) == pytest.approx(second.logprobs.grad.tolist())
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "cut"),
+    [
+        (1.5, 1.0, -1.2, True),  # gained enough: held at 1 + clip_high
+        (0.5, 1.0, -0.5, False),  # lost ground it should win back
+        (0.5, -1.0, 0.8, True),  # fell enough: held at 1 - clip_low
+        (1.5, -1.0, 1.5, False),  # rose though it should fall
+        (1.1, 1.0, -1.1, False),
+    ],
+)
+def test_four_corners(make_batch, ratio, advantage, loss, cut):
+    batch = make_batch([math.log(ratio)], old=[0.0], advantages=[advantage])
+    term = ppo_clip(batch)
+    assert term.values.item() == pytest.approx(loss)
+    assert term.metrics["clip_fraction"].item() == cut
+    assert gradient(batch)[0] == pytest.approx(0.0 if cut else -ratio * advantage)
+
+
+def test_dapo_preset_clips_higher(make_batch):
+    batch = make_batch([math.log(1.27)], old=[0.0])
+    assert bind("losses", "ppo_clip", preset="dapo")(batch).values.item() == pytest.approx(-1.27)
+    assert ppo_clip(batch).values.item() == pytest.approx(-1.2)
+
+
+def test_loop_preset_is_symmetric_in_the_logarithm(make_batch):
+    loss = bind("losses", "ppo_clip", preset="loop")
+    for ratio, advantage in ((1.11, 1.0), (1 / 1.11, -1.0)):
+        term = loss(make_batch([math.log(ratio)], old=[0.0], advantages=[advantage]))
+        assert term.values.item() == pytest.approx(-advantage * 1.1**advantage)
+        assert term.metrics["clip_fraction"].item() == 1.0
+    assert loss(make_batch([math.log(1.09), -math.log(1.09)], old=[0.0, 0.0], advantages=[1.0, -1.0])).metrics["clip_fraction"].item() == 0.0
+
+
+def test_dual_clip_bounds_a_ratio_run_wild(make_batch):
+    batch = make_batch([math.log(10.0)], old=[0.0], advantages=[-1.0])
+    assert ppo_clip(batch).values.item() == pytest.approx(10.0)
+    dual = bind("losses", "ppo_clip", preset="dual_clip")
+    assert dual(batch).values.item() == pytest.approx(3.0)
+    assert dual(batch).metrics["clip_fraction"].item() == 1.0
+
+
+def test_ratios_beyond_reason_stay_finite(make_batch):
+    term = ppo_clip(make_batch([0.0, -500.0], old=[-500.0, 0.0], advantages=[-1.0, -1.0]))
+    assert torch.isfinite(term.values).all()
+    assert term.values[0].item() == pytest.approx(math.exp(20))
+
+
+@given(st.floats(-2, 2), st.floats(-5, 5))
+def test_the_loss_is_never_below_the_clipped_surrogate(log_ratio, advantage):
+    from sparring.methods.losses.base import LossBatch
+
+    one = torch.zeros(1, dtype=torch.float64)
+    batch = LossBatch(
+        logprobs=one + log_ratio,
+        old_logprobs=one,
+        sampler_logprobs=one,
+        advantages=one + advantage,
+        sequence=torch.zeros(1, dtype=torch.int64),
+        turn=torch.zeros(1, dtype=torch.int64),
+        num_sequences=1,
+    )
+    ratio = math.exp(log_ratio)
+    assert ppo_clip(batch).values.item() >= -ratio * advantage - 1e-9
+    assert ppo_clip(batch).values.item() >= -min(max(ratio, 0.8), 1.2) * advantage - 1e-9
+
+
+def test_metrics_are_raw(make_batch):
+    metrics = ppo_clip(make_batch([math.log(4.0), 0.0], old=[0.0, 0.0])).metrics
+    assert (metrics["ratio_max"].item(), metrics["ratio_mean"].item()) == (pytest.approx(4.0), pytest.approx(2.5))
+    assert metrics["approximate_kl"].item() == pytest.approx((4 - 1 - math.log(4)) / 2)
+
+
+@pytest.mark.parametrize("options", [{"clip_low": -0.1}, {"clip_high": -1.0}, {"dual_clip": 1.0}])
+def test_bad_widths_are_refused(make_batch, options):
+    with pytest.raises(ConfigError, match="ppo_clip"):
+        ppo_clip(make_batch([0.0]), **options)
+
+
+ROWS_OF_GSPO = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size=1, max_size=9)
+
+
+def test_gspo_by_hand(make_whole):
+    """Mean log-ratio of the first sequence (0.4 + 0.2) / 2 = 0.3, of the second -0.1."""
+    (batch,), _ = make_whole([0.4, 0.2, -0.1], old=[0.0] * 3, advantages=[1.0, 1.0, 2.0], trajectory=[0, 0, 1])
+    wide = gspo(batch, clip_low=0.5, clip_high=0.5)
+    assert wide.values.tolist() == pytest.approx([-math.exp(0.3)] * 2 + [-2 * math.exp(-0.1)])
+    assert gspo(batch).values.tolist() == pytest.approx([-1.0004] * 2 + [-2 * math.exp(-0.1)])
+    assert gspo(batch).metrics["clip_fraction"].item() == pytest.approx(2 / 3)
+    assert gspo(batch).metrics["ratio_max"].item() == pytest.approx(math.exp(0.3))
+    assert gspo(batch, length_normalised=False, clip_high=9.0).values[0].item() == pytest.approx(-math.exp(0.6))
+
+
+@given(ROWS_OF_GSPO, st.booleans())
+def test_gradient_is_that_of_the_segments_ratios(make_whole, gradient_of, rows, length_normalised):
+    """With one advantage per sequence, reduced by sequence: the mean over sequences of -s A, differentiated directly."""
+    names = sorted({row[1] for row in rows})
+    rows = sorted(rows, key=lambda row: row[1])
+    trajectory = [names.index(row[1]) for row in rows]
+    gains = [1.0, -2.0, 0.5]
+    batches, free = make_whole([r[0] for r in rows], old=[0.1] * len(rows), advantages=[gains[t] for t in trajectory], trajectory=trajectory)
+    term = gspo(batches[0], length_normalised=length_normalised, clip_low=1.0, clip_high=1e12)
+    found = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), free)[0]
+    direct = 0.0
+    for number in range(len(names)):
+        own = free[[t == number for t in trajectory]] - 0.1
+        ratio = own.mean().exp() if length_normalised else own.sum().exp() / len(own)
+        direct = direct - gains[number] * ratio / len(names)
+    assert torch.allclose(found, torch.autograd.grad(direct, free)[0])
+
+
+@given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-3, 3)), min_size=1, max_size=6), st.sampled_from(["sequence", "turn"]))
+def test_segments_of_one_token_are_ppo_clip(make_whole, gradient_of, rows, level):
+    batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows], trajectory=list(range(len(rows))))
+
+    def loss(batch):
+        return gspo(batch, level=level, clip_low=0.2, clip_high=0.3)
+
+    assert torch.allclose(loss(batches[0]).values, ppo_clip(batches[0], clip_low=0.2, clip_high=0.3).values)
+    plain = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.3), batches, free)
+    assert torch.allclose(gradient_of(loss, batches, free), plain)
+
+
+def test_gspo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of):
+    batches, free = make_whole([-1.0, -2.0, -3.0], advantages=[1.0, 1.0, -2.0], trajectory=[0, 0, 1])
+    assert torch.equal(gradient_of(gspo, batches, free), gradient_of(policy_gradient, batches, free))
+
+
+def test_the_turn_is_the_segment_if_asked(make_whole):
+    (batch,), _ = make_whole([0.4, 0.2, -0.1], old=[0.0] * 3, turn_index=[0, 0, 1])
+    wide = {"clip_low": 0.9, "clip_high": 9.0}
+    assert gspo(batch, level="turn", **wide).values.tolist() == pytest.approx([-math.exp(0.3)] * 2 + [-math.exp(-0.1)])
+    assert gspo(batch, **wide).values.tolist() == pytest.approx([-math.exp(0.5 / 3)] * 3)
+    seeupo = bind("losses", "gspo", preset="seeupo")(batch)
+    assert seeupo.values.tolist() == pytest.approx([-1.2] * 2 + [-math.exp(-0.1)])  # exp(0.6) is held at 1.2
+
+
+def test_sums_run_wild_stay_finite(make_whole):
+    (batch,), _ = make_whole([1e9] * 4, old=[0.0] * 4, advantages=[-1.0] * 4)
+    assert gspo(batch, length_normalised=False).values[0].item() == pytest.approx(math.exp(20))
+
+
+def test_gspo_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="level"):
+        bind("losses", "gspo", {"level": "token"})
+
+
+ROWS_OF_GMPO = st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 2)), min_size=1, max_size=8)
+
+
+def gmpo_naive(free, advantages, trajectory, low, high):
+    """Return the mean over sequences of -mean(A) times the product of clipped ratios to the power 1 / length."""
+    total = 0.0
+    for number in sorted(set(trajectory)):
+        product, own = 0.0 * free.sum() + 1.0, [i for i, t in enumerate(trajectory) if t == number]
+        for i in own:
+            ratio, bound = free[i].exp(), free[i].clamp(-low, high).exp()
+            held = torch.minimum(ratio, bound) if advantages[i] > 0 else torch.maximum(ratio, bound)
+            product = product * (held if advantages[i] != 0 else 1.0)
+        total = total - sum(advantages[i] for i in own) / len(own) * product ** (1 / len(own))
+    return total / len(set(trajectory))
+
+
+def test_gmpo_by_hand(make_whole):
+    """Log-ratios 1 (held at 0.4) and -0.2: geometric mean exp(0.1); for A < 0: 1 and -0.2, exp(0.4)."""
+    for advantage, value in ((2.0, -2 * math.exp(0.1)), (-2.0, 2 * math.exp(0.4))):
+        (batch,), _ = make_whole([1.0, -0.2], old=[0.0, 0.0], advantages=[advantage] * 2)
+        term = gmpo(batch)
+        assert term.values.tolist() == pytest.approx([value] * 2)
+        assert term.metrics["clip_fraction"].item() == (0.5 if advantage > 0 else 0.0)
+
+
+@given(ROWS_OF_GMPO)
+def test_value_and_gradient_are_those_of_a_loop(make_whole, rows):
+    names = sorted({row[2] for row in rows})
+    logs, advantages, trajectory = [r[0] for r in rows], [r[1] for r in rows], [names.index(r[2]) for r in rows]
+    (batch,), free = make_whole(logs, old=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
+    found = reduce(gmpo(batch, clip_low=0.3).values, batch.sequence, len(names), "sequence_mean")
+    direct = gmpo_naive(free, advantages, trajectory, 0.3, 0.4)
+    assert found.item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    (expected,) = torch.autograd.grad(direct, free, retain_graph=True)
+    assert torch.allclose(torch.autograd.grad(found, free)[0], expected, atol=1e-12)
+
+
+def test_gmpo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of):
+    batches, free = make_whole([-1.0, -2.0, -3.0], advantages=[2.0, 2.0, -1.0], trajectory=[0, 0, 1])
+    assert torch.allclose(gradient_of(gmpo, batches, free), gradient_of(policy_gradient, batches, free))
+
+
+def test_advantages_by_turn_ask_for_the_turn_level(make_whole):
+    (batch,), _ = make_whole([0.2, 0.0], old=[0.0, 0.0], advantages=[1.0, -1.0], turn_index=[0, 1])
+    assert gmpo(batch, level="turn").values.tolist() == pytest.approx([-math.exp(0.2), 1.0])
+    assert gmpo(batch).values.tolist() == pytest.approx([0.0, 0.0])
+
+
+def test_a_token_without_advantage_is_not_cut_and_does_not_move_its_segment(make_whole):
+    (batch,), _ = make_whole([3.0, 0.2], old=[0.0, 0.0], advantages=[0.0, 2.0])
+    assert gmpo(batch).values.tolist() == pytest.approx([-math.exp(0.1)] * 2)
+    assert gmpo(batch).metrics["clip_fraction"].item() == 0.0
+
+
+def test_widths_both_ways(make_whole):
+    (batch,), _ = make_whole([3.0], old=[0.0])
+    assert gmpo(batch, clip_high=1.0).values.item() == pytest.approx(-math.e)
+    (batch,), _ = make_whole([-3.0], old=[0.0], advantages=[-1.0])
+    assert gmpo(batch, clip_low=1.0).values.item() == pytest.approx(1 / math.e)
+    with pytest.raises(ConfigError, match="clip_low"):
+        bind("losses", "gmpo", {"clip_low": -1.0})
+
+
+def test_cispo_by_hand(make_whole, gradient_of):
+    batches, free = make_whole([-1.0, -2.0], old=[-1.0 - math.log(3.0), -2.0 - math.log(0.5)], advantages=[2.0, -4.0])
+    term = cispo(batches[0])
+    assert term.values.tolist() == pytest.approx([1.2 * 2.0 * 1.0, -0.5 * 4.0 * 2.0])
+    assert gradient_of(cispo, batches, free).tolist() == pytest.approx([-2.4, 2.0])
+    assert term.metrics["clip_fraction"].item() == 0.5
+    assert term.metrics["ratio_max"].item() == pytest.approx(3.0)
+    assert term.weighted and term.level == "token"
+
+
+def test_bounds_both_ways(make_whole):
+    (batch,), _ = make_whole([-1.0, -1.0], old=[-1.0 - math.log(3.0), -1.0 - math.log(0.5)])
+    assert cispo(batch, clip_high=5.0).values.tolist() == pytest.approx([3.0, 0.5])
+    assert cispo(batch, clip_low=0.1).values.tolist() == pytest.approx([1.2, 0.9])
+
+
+@given(st.lists(st.tuples(st.floats(-5, 0), st.floats(-3, 3)), min_size=1, max_size=6))
+def test_at_ratio_one_it_is_the_policy_gradient(make_whole, rows):
+    (batch,), _ = make_whole([row[0] for row in rows], advantages=[row[1] for row in rows])
+    assert torch.equal(cispo(batch).values, policy_gradient(batch).values)
+
+
+@given(st.lists(st.tuples(st.floats(-30, 30), st.floats(-3, 3)), min_size=1, max_size=6))
+def test_every_token_with_an_advantage_keeps_a_bounded_gradient(make_whole, gradient_of, rows):
+    batches, free = make_whole([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
+    expected = [-min(math.exp(max(x, -20.0)), 1.2) * advantage for x, advantage in rows]
+    assert gradient_of(cispo, batches, free).tolist() == pytest.approx(expected)
+
+
+def test_with_bounds_far_out_the_gradient_is_the_off_policy_one(make_whole, gradient_of):
+    batches, free = make_whole([0.3, -0.7], old=[0.0, 0.0], advantages=[1.0, -2.0])
+    direct = torch.autograd.grad((-free.exp() * batches[0].advantages).sum(), free)[0]
+    assert torch.allclose(gradient_of(lambda batch: cispo(batch, clip_high=1e9), batches, free), direct)
+
+
+def test_cispo_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="clip_low"):
+        bind("losses", "cispo", {"clip_low": 1.5})
+
+
+def sapo_naive(ratio, advantage, positive=1.0, negative=1.05):
+    tau = positive if advantage > 0 else negative
+    return -4 / (tau * (1 + (-tau * (ratio - 1)).exp())) * advantage
+
+
+def test_sapo_by_hand(make_whole):
+    (batch,), _ = make_whole([math.log(2.0), 0.0, 0.0], old=[0.0] * 3, advantages=[1.0, 1.0, -2.1])
+    term = sapo(batch)
+    assert term.values.tolist() == pytest.approx([-4 / (1 + math.exp(-1)), -2.0, 4.0])
+    gate = 1 / (1 + math.exp(-1))
+    assert term.metrics["gate_mean"].item() == pytest.approx((4 * gate * (1 - gate) * 2 + 1 + 1) / 3)
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-2, 2)), min_size=1, max_size=8), st.floats(0.1, 5), st.floats(0.1, 5))
+def test_value_and_gradient_are_those_of_the_formula(make_whole, gradient_of, rows, positive, negative):
+    batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
+
+    def loss(batch):
+        return sapo(batch, temperature_positive=positive, temperature_negative=negative)
+
+    direct = sum(sapo_naive(free[i].exp(), rows[i][1], positive, negative) for i in range(len(rows)))
+    assert loss(batches[0]).values.sum().item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+
+
+def test_sapo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of):
+    batches, free = make_whole([-1.0, -2.0], advantages=[2.0, -3.0])
+    assert torch.allclose(gradient_of(sapo, batches, free), gradient_of(policy_gradient, batches, free))
+
+
+@given(st.floats(0.01, 3), st.floats(0.01, 3))
+def test_the_gate_fades_as_the_ratio_rises(make_whole, gradient_of, first, second):
+    slopes = []
+    for log_ratio in sorted((first, second)):
+        batches, free = make_whole([log_ratio], old=[0.0])
+        slopes.append(gradient_of(lambda batch: sapo(batch, temperature_positive=3.0), batches, free).item() / math.exp(log_ratio))
+    assert abs(slopes[0]) >= abs(slopes[1])
+
+
+def test_wild_ratios_have_no_gradient(make_whole, gradient_of):
+    batches, free = make_whole([1e9, -1e9], old=[0.0, 0.0])
+    assert gradient_of(sapo, batches, free).tolist() == [0.0, 0.0]
+
+
+def test_sapo_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="temperature_positive"):
+        bind("losses", "sapo", {"temperature_positive": 0.0})
+
+
+def test_widths_may_differ_by_token():
+    ratio, ones = torch.tensor([2.0, 2.0, 0.1]), torch.tensor([1.0, 1.0, -1.0])
+    loss, cut = clipped(ratio, ones, torch.tensor([0.2, 0.2, 0.5]), torch.tensor([0.5, 2.0, 0.2]))
+    assert (loss.tolist(), cut.tolist()) == ([-1.5, -2.0, 0.5], [True, False, True])
+
+
+def test_dual_clip_leaves_positive_advantages():
+    loss, cut = dual_clipped(torch.tensor([9.0, -1.0, 2.0]), torch.tensor([-1.0, 1.0, -1.0]), 3.0)
+    assert (loss.tolist(), cut.tolist()) == ([3.0, -1.0, 2.0], [True, False, False])
+
+
+def test_sums_and_means_over_segments():
+    values, segment = torch.tensor([1.0, 2.0, 6.0]), torch.tensor([0, 1, 1])
+    assert segment_sum(values, segment).tolist() == [1.0, 8.0, 8.0]
+    assert segment_mean(values, segment).tolist() == [1.0, 4.0, 4.0]
+    assert segment_sum(values[:0], segment[:0]).tolist() == []
+
+
+def test_segments_are_sequences_or_turns(make_whole):
+    (batch,), _ = make_whole([0.0] * 4, trajectory=[0, 0, 0, 1], turn_index=[0, 3, 3, 0])
+    assert segments(batch, "sequence").tolist() == [0, 0, 0, 1]
+    assert segments(batch, "turn").tolist() == [0, 1, 1, 2]

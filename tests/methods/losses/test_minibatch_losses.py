@@ -1,0 +1,457 @@
+import dataclasses
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
+from sparring.methods.losses.aepo_clip import aepo_clip
+from sparring.methods.losses.base import LossTerm, Whole
+from sparring.methods.losses.clip_cov import clip_cov
+from sparring.methods.losses.d3s_tokens import d3s_tokens
+from sparring.methods.losses.etr import etr
+from sparring.methods.losses.hapo_clip import hapo_clip
+from sparring.methods.losses.kl_cov import kl_cov
+from sparring.methods.losses.minibatch import (
+    covariance,
+    group_mean,
+    preference_pairs,
+    standardised,
+    through_tokens,
+    trajectory_sums,
+)
+from sparring.methods.losses.ppo_clip import ppo_clip
+
+
+@pytest.mark.parametrize(("ratio", "advantage", "value", "slope"), [
+    (3.0, 2.0, -2.4, -2.4),  # above the bound: held there with a gradient of that size
+    (3.0, -2.0, 6.0, 6.0),
+    (0.5, -2.0, 1.6, 0.0),  # fell enough
+    (0.5, 2.0, -1.0, -1.0),
+    (1.1, 2.0, -2.2, -2.2),
+])  # fmt: skip
+def test_corners(make_whole, gradient_of, ratio, advantage, value, slope):
+    batches, free = make_whole([math.log(ratio)], old=[0.0], advantages=[advantage], entropy=[1.0])
+    assert aepo_clip(batches[0]).values.item() == pytest.approx(value)
+    assert gradient_of(aepo_clip, batches, free).item() == pytest.approx(slope)
+
+
+def test_uncertain_tokens_weigh_more(make_whole):
+    (batch,), _ = make_whole([0.0, 0.0], entropy=[1.0, 3.0])
+    assert aepo_clip(batch, entropy_gain=0.5).values.tolist() == pytest.approx([-0.5, -1.5])
+    assert aepo_clip(batch, entropy_gain=0.0).values.tolist() == [-1.0, -1.0]
+    assert aepo_clip(batch, entropy_gain=5.0).values.tolist() == pytest.approx([0.0, -6.0])  # never turned round
+
+
+def test_the_minibatch_s_entropies_count_not_the_forward_pass_s(make_whole):
+    batches, _ = make_whole([0.0, 0.0], entropy=[1.0, 3.0], cut=(1,))
+    assert [aepo_clip(batch, entropy_gain=0.5).values.item() for batch in batches] == pytest.approx([-0.5, -1.5])
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-2, 2)), min_size=1, max_size=8))
+def test_value_is_ppo_clip_s_and_the_gradient_differs_only_above_the_bound(make_whole, gradient_of, rows):
+    logs, advantages = [row[0] for row in rows], [row[1] for row in rows]
+    batches, free = make_whole(logs, old=[0.0] * len(rows), advantages=advantages, entropy=[1.0] * len(rows))
+    assert torch.allclose(aepo_clip(batches[0]).values, ppo_clip(batches[0]).values)
+    found, plain = gradient_of(aepo_clip, batches, free), gradient_of(ppo_clip, batches, free)
+    above = [a > 0 and math.exp(x) > 1.2 for x, a in rows]
+    expected = [-1.2 * a if up else g for a, up, g in zip(advantages, above, plain.tolist(), strict=True)]
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_widths_and_metrics(make_whole):
+    (batch,), _ = make_whole([math.log(3.0), math.log(0.5)], old=[0.0, 0.0], advantages=[1.0, -1.0], entropy=[1.0, 1.0])
+    metrics = aepo_clip(batch).metrics
+    assert (metrics["clip_fraction"].item(), metrics["bounded_fraction"].item()) == (0.5, 0.5)
+    wide = aepo_clip(batch, clip_low=0.6, clip_high=2.5)
+    assert wide.values.tolist() == pytest.approx([-3.0, 0.5])
+    assert wide.metrics["clip_fraction"].item() == wide.metrics["bounded_fraction"].item() == 0.0
+
+
+def test_a_ratio_run_wild_keeps_its_bounded_gradient(make_whole, gradient_of):
+    batches, free = make_whole([0.0], old=[-1e9], entropy=[1.0])
+    assert gradient_of(aepo_clip, batches, free).item() == pytest.approx(-1.2)
+
+
+def test_aepo_clip_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="clip_low"):
+        bind("losses", "aepo_clip", {"clip_low": -1.0})
+
+
+# means of A and log pi are 0: covariances 4, 4, 0.01, 2.25, and the sums of the negative ones
+LOGPROBS, ADVANTAGES = [2.0, -2.0, 0.1, -1.5, 1.5, -0.1], [2.0, -2.0, 0.1, -1.5, 1.5, -0.1]
+
+
+def chosen(term):
+    return [i for i, value in enumerate(term.values.tolist()) if value == 0.0]
+
+
+def test_clip_cov_by_hand(make_whole, gradient_of):
+    batches, free = make_whole(LOGPROBS, advantages=ADVANTAGES, uniform=[0.9, 0.1, 0.0, 0.3, 0.5, 0.0])
+    assert chosen(clip_cov(batches[0])) == [1]  # one at least: the smallest number of those above 1
+    assert chosen(clip_cov(batches[0], share=0.5)) == [1, 3, 4]
+    assert chosen(clip_cov(batches[0], share=1.0)) == [0, 1, 3, 4]
+    assert chosen(clip_cov(batches[0], share=1.0, lower=3.0)) == [0, 1]
+    assert chosen(clip_cov(batches[0], share=1.0, upper=3.0)) == [3, 4]
+    term = clip_cov(batches[0], share=0.5)
+    assert term.metrics["covariance_max"].item() == pytest.approx(4.0)
+    assert term.metrics["chosen_fraction"].item() == 0.5
+    slopes = gradient_of(lambda batch: clip_cov(batch, share=0.5), batches, free)
+    assert slopes.tolist() == pytest.approx([-2.0, 0.0, -0.1, 0.0, 0.0, 0.1])
+
+
+def test_clip_cov_the_share_is_of_the_minibatch_not_of_a_forward_pass(make_whole):
+    uniform = [0.9, 0.1, 0.0, 0.3, 0.5, 0.0]
+    whole, _ = make_whole(LOGPROBS, advantages=ADVANTAGES, uniform=uniform)
+    parts, _ = make_whole(LOGPROBS, advantages=ADVANTAGES, uniform=uniform, cut=(1, 4))
+    found = torch.cat([clip_cov(part, share=0.5).values for part in parts])
+    assert torch.equal(found, clip_cov(whole[0], share=0.5).values)
+
+
+def test_tokens_that_ppo_cuts_are_not_drawn(make_whole):
+    old = [2.0, -2.0 + math.log(2.0), 0.1, -1.5, 1.5, -0.1]  # the second fell to half: cut, A < 0
+    (batch,), _ = make_whole(LOGPROBS, old=old, advantages=ADVANTAGES, uniform=[0.9, 0.1, 0.0, 0.3, 0.5, 0.0])
+    assert chosen(clip_cov(batch)) == [3]
+    assert clip_cov(batch).metrics["clip_fraction"].item() == pytest.approx(1 / 6)
+    assert chosen(clip_cov(batch, clip_low=0.9)) == [1]
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(0, 0.99)), min_size=1, max_size=10), st.floats(0, 1))
+def test_it_is_ppo_clip_but_for_the_share_drawn(make_whole, rows, share):
+    (batch,), _ = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows], uniform=[r[2] for r in rows])
+    term, plain = clip_cov(batch, share=share, lower=0.0, upper=99.0), ppo_clip(batch).values
+    differ = int((term.values != plain).sum())
+    assert differ <= (max(1, int(share * len(rows))) if share else 0)
+    assert ((term.values == plain) | (term.values == 0)).all()
+    assert torch.equal(clip_cov(batch, share=0.0).values, plain)
+    assert torch.equal(clip_cov(batch, lower=99.0, upper=100.0).values, plain)
+
+
+def test_preset_of_spear(make_whole):
+    (batch,), _ = make_whole([5.0, -5.0], advantages=[5.0, -5.0], uniform=[0.5, 0.1])  # covariances 25
+    assert chosen(bind("losses", "clip_cov", preset="spear")(batch)) == [1]
+    assert chosen(clip_cov(batch)) == []
+
+
+def test_clip_cov_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="share"):
+        bind("losses", "clip_cov", {"share": 1.5})
+
+
+ROWS_OF_D3S_TOKENS = st.lists(st.tuples(st.floats(-2, 2), st.floats(0, 3)), min_size=1, max_size=10)
+
+
+def test_d3s_tokens_by_hand(make_whole):
+    """Scores 2, 0, 3, 0.5."""
+    (batch,), _ = make_whole([0.0] * 4, advantages=[-2.0, 0.0, 1.0, 0.5], entropy=[1.0, 9.0, 3.0, 1.0])
+    term = d3s_tokens(batch)
+    assert (term.level, term.values.tolist()) == ("weight", [1.0, 0.0, 1.0, 0.0])
+    assert term.metrics["kept_fraction"].item() == 0.5
+    assert term.metrics["score_mean"].item() == pytest.approx(5.5 / 4)
+    assert d3s_tokens(batch, keep=0.01).values.tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert d3s_tokens(batch, keep=0.75).values.tolist() == [1.0, 0.0, 1.0, 1.0]
+    assert not term.values.requires_grad
+
+
+def test_d3s_tokens_the_share_is_of_the_minibatch_not_of_a_forward_pass(make_whole):
+    batches, _ = make_whole([0.0] * 4, advantages=[1.0, 2.0, 3.0, 4.0], entropy=[1.0] * 4, cut=(2,))
+    assert [d3s_tokens(batch).values.tolist() for batch in batches] == [[0.0, 0.0], [1.0, 1.0]]
+
+
+@given(ROWS_OF_D3S_TOKENS, st.floats(0.01, 1))
+def test_as_many_are_kept_as_asked_and_none_below_one_left_out(make_whole, rows, keep):
+    (batch,), _ = make_whole([0.0] * len(rows), advantages=[r[0] for r in rows], entropy=[r[1] for r in rows])
+    kept, scores = d3s_tokens(batch, keep=keep).values.bool(), batch.advantages.abs() * batch.entropy
+    assert int(kept.sum()) >= math.ceil(keep * len(rows) - 1e-9)
+    if len(scores.unique()) == len(rows):
+        assert int(kept.sum()) == math.ceil(keep * len(rows) - 1e-9)
+    assert kept.all() or scores[kept].min() > scores[~kept].max()
+    assert d3s_tokens(batch, keep=1.0).values.all()
+
+
+def test_without_signal_all_are_kept(make_whole):
+    (batch,), _ = make_whole([0.0] * 3, advantages=[0.0] * 3, entropy=[1.0, 2.0, 3.0])
+    assert d3s_tokens(batch, keep=0.1).values.tolist() == [1.0] * 3
+
+
+def test_keep_may_be_a_schedule_and_is_in_bounds(make_whole):
+    (batch,), _ = make_whole([0.0] * 4, advantages=[1.0, 2.0, 3.0, 4.0], entropy=[1.0] * 4)
+    loss = bind("losses", "d3s_tokens", {"keep": {"schedule": "linear", "start": 1.0, "end": 0.25}})
+    assert [int(loss(batch, progress=at).values.sum()) for at in (0.0, 1.0)] == [4, 1]
+    assert torch.equal(loss(batch, progress=1.0).values, d3s_tokens(batch, keep=0.25).values)
+    with pytest.raises(ConfigError, match="keep"):
+        bind("losses", "d3s_tokens", {"keep": 0.0})
+
+
+NEUTRAL = {"advantage_gain": 0.0, "group_gain": 0.0}
+
+
+def test_widths_by_hand(make_whole, gradient_of):
+    """One success of two: p (1 - p) = 1/4, factor 1.5; |A| = 0.5: factor 1.25. Width 0.2 * 1.875 = 0.375."""
+    for ratio, cut in ((1.37, False), (1.38, True)):
+        batches, free = make_whole([math.log(ratio), 0.0], old=[0.0, 0.0], advantages=[0.5, 0.5], trajectory=[0, 1], outcome=[1.0, -1.0])
+        term = etr(batches[0])
+        assert term.values[0].item() == pytest.approx(-0.5 * min(ratio, 1.375))
+        assert term.metrics["width_mean"].item() == pytest.approx(1.875)
+        assert gradient_of(etr, batches, free)[0].item() == pytest.approx(0.0 if cut else -0.5 * ratio)
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-2, 2), st.integers(0, 2)), min_size=1, max_size=8))
+def test_without_gains_it_is_ppo_clip_and_with_them_it_never_clips_more(make_whole, rows):
+    batches, _ = make_whole([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows],
+                            trajectory=list(range(len(rows))), group=[row[2] for row in rows],
+                            outcome=[row[1] for row in rows])  # fmt: skip
+    plain, elastic = ppo_clip(batches[0]), etr(batches[0])
+    assert torch.equal(etr(batches[0], **NEUTRAL).values, plain.values)
+    assert elastic.metrics["clip_fraction"] <= plain.metrics["clip_fraction"]
+    assert (elastic.values <= plain.values + 1e-9).all()
+
+
+@pytest.mark.parametrize(("options", "bound"), [
+    ({}, 1 + 0.2 * 1.5 * 1.5), ({"group_gain": 0.0}, 1 + 0.2 * 1.5), ({"advantage_gain": 0.0}, 1 + 0.2 * 1.5),
+    ({"success_above": 5.0}, 1 + 0.2 * 1.5), ({"clip_high": 0.4}, 1 + 0.4 * 2.25), ({"clip_low": 0.9}, 1.45),
+])  # fmt: skip
+def test_options(make_whole, options, bound):
+    batches, _ = make_whole([2.0, 0.0], old=[0.0, 0.0], advantages=[2.0, 0.0], trajectory=[0, 1], outcome=[1.0, 0.0])
+    assert etr(batches[0], **options).values[0].item() == pytest.approx(-2.0 * bound)
+
+
+def test_the_lower_width_is_scaled_too(make_whole):
+    batches, _ = make_whole([math.log(0.3)], old=[0.0], advantages=[-3.0], outcome=[1.0])
+    assert etr(batches[0]).values.item() == pytest.approx(3.0 * (1 - 0.2 * 1.5))
+    assert etr(batches[0], clip_low=0.4).values.item() == pytest.approx(3.0 * (1 - 0.4 * 1.5))
+
+
+def test_the_group_is_seen_across_forward_passes(make_whole):
+    batches, _ = make_whole([1.0, 1.0], old=[0.0, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0], cut=(1,))
+    assert [etr(batch, advantage_gain=0.0).values.item() for batch in batches] == pytest.approx([-1.3, -1.3])
+
+
+def test_etr_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="advantage_gain"):
+        bind("losses", "etr", {"advantage_gain": -1.0})
+
+
+E = math.e
+ENTROPY = [1 / E**2, 1 / E, 1.0, E**4]  # logarithms -2, -1, 0, 4; their 2/3 quantile is 0: h = -1, -1/2, 0, 1
+ROWS_OF_HAPO_CLIP = st.lists(st.tuples(st.floats(-3, 3), st.floats(-2, 2), st.floats(0, 4)), min_size=1, max_size=8)
+
+
+def hapo_clip_naive(log_ratio, advantages, entropy, *, low=0.2, high=0.2, alpha=1.0, beta=1.0, pivot=0.8, dual=10.0):
+    logs = [math.log(max(value, 1e-8)) for value in entropy]
+    middle = sorted(logs)[round(pivot * (len(logs) - 1))]
+    top, bottom = max(max(logs) - middle, 1e-8), max(middle - min(logs), 1e-8)
+    total = 0.0
+    for x, a, e in zip(log_ratio, advantages, logs, strict=True):
+        h = (e - middle) / (top if e > middle else bottom)
+        lower, upper = low * (1 - h * alpha) if h <= 0 else low, high * (1 + h * alpha) if h > 0 else high
+        ratio = x.exp()
+        inside = 1 - lower / 2 < ratio.item() < 1 + upper / 2
+        if (h > 0 and not inside) or (h <= 0 and inside):
+            a = a * (1 + beta * h)
+        loss = torch.maximum(-ratio * a, -torch.clamp(ratio, 1 - lower, 1 + upper) * a)
+        total = total + (loss.clamp(max=-dual * a) if a < 0 else loss)
+    return total
+
+
+@pytest.mark.parametrize(("token", "log_ratio", "advantage", "value"), [
+    (3, math.log(1.5), 1.0, -1.4 * 2.0),  # h = 1: upper width 0.4; outside 1 + 0.4 / 2, so the advantage doubles
+    (3, math.log(1.1), 1.0, -1.1),  # inside: the advantage stays
+    (0, math.log(0.65), -1.0, 0.65),  # h = -1: lower width 0.4, not cut at 0.8; outside: the advantage stays
+    (0, math.log(0.5), -1.0, 0.6),  # held at 1 - 0.4
+    (0, math.log(1.05), 1.0, 0.0),  # inside: 1 + h = 0
+    (1, math.log(1.05), 1.0, -1.05 * 0.5),
+    (0, math.log(1.5), 1.0, -1.2),  # the upper width of a certain token is the plain one
+    (2, math.log(0.5), -1.0, 0.8),  # h = 0
+])  # fmt: skip
+def test_hapo_clip_by_hand(make_whole, token, log_ratio, advantage, value):
+    now = [0.0] * 4
+    now[token] = log_ratio
+    batches, _ = make_whole(now, old=[0.0] * 4, advantages=[advantage] * 4, entropy=ENTROPY)
+    assert hapo_clip(batches[0], pivot=2 / 3).values[token].item() == pytest.approx(value)
+
+
+@given(ROWS_OF_HAPO_CLIP)
+def test_value_and_gradient_are_those_of_a_loop(make_whole, gradient_of, rows):
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    batches, free = make_whole(columns[0], old=[0.0] * len(rows), advantages=columns[1], entropy=columns[2], cut=(len(rows) // 2,))
+    direct = hapo_clip_naive(free, columns[1], columns[2])
+    assert sum(hapo_clip(batch).values.sum() for batch in batches if len(batch.index)).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    full = [batch for batch in batches if len(batch.index)]
+    expected = torch.autograd.grad(direct, free)[0]
+    assert torch.allclose(gradient_of(hapo_clip, full, free), expected)
+
+
+@given(ROWS_OF_HAPO_CLIP)
+def test_without_alpha_and_beta_it_is_ppo_clip(make_whole, rows):
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    batches, _ = make_whole(columns[0], old=[0.0] * len(rows), advantages=columns[1], entropy=columns[2])
+    for dual in (None, 3.0):
+        neutral = hapo_clip(batches[0], alpha=0.0, beta=0.0, dual_clip=dual)
+        assert torch.equal(neutral.values, ppo_clip(batches[0], dual_clip=dual).values)
+
+
+def test_dual_clip_both_ways(make_whole):
+    (batch,), _ = make_whole([math.log(30.0)], old=[0.0], advantages=[-1.0], entropy=[1.0])
+    assert hapo_clip(batch).values.item() == pytest.approx(10.0)
+    assert hapo_clip(batch).metrics["clip_fraction"].item() == 1.0
+    assert hapo_clip(batch, dual_clip=None).values.item() == pytest.approx(30.0)
+    assert hapo_clip(batch, dual_clip=None).metrics["clip_fraction"].item() == 0.0
+
+
+def test_uncertain_tokens_are_counted_and_equal_entropies_change_nothing(make_whole):
+    (batch,), _ = make_whole([0.3] * 4, old=[0.0] * 4, entropy=ENTROPY)
+    assert hapo_clip(batch, pivot=2 / 3).metrics["uncertain_fraction"].item() == 0.25
+    assert hapo_clip(batch, pivot=1 / 3).metrics["uncertain_fraction"].item() == 0.5
+    (batch,), _ = make_whole([0.3] * 4, old=[0.0] * 4, entropy=[0.7] * 4)
+    assert torch.equal(hapo_clip(batch).values, ppo_clip(batch).values)
+
+
+def test_hapo_clip_bad_options_are_refused():
+    for options in ({"alpha": 2.0}, {"pivot": -0.1}, {"dual_clip": 1.0}):
+        with pytest.raises(ConfigError, match=next(iter(options))):
+            bind("losses", "hapo_clip", options)
+
+
+ROWS_OF_KL_COV = st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.floats(-2, 2)), min_size=1, max_size=10)
+
+
+def kl_cov_naive(free, old, advantages, share, coefficient):
+    size = len(advantages)
+    middle_a, middle_p = sum(advantages) / size, sum(free.tolist()) / size
+    scores = [(advantages[i] - middle_a) * (free[i].item() - middle_p) for i in range(size)]
+    top = sorted(range(size), key=lambda i: -scores[i])[: max(1, int(share * size))]
+    total = 0.0
+    for i in range(size):
+        difference = free[i] - old[i]
+        total = total - difference.exp() * advantages[i] + (coefficient * difference.abs() if i in top and scores[i] > 0 else 0.0)
+    return total
+
+
+def test_kl_cov_by_hand(make_whole):
+    """Both means are 0: covariances 4, 1, -1, 0."""
+    (batch,), _ = make_whole([2.0, -1.0, 1.0, -2.0], old=[1.5, -1.0, 1.0, -1.0], advantages=[2.0, -1.0, -1.0, 0.0])
+    first = torch.tensor(0.5).exp().item() * -2.0
+    assert kl_cov(batch).values.tolist() == pytest.approx([first + 0.5, 1.0, 1.0, 0.0])
+    assert kl_cov(batch, coefficient=0.1).values[0].item() == pytest.approx(first + 0.05)
+    assert kl_cov(batch).metrics["chosen_fraction"].item() == 0.25
+    assert kl_cov(batch, share=1.0).metrics["chosen_fraction"].item() == 0.5  # covariances of 0 and less are left alone
+    assert kl_cov(batch).metrics["covariance_max"].item() == pytest.approx(4.0)
+
+
+@given(ROWS_OF_KL_COV, st.floats(0.01, 1), st.floats(0, 2))
+def test_value_and_gradient_are_those_of_a_loop_however_it_is_cut(make_whole, gradient_of, rows, share, coefficient):
+    logprobs, old, advantages = ([row[k] for row in rows] for k in range(3))
+    cut = (len(rows) // 2,) if len(rows) > 1 else ()
+    batches, free = make_whole(logprobs, old=old, advantages=advantages, cut=cut)
+
+    def loss(batch):
+        return kl_cov(batch, share=share, coefficient=coefficient)
+
+    direct = kl_cov_naive(free, old, advantages, share, coefficient)
+    scores = (batches[0].whole.advantages - sum(advantages) / len(rows)) * (free.detach() - sum(logprobs) / len(rows))
+    if len(scores.round(decimals=9).unique()) < len(scores):
+        return  # which of equal ones are taken depends on rounding
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+
+
+@pytest.mark.parametrize("options", [{"share": 0.0}, {"coefficient": 0.0}])
+def test_without_share_or_coefficient_it_is_the_plain_surrogate(make_whole, options):
+    (batch,), _ = make_whole([2.0, -2.0], old=[1.0, -1.0], advantages=[1.0, -1.0])
+    assert torch.equal(kl_cov(batch, **options).values, -(batch.logprobs - batch.old_logprobs).exp() * batch.advantages)
+
+
+def test_equal_advantages_choose_nothing(make_whole):
+    (batch,), _ = make_whole([2.0, -2.0, 0.0], old=[0.0] * 3, advantages=[3.0] * 3)
+    assert kl_cov(batch, share=1.0).metrics["chosen_fraction"].item() == 0.0
+
+
+def test_kl_cov_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="coefficient"):
+        bind("losses", "kl_cov", {"coefficient": -1.0})
+
+
+ROWS_OF_MINIBATCH = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), min_size=1, max_size=12)
+
+
+def whole_of_groups(group, outcome):
+    size, none = len(group), torch.zeros(len(group), dtype=torch.float64)
+    return Whole(
+        logprobs=none,
+        old_logprobs=none,
+        advantages=none,
+        uniform=none,
+        trajectory=torch.arange(size),
+        turn_index=torch.zeros(size, dtype=torch.int64),
+        group=torch.tensor(group),
+        outcome=torch.tensor(outcome, dtype=torch.float64),
+    )
+
+
+def naive_pairs(group, outcome, which):
+    weights = {}
+    for g in set(group):
+        members = [i for i in range(len(group)) if group[i] == g]
+        top, low = max(outcome[i] for i in members), min(outcome[i] for i in members)
+        own = [(i, j) for i in members for j in members if outcome[i] > outcome[j]]
+        if which == "best_worst":
+            own = [(i, j) for i, j in own if outcome[i] == top and outcome[j] == low]
+        weights.update({pair: 1 / len(own) if which == "best_worst" else 1.0 for pair in own})
+    return {pair: weight / sum(weights.values()) for pair, weight in weights.items()}
+
+
+@pytest.mark.parametrize("which", ["best_worst", "all"])
+@given(rows=ROWS_OF_MINIBATCH)
+def test_pairs_are_those_of_a_double_loop(which, rows):
+    group, outcome = [7 * g for g, _ in rows], [o for _, o in rows]
+    better, worse, weight = preference_pairs(whole_of_groups(group, outcome), which)
+    found = {(i, j): w for i, j, w in zip(better.tolist(), worse.tolist(), weight.tolist(), strict=True)}
+    assert len(found) == len(better)
+    assert found == pytest.approx(naive_pairs(group, outcome, which))
+
+
+@given(rows=ROWS_OF_MINIBATCH)
+def test_group_means_are_those_of_a_loop(rows):
+    group, outcome = [g for g, _ in rows], [float(o) for _, o in rows]
+    whole = whole_of_groups(group, outcome)
+    expected = [sum(o for h, o in zip(group, outcome, strict=True) if h == g) / group.count(g) for g in group]
+    assert group_mean(whole.outcome, whole).tolist() == pytest.approx(expected)
+
+
+def test_sums_and_covariance_by_hand(make_whole):
+    (batch,), _ = make_whole([-1.0, -2.0, -3.0], advantages=[1.0, 2.0, 6.0], trajectory=[0, 1, 0])
+    assert trajectory_sums(batch.whole.logprobs, batch.whole).tolist() == [-4.0, -2.0]
+    assert covariance(batch.whole).tolist() == [-2.0, 0.0, -3.0]  # means 3 and -2
+
+
+@pytest.mark.parametrize(("values", "expected"), [([1.0, 3.0], [-1.0, 1.0]), ([1e6, 1e6, 1e6], [0.0] * 3), ([0.1] * 3, [0.0] * 3)])
+def test_standardised_by_hand(values, expected):
+    assert standardised(torch.tensor(values, dtype=torch.float64)).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("cut", [(), (1,), (2, 3)])
+def test_value_and_gradient_through_tokens_are_the_loss_s_own(make_whole, gradient_of, cut):
+    def loss_of(logprobs):
+        return (logprobs.sum() ** 2) * logprobs[0]
+
+    batches, free = make_whole([-1.0, -2.0, 0.5, 3.0], cut=cut)
+    terms = [through_tokens(batch, loss_of) for batch in batches]
+    assert sum(term.sum() for term in terms).item() == pytest.approx(loss_of(free).item())
+    found = gradient_of(lambda batch: LossTerm(values=through_tokens(batch, loss_of)), batches, free)
+    assert torch.allclose(found, torch.autograd.grad(loss_of(free), free)[0])
+
+
+def test_a_loss_without_the_tokens_has_gradient_zero(make_whole, gradient_of):
+    batches, free = make_whole([-1.0, -2.0])
+    found = gradient_of(lambda batch: LossTerm(values=through_tokens(batch, lambda _: torch.zeros((), dtype=torch.float64))), batches, free)
+    assert found.tolist() == [0.0, 0.0]
+
+
+def test_without_the_whole_minibatch_the_cause_is_named(make_whole):
+    (batch,), _ = make_whole([-1.0])
+    with pytest.raises(AssertionError, match="NEEDS"):
+        through_tokens(dataclasses.replace(batch, whole=None), lambda x: x.sum())

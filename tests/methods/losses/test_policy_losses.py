@@ -1,0 +1,295 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError
+from sparring.core.schedule import parse
+from sparring.methods.features.centred_logit import centred_logit
+from sparring.methods.losses.base import LossBatch, agent_weights, reduce
+from sparring.methods.losses.magnetic_mirror_descent import magnetic_mirror_descent
+from sparring.methods.losses.neurd import neurd
+from sparring.methods.losses.policy_gradient import policy_gradient
+from sparring.methods.losses.ppo_clip import ppo_clip
+from sparring.methods.losses.self_imitation import self_imitation
+
+
+def test_value_and_gradient_by_hand(make_batch):
+    batch = make_batch([-1.0, -2.0], advantages=[3.0, -1.0])
+    term = policy_gradient(batch)
+    assert term.values.tolist() == [3.0, -2.0]
+    term.values.sum().backward()
+    assert batch.logprobs.grad.tolist() == [-3.0, 1.0]
+    assert term.weighted and term.level == "token"
+
+
+def test_empty(make_batch):
+    assert policy_gradient(make_batch([])).values.sum().item() == pytest.approx(0)
+
+
+ROWS_OF_POLICY_GRADIENT = st.lists(st.tuples(st.floats(-20, 0), st.floats(-1e6, 1e6, allow_subnormal=False)), min_size=1, max_size=6)
+
+
+@given(ROWS_OF_POLICY_GRADIENT)
+def test_its_gradient_is_minus_the_advantage_wherever_the_policy_stands(make_batch, rows):
+    batch = make_batch([row[0] for row in rows], advantages=[row[1] for row in rows])
+    (gradient,) = torch.autograd.grad(policy_gradient(batch).values.sum(), batch.logprobs)
+    assert gradient.tolist() == [-row[1] for row in rows]
+
+
+@given(ROWS_OF_POLICY_GRADIENT)
+def test_at_ratio_one_it_is_the_gradient_of_ppo(make_batch, rows):
+    batch = make_batch([row[0] for row in rows], advantages=[row[1] for row in rows])
+    plain, held = (torch.autograd.grad(loss(batch).values.sum(), batch.logprobs)[0] for loss in (policy_gradient, ppo_clip))
+    assert torch.equal(plain, held)
+
+
+@given(st.lists(st.floats(-3, 3), min_size=2, max_size=5), st.floats(-5, 5))
+def test_a_constant_advantage_pushes_nowhere_on_average(make_batch, logits, constant):
+    """Summed over all actions by their probability the gradient in the logits is 0: why baselines do not bias."""
+    free = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    log_p = free.log_softmax(-1)
+    batch = make_batch(log_p.tolist(), advantages=[constant] * len(logits))
+    (log_p.detach().exp() * policy_gradient(batch).values).sum().backward()
+    (through,) = torch.autograd.grad(log_p, free, batch.logprobs.grad)
+    assert through.abs().max().item() < 1e-9
+
+
+LOGITS_OF_NEURD = st.lists(st.floats(-1, 1), min_size=3, max_size=3)
+
+
+def batch_of(make_batch, logits, *, old=None, advantages=None):
+    logit = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    batch = make_batch([-1.0] * len(logits), old=old, advantages=advantages)
+    return dataclasses.replace(batch, features={"centred_logit": logit}), logit
+
+
+@pytest.mark.parametrize(("logit", "advantage", "slope"), [
+    (0.5, 3.0, -6.0),  # probability 1/2: weight 2
+    (1.9, 3.0, -6.0), (2.0, 3.0, 0.0), (2.5, -3.0, 6.0), (-2.5, 3.0, -6.0), (-2.0, -3.0, 0.0), (-1.9, -3.0, 6.0),
+])  # fmt: skip
+def test_neurd_by_hand(make_batch, logit, advantage, slope):
+    batch, free = batch_of(make_batch, [logit], old=[math.log(0.5)], advantages=[advantage])
+    term = neurd(batch)
+    assert term.values.item() == pytest.approx(slope * logit)
+    assert term.metrics["held_fraction"].item() == (slope == 0.0)
+    assert term.metrics["centred_logit_max"].item() == abs(logit)
+    term.values.sum().backward()
+    assert free.grad.item() == pytest.approx(slope)
+
+
+def test_options(make_batch):
+    batch, _ = batch_of(make_batch, [3.0], old=[math.log(0.01)])
+    assert neurd(batch).values.item() == 0.0
+    assert neurd(batch, threshold=4.0).values.item() == pytest.approx(-30.0)
+    assert neurd(batch, threshold=4.0, importance_cap=1.0).values.item() == pytest.approx(-3.0)
+    assert neurd(batch, threshold=4.0, importance_cap=1e6).values.item() == pytest.approx(-300.0)
+    assert neurd(batch).metrics["weight_mean"].item() == 10.0
+
+
+@given(LOGITS_OF_NEURD, LOGITS_OF_NEURD)
+def test_expectation_over_samples_is_the_all_action_rule(make_batch, logits, gains):
+    """Without cap and threshold, the mean over samples of the policy is the gradient of sum_a A(a) y(a)."""
+    free = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    y, log_p = centred_logit(free[None])[0], free.detach().log_softmax(0)
+    batch = make_batch(log_p.tolist(), advantages=gains)
+    batch = dataclasses.replace(batch, features={"centred_logit": y})
+    mean = (log_p.exp() * neurd(batch, threshold=1e9, importance_cap=1e9).values).sum()
+    direct = -(torch.tensor(gains, dtype=torch.float64) * (free - free.mean())).sum()
+    expected = torch.autograd.grad(direct, free)[0]
+    assert torch.allclose(torch.autograd.grad(mean, free, retain_graph=True)[0], expected)
+    plain = (log_p.exp() * neurd(batch, threshold=1e9, importance_cap=1.0).values).sum()
+    weighted = -(log_p.exp() * torch.tensor(gains, dtype=torch.float64) * (free - free.mean())).sum()
+    assert torch.allclose(torch.autograd.grad(plain, free)[0], torch.autograd.grad(weighted, free)[0])
+
+
+@given(LOGITS_OF_NEURD, st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.floats(0.1, 2))
+def test_nothing_is_pushed_further_out_than_the_threshold(make_batch, advantages, logits, threshold):
+    batch, free = batch_of(make_batch, logits, advantages=advantages)
+    neurd(batch, threshold=threshold).values.sum().backward()
+    outside = free.detach().abs() >= threshold
+    assert (free.grad * free.detach())[outside].min().item() >= 0.0 if outside.any() else True  # descent goes inwards
+
+
+def test_impossible_samples_stay_finite(make_batch):
+    batch, _ = batch_of(make_batch, [0.0], old=[-1e9])
+    assert neurd(batch, importance_cap=1e9).metrics["weight_mean"].item() == pytest.approx(1e9)
+
+
+def test_neurd_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="importance_cap"):
+        bind("losses", "neurd", {"importance_cap": 0.5})
+
+
+LOGITS_OF_MAGNETIC_MIRROR_DESCENT = st.lists(st.floats(-2, 2), min_size=3, max_size=3)
+
+
+def test_magnetic_mirror_descent_by_hand(make_batch):
+    """rho = 2, pi / pi_ref = 4, pi_ref / pi_old = 1/2."""
+    batch = make_batch([math.log(0.8)], old=[math.log(0.4)], advantages=[3.0], reference_logprobs=torch.tensor([math.log(0.2)]).double())
+    magnet, old = 2 * math.log(4) - 2 + 0.5, 2 * math.log(2) - 2 + 1
+    term = magnetic_mirror_descent(batch, magnet=0.5, proximity=0.25)
+    assert term.values.item() == pytest.approx(-6.0 + 0.5 * magnet + 0.25 * old)
+    assert term.metrics["magnet_kl"].item() == pytest.approx(magnet)
+    assert term.metrics["old_kl"].item() == pytest.approx(old)
+    assert magnetic_mirror_descent(batch, magnet=0.0, proximity=0.0).values.item() == pytest.approx(-6.0)
+
+
+@given(
+    LOGITS_OF_MAGNETIC_MIRROR_DESCENT,
+    LOGITS_OF_MAGNETIC_MIRROR_DESCENT,
+    LOGITS_OF_MAGNETIC_MIRROR_DESCENT,
+    LOGITS_OF_MAGNETIC_MIRROR_DESCENT,
+    st.floats(0, 2),
+    st.floats(0, 2),
+)
+def test_expectation_over_samples_is_the_objective_in_value_and_gradient(make_batch, new, old, reference, gains, magnet, proximity):
+    """Weighing every action by its old probability gives the exact objective of the whole distribution."""
+    free = torch.tensor(new, dtype=torch.float64, requires_grad=True)
+    log_p, log_old, log_ref = (torch.as_tensor(x, dtype=torch.float64).log_softmax(0) for x in (free, old, reference))
+    batch = make_batch([0.0] * 3, old=log_old.tolist(), advantages=gains, reference_logprobs=log_ref)
+    object.__setattr__(batch, "logprobs", log_p)
+    mean = (log_old.exp() * magnetic_mirror_descent(batch, magnet=magnet, proximity=proximity).values).sum()
+    p = log_p.exp()
+    exact = -(p * torch.tensor(gains, dtype=torch.float64)).sum()
+    exact = exact + magnet * (p * (log_p - log_ref)).sum() + proximity * (p * (log_p - log_old)).sum()
+    assert mean.item() == pytest.approx(exact.item(), abs=1e-9)
+    expected = torch.autograd.grad(exact, free, retain_graph=True)[0]
+    assert torch.allclose(torch.autograd.grad(mean, free)[0], expected, atol=1e-9)
+
+
+@given(st.lists(st.tuples(st.floats(-9, 0), st.floats(-9, 0), st.floats(-9, 0)), min_size=1, max_size=5))
+def test_divergences_are_never_negative(make_batch, rows):
+    batch = make_batch([r[0] for r in rows], old=[r[1] for r in rows], advantages=[0.0] * len(rows),
+                       reference_logprobs=torch.tensor([r[2] for r in rows], dtype=torch.float64))  # fmt: skip
+    assert (magnetic_mirror_descent(batch).values >= -1e-9).all()
+
+
+def test_the_magnet_attracts_from_the_first_update_and_the_old_policy_from_the_second(make_batch):
+    for options, slope in (({"magnet": 1.0, "proximity": 0.0}, math.log(2.0)), ({"magnet": 0.0, "proximity": 1.0}, 0.0)):
+        batch = make_batch([math.log(0.4)], advantages=[0.0], reference_logprobs=torch.tensor([math.log(0.2)]).double())
+        magnetic_mirror_descent(batch, **options).values.sum().backward()
+        assert batch.logprobs.grad.item() == pytest.approx(slope, abs=1e-7)
+
+
+def test_it_stands_still_where_exact_steps_of_the_published_rule_end():
+    """Self-play of a biased rock-paper-scissors: new logits are (old + step (gains + magnet log uniform)) / (1 + step magnet)."""
+    payoff = torch.tensor([[0.0, -1.0, 2.0], [1.0, 0.0, -1.0], [-2.0, 1.0, 0.0]], dtype=torch.float64)
+    magnet, step = 0.2, 0.1
+    x = y = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log()
+    uniform = torch.full((3,), 1 / 3, dtype=torch.float64).log()
+
+    def improved(policy, gains):
+        return ((policy + step * (gains + magnet * uniform)) / (1 + step * magnet)).log_softmax(0)
+
+    for _ in range(2000):
+        x, y = improved(x, payoff @ y.exp()), improved(y, -payoff.T @ x.exp())
+    free = x.clone().requires_grad_(True)
+    p = free.log_softmax(0)
+    index = torch.arange(3)
+    batch = LossBatch(logprobs=p, old_logprobs=x, sampler_logprobs=x, advantages=payoff @ y.exp(), sequence=index, turn=index,
+                      num_sequences=3, reference_logprobs=uniform)  # fmt: skip
+    loss = (x.exp() * magnetic_mirror_descent(batch, magnet=magnet, proximity=1 / step).values).sum()
+    assert torch.autograd.grad(loss, free)[0].abs().max().item() < 1e-6
+
+
+def test_magnetic_mirror_descent_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="magnet"):
+        bind("losses", "magnetic_mirror_descent", {"magnet": -1.0})
+
+
+ROWS_OF_SELF_IMITATION = st.lists(st.tuples(st.floats(-3, 3), st.floats(0, 3)), min_size=1, max_size=8)
+
+
+def test_self_imitation_by_hand(make_whole, gradient_of):
+    batches, free = make_whole([-1.0, -2.0, -3.0], old=[-1.0 - math.log(2.0), -2.0, -3.0], advantages=[2.0, -4.0, 0.0])
+    term = self_imitation(batches[0])
+    assert term.values.tolist() == [2.0, 0.0, 0.0]
+    assert gradient_of(self_imitation, batches, free).tolist() == [-2.0, 0.0, 0.0]
+    assert term.metrics["imitated_fraction"].item() == pytest.approx(1 / 3)
+    assert term.metrics["ratio_max"].item() == pytest.approx(2.0)
+    assert bind("losses", "self_imitation", preset="spear")(batches[0]).values.tolist() == pytest.approx([-2.4, 0.0, 0.0])
+
+
+@given(ROWS_OF_SELF_IMITATION)
+def test_on_positive_advantages_it_is_the_policy_gradient_or_ppo(make_whole, gradient_of, rows):
+    batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
+    assert torch.equal(self_imitation(batches[0]).values, policy_gradient(batches[0]).values)
+
+    def ours(batch):
+        return self_imitation(batch, clip_high=0.3)
+
+    def ppo(batch):
+        return ppo_clip(batch, clip_high=0.3)
+
+    assert torch.equal(ours(batches[0]).values, ppo(batches[0]).values)
+    assert torch.equal(gradient_of(ours, batches, free), gradient_of(ppo, batches, free))
+
+
+@given(ROWS_OF_SELF_IMITATION, st.sampled_from([None, 0.2]))
+def test_failures_never_have_a_gradient(make_whole, gradient_of, rows, clip_high):
+    batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[-r[1] for r in rows])
+    assert gradient_of(lambda batch: self_imitation(batch, clip_high=clip_high), batches, free).abs().max().item() == 0.0
+
+
+def test_the_published_weight_is_a_cosine_schedule():
+    weight = parse({"schedule": "cosine", "start": 0.0, "end": 1.0, "until": 0.5})  # 200 of 400 steps
+    assert [weight(step / 400) for step in (0, 50, 100, 200, 400)] == pytest.approx([0.0, 0.1464, 0.5, 1.0, 1.0], abs=1e-4)
+
+
+def test_self_imitation_bad_options_are_refused():
+    with pytest.raises(ConfigError, match="clip_high"):
+        bind("losses", "self_imitation", {"clip_high": -1.0})
+
+
+VALUES, SEQUENCE = torch.tensor([1.0, 2.0, 3.0, 10.0]), torch.tensor([0, 0, 0, 1])
+
+
+def test_by_hand_on_uneven_lengths():
+    assert reduce(VALUES, SEQUENCE, 2, "token_mean").item() == pytest.approx(4.0)
+    assert reduce(VALUES, SEQUENCE, 2, "sequence_mean").item() == pytest.approx((2 + 10) / 2)
+    assert reduce(VALUES, SEQUENCE, 2, "constant", 8.0).item() == pytest.approx(16 / 16)
+
+
+def test_a_sequence_without_tokens_counts_as_zero():
+    assert reduce(VALUES, SEQUENCE, 3, "sequence_mean").item() == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("how", ["token_mean", "sequence_mean", "agent_mean", "constant"])
+def test_no_tokens_give_zero(how):
+    assert reduce(torch.zeros(0), torch.zeros(0, dtype=torch.int64), 2, how).item() == 0.0
+
+
+def test_a_play_of_one_agent_weighs_as_much_as_one_of_three():
+    """Two plays, of one agent that said 2 tokens, and of three that said 1, 4 and 5."""
+    sequence = torch.repeat_interleave(torch.arange(4), torch.tensor([2, 1, 4, 5]))
+    weight = torch.from_numpy(agent_weights(np.array([7, 3, 3, 3])))
+    losses = torch.ones(12, dtype=torch.float64, requires_grad=True)
+    total = reduce(losses, sequence, 4, "agent_mean", weight=weight)
+    total.backward()
+    assert total.item() == pytest.approx(1.0) and weight.mean().item() == pytest.approx(1.0)
+    assert losses.grad.tolist() == pytest.approx([1 / 4] * 2 + [1 / 6] + [1 / 24] * 4 + [1 / 30] * 5)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(0, 1000))
+def test_the_agent_mean_is_the_mean_over_plays_of_the_mean_over_their_conversations(plays, seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    lengths = generator.integers(1, 5, len(plays))
+    values = [torch.from_numpy(generator.normal(size=length)) for length in lengths]
+    sequence = torch.repeat_interleave(torch.arange(len(plays)), torch.from_numpy(lengths))
+    found = reduce(torch.cat(values), sequence, len(plays), "agent_mean", weight=torch.from_numpy(agent_weights(np.array(plays))))
+    means = {play: [own.mean() for own, which in zip(values, plays, strict=True) if which == play] for play in plays}
+    assert found.item() == pytest.approx(np.mean([np.mean(own) for own in means.values()]))
+    if len(set(plays)) == len(plays):  # one agent in each play
+        assert found.item() == pytest.approx(reduce(torch.cat(values), sequence, len(plays), "sequence_mean").item())
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=10))
+def test_equal_lengths_make_means_agree(values):
+    tokens, sequence = torch.tensor(values), torch.arange(len(values))
+    assert reduce(tokens, sequence, len(values), "token_mean").item() == pytest.approx(reduce(tokens, sequence, len(values), "sequence_mean").item(), abs=1e-5)

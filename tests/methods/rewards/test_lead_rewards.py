@@ -1,0 +1,309 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.config.plugins import registry
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import RewardError
+from sparring.core.rng import Stream
+from sparring.core.schedule import parse
+from sparring.environments.base import HasCounterfactual
+from sparring.environments.catalogue import make_game
+from sparring.environments.wide_search.scoring import score
+from sparring.methods.rewards.base import apply_rewards
+from sparring.methods.rewards.components import WeightedReward
+from sparring.methods.rewards.contribution import contribution
+from sparring.methods.rewards.spawn import spawn
+from sparring.methods.rewards.subtasks_finished import subtasks_finished
+from sparring.ops.normal_form import shapley_values
+from sparring.play.players.scheduler import scheduler
+from sparring.play.players.searcher import searcher
+from sparring.play.replay import replay
+from sparring.play.rollout import play
+from sparring.play.spec import EpisodeSpec
+
+WIDE_OF_SPAWN = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 2, "worlds": 50}
+DAG = {"tasks": 4, "workers": 4, "worlds": 50}
+
+
+def spawn_played(name, options, agent, trained=None, count=1):
+    game, root = make_game(name, options=options), Stream.from_seed(5)
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=number,
+            group_id=number,
+            deal=root.child(number),
+            stream=root.child("play").child(number),
+            seats=("agent",) * game.num_seats,
+            trained=trained or (True,) * game.num_seats,
+        )
+        for number in range(count)
+    ]
+    return game, play(specs, {"agent": agent})
+
+
+@pytest.mark.parametrize(("width", "expected"), [(1, 0.0), (2, 1 / 3), (4, 1.0)])
+@pytest.mark.parametrize("name", ["wide_search", "dag_search"])
+def test_by_hand(name, width, expected):
+    """Of at most four workers one, two or four in the widest wave; only the lead's last turn is paid."""
+    agent = searcher(width=width) if name == "wide_search" else scheduler(width=width)
+    game, (episode,) = spawn_played(name, WIDE_OF_SPAWN if name == "wide_search" else DAG, agent)
+    found = spawn(episode, game)
+    paid = {number: value for number, value in enumerate(found) if value is not None}
+    last = max(number for number, turn in enumerate(episode.turns) if turn.seat == 0)
+    assert paid == {last: pytest.approx(expected)} and len(found) == len(episode.turns)
+
+
+def test_a_seat_of_which_the_environment_says_nothing_is_paid_nothing(monkeypatch):
+    game, (episode,) = spawn_played("wide_search", WIDE_OF_SPAWN, searcher(width=2))
+    assert any(value is not None for value in spawn(episode, game))
+    seats = game.num_seats
+    monkeypatch.setattr("sparring.methods.rewards.counts.figures_of", lambda *_: dict.fromkeys(game.figures, (math.nan,) * seats))
+    assert spawn(episode, game) == (None,) * len(episode.turns)
+
+
+def test_one_worker_is_no_choice_and_one_seat_no_lead():
+    game, (episode,) = spawn_played("dag_search", {**DAG, "workers": 1}, scheduler())
+    assert set(spawn(episode, game)) == {None, 0.0}
+    alone, (single,) = spawn_played("wide_search", {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}, searcher())
+    assert set(spawn(single, alone)) == set(subtasks_finished(single, alone)) == {None}
+
+
+@pytest.mark.parametrize("combinator", ["trial", "repeated"])
+def test_spawn_around_a_team_it_is_refused_and_not_left_out_in_silence(combinator):
+    options = {"environment": {"name": "wide_search", "options": WIDE_OF_SPAWN}}
+    game, (episode,) = spawn_played(combinator, options, bind("players", "random")())
+    for name, reward in (("spawn", spawn), ("subtasks_finished", subtasks_finished)):
+        with pytest.raises(RewardError, match=f"'{name}': {combinator} is made of plays of wide_search.*without {combinator}"):
+            reward(episode, game)
+    alone = {"environment": {"name": "wide_search", "options": {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}}}
+    for options in (alone, {"environment": {"name": "kuhn_poker"}}):  # nobody leads inside either
+        game, (episode,) = spawn_played(combinator, options, bind("players", "random")())
+        assert set(spawn(episode, game)) == set(subtasks_finished(episode, game)) == {None}
+
+
+def test_where_nobody_leads_nothing_is_said():
+    game, (episode,) = spawn_played("kuhn_poker", {}, bind("players", "random")())
+    assert set(spawn(episode, game)) == {None}
+
+
+@pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.3, 0.5), (0.6, 0.0), (1.0, 0.0)])
+def test_a_weight_that_falls_to_nothing(progress, share):
+    """l1 = 0.5 to 0 and l2 = 0.2 to 0 at 60 % of the run."""
+    game, episodes = spawn_played("dag_search", DAG, scheduler(width=4), trained=(True, False, False, False, False), count=3)
+    weights = {"spawn": 0.5, "subtasks_finished": 0.2}
+    rewards = [
+        WeightedReward(bound=bind("rewards", name), weight=parse({"schedule": "linear", "start": weight, "end": 0.0, "until": 0.6}))
+        for name, weight in weights.items()
+    ]
+    shaped, metrics = apply_rewards(episodes, rewards, progress, gaps={}, games={game.name: game}, reorder_outcomes=True)
+    for before, after in zip(episodes, shaped, strict=True):
+        added = [{name: turn.rewards[name] for name in weights if name in turn.rewards} for turn in after.turns]
+        last = max(number for number, turn in enumerate(after.turns) if turn.seat == 0)
+        assert added[last]["spawn"] == pytest.approx(0.5 * share)
+        assert added[last]["subtasks_finished"] == pytest.approx(0.2 * share * subtasks_finished(before, game)[last])
+        assert not any(parts for number, parts in enumerate(added) if number != last)
+    assert metrics["reward/spawn"] == pytest.approx(0.5 * share)
+
+
+WIDE_OF_SUBTASKS_FINISHED = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 1, "worlds": 50}
+
+
+def subtasks_finished_played(name, options, agent, number=0):
+    game, root = make_game(name, options=options), Stream.from_seed(5)
+    seats, trained = ("agent",) * game.num_seats, (True,) * game.num_seats
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root.child(number), stream=root.child("play").child(number), seats=seats, trained=trained)
+    (episode,) = play([spec], {"agent": agent})
+    return game, episode
+
+
+def paid(name, options, agent, number=0):
+    game, episode = subtasks_finished_played(name, options, agent, number)
+    (value,) = [one for one in subtasks_finished(episode, game) if one is not None]
+    return value
+
+
+def test_by_hand_in_a_chain():
+    """Three sub-tasks one after the other, with steps enough: of two workers in each wave one has nothing to do."""
+    chain = {"tasks": 3, "workers": 4, "shape": "chain", "slack": 10.0, "worlds": 50}
+    assert paid("dag_search", chain, scheduler()) == 1.0
+    assert paid("dag_search", chain, scheduler(width=2)) == pytest.approx(1 / 2)
+    assert paid("dag_search", chain, scheduler(width=4)) == pytest.approx(1 / 4)
+    assert paid("dag_search", chain, scheduler(slips=1.0)) == 0.0
+
+
+def test_by_hand_in_a_table():
+    """Each of the workers that are called has turns for one of four rows; a wrong cell, or none, is nothing."""
+    assert paid("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=2)) == paid("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=4)) == 1.0
+    assert paid("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(slips=1.0)) == paid("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(quits=1.0)) == 0.0
+
+
+@settings(max_examples=25, deadline=None)
+@given(number=st.integers(0, 1000), width=st.integers(0, 4), slips=st.sampled_from([0.0, 0.3, 1.0]), name=st.sampled_from(["wide_search", "dag_search"]))
+def test_a_share_and_all_of_it_only_without_faults(number, width, slips, name):
+    options = WIDE_OF_SUBTASKS_FINISHED if name == "wide_search" else {"tasks": 5, "workers": 4, "worlds": 50}
+    made = searcher if name == "wide_search" else scheduler
+    game, episode = subtasks_finished_played(name, options, made(width=width, slips=slips), number)
+    for reward in (spawn, subtasks_finished):
+        (value,) = [one for one in reward(episode, game) if one is not None]
+        assert 0.0 <= value <= 1.0
+    if slips == 1.0:
+        assert value == 0.0
+
+
+def test_a_play_that_was_cut_is_not_paid():
+    game, episode = subtasks_finished_played("dag_search", {"tasks": 3, "workers": 2, "worlds": 50}, scheduler())
+    cut = replace(episode, turns=episode.turns[:2], cut=True)
+    assert set(subtasks_finished(cut, game)) == set(spawn(cut, game)) == {None}
+
+
+TEAM = make_game("wide_search", options={"items": 5, "columns": 2, "workers": 3, "turns": 4, "waves": 2, "worlds": 3})
+
+
+def contribution_played(game=TEAM, number=12, player="random"):
+    agent = registry.bind("players", player)()
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=one,
+            group_id=one,
+            deal=Stream.from_seed(one).child("deal"),
+            stream=Stream.from_seed(one).child("play"),
+            seats=("it",) * game.num_seats,
+            trained=(True,) * game.num_seats,
+        )
+        for one in range(number)
+    ]
+    return play(specs, {"it": agent})
+
+
+def noted(episode):
+    """The cells that each seat noted, and the end of the play, from the record alone."""
+    found, state = {}, None
+    for turn, state in zip(episode.turns, replay(TEAM, episode), strict=True):
+        if turn.action.startswith("note"):
+            _, column, value = turn.action.split()
+            found[state.start.names[state.calls[turn.seat].open], column] = turn.seat, value
+    return found, state.start
+
+
+def alone(found, start, seats):
+    """Item F1 of the table of these seats' cells."""
+    table = {}
+    for (name, column), (seat, value) in found.items():
+        if seat in seats:
+            table.setdefault(name, {})[column] = value
+    return score(start.rows(), table, len(start.columns)).item_f1
+
+
+def by_seat(episode, paid):
+    """What each seat is paid in sum; only its last turn may be."""
+    last = {turn.seat: number for number, turn in enumerate(episode.turns)}
+    assert all(value == 0.0 for number, value in enumerate(paid) if number not in last.values())
+    return {seat: paid[number] for seat, number in last.items()}
+
+
+@pytest.fixture(scope="module")
+def episodes():
+    found = contribution_played()
+    assert any(len({turn.seat for turn in episode.turns}) == 4 for episode in found) and any(episode.returns[0] for episode in found)
+    return found
+
+
+def test_difference_is_what_is_missing_without_a_seat(episodes):
+    for episode in episodes:
+        paid = by_seat(episode, contribution(episode, TEAM, by="difference"))
+        found, start = noted(episode)
+        workers = {seat for seat in paid if seat}
+        whole = alone(found, start, workers)
+        assert paid[0] == episode.returns[0] == pytest.approx(whole)  # the lead has no part of its own
+        for seat in workers:
+            assert paid[seat] == pytest.approx(whole - alone(found, start, workers - {seat}))
+
+
+def test_shapley_shares_the_result_out(episodes):
+    for episode in episodes:
+        paid = by_seat(episode, contribution(episode, TEAM, by="shapley"))
+        found, start = noted(episode)
+        workers = sorted(seat for seat in paid if seat)
+        worths = [alone(found, start, [seat for place, seat in enumerate(workers) if mask >> place & 1]) for mask in range(1 << len(workers))]
+        assert [paid[seat] for seat in workers] == pytest.approx(shapley_values(np.array(worths)).tolist())
+        if workers:
+            assert sum(paid[seat] for seat in workers) == pytest.approx(episode.returns[0])
+
+
+def test_own_is_the_right_cells_over_those_asked_for(episodes):
+    asked_in_all = 0
+    for episode in episodes:
+        paid = by_seat(episode, contribution(episode, TEAM, by="own"))
+        found, start = noted(episode)
+        asked = dict.fromkeys(paid, 0)
+        fresh, done = {}, set()
+        for state in replay(TEAM, episode):
+            for seat, call in state.calls.items():
+                if not call.told and (len(state.waves), seat) not in done:
+                    done.add((len(state.waves), seat))
+                    fresh[len(state.waves), seat] = sum((item, column) not in state.notes for item in call.items for column in range(2))
+        for (_, seat), cells in fresh.items():
+            asked[seat] += cells
+            asked_in_all += cells
+        truth = start.rows()
+        for seat in paid:
+            right = sum(truth[name][column] == value for (name, column), (by, value) in found.items() if by == seat)
+            assert paid[seat] == pytest.approx(right / asked[seat] if seat else episode.returns[0])
+    assert asked_in_all > 20
+
+
+def test_a_seat_alone_is_paid_for_all_of_it():
+    game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 0, "turns": 9, "worlds": 3})
+    for episode in contribution_played(game, 6):
+        (paid,) = by_seat(episode, contribution(episode, game, by="difference")).values()
+        assert paid == pytest.approx(episode.returns[0])
+
+
+def test_all_are_paid_the_return_where_the_lead_writes_the_answer():
+    game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 2, "turns": 4, "waves": 1, "worlds": 3, "answer": "written"})
+    found = contribution_played(game, 6, "searcher") + contribution_played(game, 6)
+    assert any(episode.returns[0] for episode in found)
+    for episode in found:
+        for by in ("difference", "shapley", "own"):
+            assert set(by_seat(episode, contribution(episode, game, by=by)).values()) == {episode.returns[0]}
+
+
+def test_plays_that_did_not_end_by_their_rules_are_not_judged(episodes):
+    for changed in (replace(episodes[0], cut=True), replace(episodes[0], forfeited_by=1)):
+        assert contribution(changed, TEAM) == (None,) * len(changed.turns)
+
+
+def test_what_has_no_parts_is_not_judged():
+    kuhn = make_game("kuhn_poker")
+    assert not isinstance(kuhn.reset(Stream.from_seed(0)), HasCounterfactual)
+    episode = contribution_played(kuhn, 1)[0]
+    assert contribution(episode, kuhn) == (None,) * len(episode.turns)
+
+
+@pytest.mark.parametrize("options", [{"name": "trial", "attempts": 2}, {"name": "repeated", "rounds": 2}, {"name": "talk"}])
+def test_contribution_around_a_team_it_is_refused_and_not_left_out_in_silence(options):
+    """A combinator's play has no parts, though those inside it have: paid nothing, and 0 for the outcome, nobody would learn."""
+    name = options.pop("name")
+    inner = {"name": "wide_search", "options": {"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3}}
+    game = make_game(name, options={"environment": inner, **options})
+    (episode,) = contribution_played(game, 1)
+    with pytest.raises(RewardError, match=f"'contribution': {name} is made of plays of wide_search.*without {name}"):
+        contribution(episode, game)
+    kuhn = make_game("repeated", options={"environment": {"name": "kuhn_poker"}})
+    (episode,) = contribution_played(kuhn, 1)
+    assert contribution(episode, kuhn) == (None,) * len(episode.turns)  # no parts inside either
+
+
+def test_too_many_parts_to_share_are_refused():
+    game = make_game("wide_search", options={"items": 9, "columns": 1, "workers": 9, "turns": 2, "waves": 1, "worlds": 1})
+    episode = next(one for one in contribution_played(game, 40) if one.turns[0].action == "call 9")
+    with pytest.raises(RewardError, match="9 seats have a part, and by: shapley is for at most 8"):
+        contribution(episode, game, by="shapley")
+    assert len(contribution(episode, game)) == len(episode.turns)

@@ -1,0 +1,292 @@
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparring.config import resolve
+from sparring.config.plugins import registry
+from sparring.config.recipe import to_yaml
+from sparring.core.errors import ConfigError
+from sparring.core.records import Episode, Turn, Verdict
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.methods.rewards.action_rank import action_rank
+from sparring.methods.rewards.best_action import best_action
+from sparring.methods.rewards.graded_action import graded_action
+from sparring.methods.rewards.information_gain import information_gain
+from sparring.methods.rewards.playout_value import playout_value
+from sparring.methods.rewards.regret import regret
+from sparring.play.store import EpisodeStore
+from sparring.run.events import read_lines
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.run.state import RunState
+from sparring.run.step import Methods, play_round
+
+VALUES = (1.0, 0.0, 0.0, -1.0, 0.5)
+
+
+@pytest.mark.parametrize(("ties", "grades"), [("level", (1.0, 1 / 3, 1 / 3, 0.0, 2 / 3)), ("mean", (1.0, 0.375, 0.375, 0.0, 0.75))], ids=["level", "mean"])
+def test_action_rank_by_hand(judged, ties, grades):
+    assert action_rank(judged([(0, "ok", VALUES, chosen) for chosen in range(5)]), ties=ties) == pytest.approx(grades)
+
+
+@pytest.mark.parametrize(("ties", "alike"), [("level", 1.0), ("mean", 0.5)])
+def test_all_alike_one_action_illegal_and_abstained(judged, ties, alike):
+    turns = [(0, "ok", (0.5, 0.5, 0.5 + 1e-12), 0), (1, "ok", (3.0,), 0), (0, "illegal", (0.0, 0.0), 0), (1, "ok", None, 0)]
+    assert action_rank(judged(turns), ties=ties) == (alike, alike, 0.0, None)
+    assert action_rank(judged([(0, "unparsable", VALUES, 0)]), ties=ties) == (0.0,)
+
+
+LISTS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=9)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=LISTS)
+def test_both_rules_against_counting(judged, values):
+    def grades(ties, given_values):
+        return action_rank(judged([(0, "ok", tuple(given_values), chosen) for chosen in range(len(values))]), ties=ties)
+
+    levels = sorted(set(values))
+    assert grades("level", values) == pytest.approx([levels.index(v) / (len(levels) - 1) if len(levels) > 1 else 1.0 for v in values])
+    others = [[o for n, o in enumerate(values) if n != own] for own in range(len(values))]
+    wins = [[(v > o) + 0.5 * (v == o) for o in rest] for v, rest in zip(values, others, strict=True)]
+    expected = [sum(won) / len(won) if won else 0.5 for won in wins]
+    assert grades("mean", values) == pytest.approx(expected)
+    assert sum(grades("mean", values)) == pytest.approx(len(values) / 2)
+    for ties in ("level", "mean"):
+        assert grades(ties, [v**3 + 7 for v in values]) == grades(ties, values)  # only the order counts
+
+
+def test_action_rank_options_are_checked():
+    with pytest.raises(ConfigError, match="option 'ties'"):
+        registry.bind("rewards", "action_rank", {"ties": "share"})
+
+
+TURNS_OF_BEST_ACTION = [(0, "ok", 2, 0.0), (1, "illegal", 2, 0.0), (0, "ok", 2, 0.0), (1, "ok", 2, 0.0)]
+
+
+def judged(episode, verdicts):
+    return replace(episode, turns=tuple(turn._replace(verdict=verdict) for turn, verdict in zip(episode.turns, verdicts, strict=True)))
+
+
+def verdict(*best):
+    return Verdict(actions=("bet", "pass"), values=tuple(float(action in best) for action in ("bet", "pass")), best=frozenset(best))
+
+
+def test_right_wrong_illegal_and_abstained(make_episode):
+    episode = judged(make_episode(TURNS_OF_BEST_ACTION), [verdict("bet"), verdict("bet"), verdict("pass"), None])
+    assert best_action(episode) == (1.0, 0.0, 0.0, None)
+    assert best_action(episode, right=0.5, wrong=-2.0) == (0.5, -2.0, -2.0, None)
+    assert best_action(judged(make_episode(TURNS_OF_BEST_ACTION), [verdict("bet", "pass")] * 4)) == (1.0, 0.0, 1.0, 1.0)
+
+
+CONFIG_OF_BEST_ACTION = {
+    "steps": 2,
+    "threads": 1,
+    "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
+    "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"every": 2, "exact": False},
+    "store": {"every": 1},
+    "rewards": [{"name": "best_action"}],
+    "reorder_outcomes": True,
+    "outcome_weight": 0.0,
+}
+
+
+def test_a_run_rewards_reports_and_stores_what_the_oracle_says(tmp_path):
+    config = resolve(CONFIG_OF_BEST_ACTION)
+    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
+        assert train(config, LocalEngine(config), folder).finished
+    for line in read_lines(tmp_path / "run" / "metrics.jsonl"):
+        metrics = line.get("metrics", line)
+        assert metrics["reward/best_action"] == pytest.approx(metrics["optimal_rate/tic_tac_toe"])
+        assert metrics["judged_rate/tic_tac_toe"] == 1 and metrics["regret/tic_tac_toe"] > 0
+    turns = [turn for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes() for turn in episode.turns]
+    assert turns and all(turn.verdict.actions == turn.legal_actions for turn in turns)
+    assert {turn.rewards["best_action"] for turn in turns} == {0.0, 1.0}
+    assert {turn.rewards["game"] for turn in turns} == {0.0}  # outcomes are paid with weight 0
+
+
+def test_without_an_oracle_it_is_refused():
+    games = [{"name": "tic_tac_toe"}]
+    with pytest.raises(ConfigError, match=r"'best_action' needs an oracle.*'tic_tac_toe' has none.*oracle: \{name: minimax\}"):
+        resolve({**CONFIG_OF_BEST_ACTION, "environments": games})
+    held_out = [*CONFIG_OF_BEST_ACTION["environments"], {"name": "kuhn_poker", "weight": 0}]
+    assert resolve({**CONFIG_OF_BEST_ACTION, "environments": held_out}).environments[1].oracle is None
+    with pytest.raises(ConfigError, match="reorder_outcomes: true"):
+        resolve({**CONFIG_OF_BEST_ACTION, "reorder_outcomes": False})
+
+
+GRADES = Verdict(actions=("a", "b", "c"), values=(2.0, 0.5, -1.0), best=frozenset("a"))
+
+
+def episode(*replies):
+    turns = tuple(
+        Turn(0, index, "learner", "k", ("a", "b", "c"), str(action), action, event, {"game": 0.0}, verdict=verdict)
+        for index, (action, event, verdict) in enumerate(replies)
+    )
+    return Episode(episode_id=0, group_id=0, game="sudoku", seed=0, roles=("solver",), agents=("learner",), trained=(True,), turns=turns, returns=(0.0,))
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"), [({}, (2.0, 0.5, -1.0, -2.0, -2.0, None)), ({"illegal": -3.0, "unparsable": -4.0}, (2.0, 0.5, -1.0, -3.0, -4.0, None))]
+)
+def test_graded_action_by_hand(options, wanted):
+    played = episode(("a", "ok", GRADES), ("b", "ok", GRADES), ("c", "ok", GRADES), (None, "illegal", GRADES), (None, "unparsable", GRADES), ("a", "ok", None))
+    assert graded_action(played, **options) == wanted
+
+
+TIC, KUHN = make_game("tic_tac_toe"), make_game("kuhn_poker")
+TURNS_OF_REGRET = [(0, "ok", (1.0, 0.5, -1.0), 1), (1, "illegal", (1.0, 0.0), 0), (0, "ok", (0.0, 0.0), 1), (1, "ok", None, 0), (0, "ok", (0.0, 1.0), 1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (-0.5, -1.0, 0.0, None, 0.0)),
+        ({"scale": "state"}, (-0.25, -1.0, 0.0, None, 0.0)),
+        ({"scale": "game"}, (-0.25, -0.5, 0.0, None, 0.0)),
+        ({"positive": True}, (0.5, 0.0, 1.0, None, 1.0)),
+        ({"positive": True, "scale": "state"}, (0.75, 0.0, 1.0, None, 1.0)),
+        ({"positive": True, "scale": "game"}, (0.75, 0.5, 1.0, None, 1.0)),
+    ],
+    ids=["units", "state", "game", "positive", "positive-state", "positive-game"],
+)
+def test_regret_by_hand(judged, options, expected):
+    assert regret(judged(TURNS_OF_REGRET), TIC, **options) == expected
+
+
+def test_the_game_s_range_is_the_game_s(judged):
+    assert regret(judged([(0, "ok", (2.0, 0.0), 1)]), KUHN, scale="game") == (-0.5,)  # Kuhn poker pays from -2 to 2
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), data=st.data())
+def test_within_its_range_and_free_of_scale(judged, values, data):
+    chosen = data.draw(st.integers(0, len(values) - 1))
+
+    def paid(scaled, **options):
+        return regret(judged([(0, "ok", tuple(scaled), chosen)]), TIC, **options)[0]
+
+    assert paid(values) == values[chosen] - max(values)
+    share = paid(values, scale="state", positive=True)
+    assert 0 <= share <= 1
+    assert (share == 1) or values[chosen] < max(values)
+    assert paid([4 * value for value in values], scale="state", positive=True) == pytest.approx(share, abs=1e-12)
+
+
+def test_a_run_pays_what_it_reports():
+    config = resolve(
+        {
+            "steps": 1,
+            "threads": 1,
+            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
+            "rollout": {"games_per_step": 8},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "rewards": [{"name": "regret", "scale": "game"}],
+            "reorder_outcomes": True,
+        }
+    )
+    engine = LocalEngine(config)
+    metrics = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState()).metrics
+    assert metrics["reward/regret"] == pytest.approx(-metrics["regret/tic_tac_toe"] / 2)
+    assert metrics["reward/regret"] < 0
+
+
+def test_regret_options_are_checked():
+    with pytest.raises(ConfigError, match="option 'scale'"):
+        registry.bind("rewards", "regret", {"scale": "range"})
+
+
+AB = (0.0, 1.0)
+
+
+def test_by_hand_over_the_seat_s_own_turns(judged):
+    turns = [(0, "ok", AB, 0, 2.0), (1, "ok", AB, 0, 0.5), (0, "ok", AB, 1, 0.75), (1, "ok", AB, 0, 0.75), (0, "ok", AB, 1, 0.0)]
+    assert information_gain(judged(turns)) == (1.25, -0.25, 0.75, None, None)  # the second seat came to know less
+
+
+def test_none_where_the_entropy_is_unknown_and_0_for_illegal_replies(judged):
+    unknown = [(0, "ok", AB, 0, 2.0), (0, "ok", AB, 0), (0, "ok", AB, 0, 1.0), (0, "ok", None, 0), (0, "ok", AB, 0, 0.5)]
+    assert information_gain(judged(unknown)) == (None, None, None, None, None)
+    illegal = [(0, "illegal", AB, 0, 2.0), (0, "unparsable", AB, 0, 1.0), (0, "ok", AB, 0, 1.0), (0, "illegal", AB, 0, 0.25)]
+    assert information_gain(judged(illegal)) == (0.0, 0.0, 0.75, 0.0)  # the rules may have played a random action for it
+    assert information_gain(judged([(0, "illegal", AB, 0)])) == (None,)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(entropies=st.lists(st.floats(0, 20), min_size=1, max_size=12))
+def test_gains_sum_to_what_was_found_out(judged, entropies):
+    gains = information_gain(judged([(0, "ok", AB, 0, entropy) for entropy in entropies]))
+    assert gains[-1] is None
+    assert sum(gains[:-1]) == pytest.approx(entropies[0] - entropies[-1], abs=1e-9)
+
+
+CONFIG_OF_INFORMATION_GAIN = {
+    "steps": 1,
+    "threads": 1,
+    "environments": [{"name": "minesweeper", "options": {"rows": 3, "columns": 3, "mines": 1}, "illegal": {"rule": "random"}, "oracle": {"name": "posterior"}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "rewards": [{"name": "information_gain"}],
+    "reorder_outcomes": True,
+}
+
+
+def test_a_run_pays_it_and_counts_the_last_turns_as_abstentions():
+    config = resolve(CONFIG_OF_INFORMATION_GAIN)
+    engine = LocalEngine(config)
+    played = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState())
+    paid, last = [], 0
+    for episode in played.episodes:
+        assert episode.turns[0].verdict.entropy <= math.log(9) + 1e-9
+        for turn, later in zip(episode.turns, (*episode.turns[1:], None), strict=True):
+            gain = turn.rewards.get("information_gain")
+            if turn.event == "ok" and later is not None:
+                assert gain == pytest.approx(turn.verdict.entropy - later.verdict.entropy)
+                paid.append(gain)
+            last += gain is None
+    assert paid and max(paid) > 0
+    turns = sum(len(episode.turns) for episode in played.episodes)
+    assert last > 0
+    assert played.metrics["abstained/information_gain"] == pytest.approx(last / turns)
+
+
+CONFIG_OF_PLAYOUT_VALUE = {
+    "steps": 2,
+    "threads": 1,
+    "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 8, "group_size": 4, "playouts": 2},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "rewards": [{"name": "playout_value"}],
+    "reorder_outcomes": True,
+    "outcome_weight": 0.0,
+    "credit": {"name": "vpr", "process": "playout_value"},
+}
+
+
+def test_playout_value_by_hand(make_episode):
+    episode = make_episode([(0, "ok", 2, 0.0), (1, "ok", 2, 0.0)])
+    assert playout_value(episode) == (None, None)
+    assert playout_value(replace(episode, turns=(episode.turns[0]._replace(playout=0.25), episode.turns[1]))) == (0.25, None)
+
+
+def test_a_run_learns_from_it():
+    config = resolve(CONFIG_OF_PLAYOUT_VALUE)
+    engine = LocalEngine(config)
+    outcome = play_round(config, engine, Methods.of(config), RunState())
+    turns = [turn for episode in outcome.episodes for turn in episode.turns]
+    assert all(turn.rewards["playout_value"] == turn.playout for turn in turns)
+    assert {-1.0, 0.0, 1.0} > {turn.playout for turn in turns} or len({turn.playout for turn in turns}) > 3
+    assert outcome.metrics["gradient_norm"] > 0 and "abstained/playout_value" not in outcome.metrics
+    again = play_round(config, LocalEngine(config), Methods.of(config), RunState())
+    assert again.episodes == outcome.episodes
+
+
+def test_without_playouts_it_is_refused():
+    with pytest.raises(ConfigError, match=r"'playout_value' needs games played on.*rollout.playouts: 4"):
+        resolve({**CONFIG_OF_PLAYOUT_VALUE, "rollout": {"games_per_step": 8}})

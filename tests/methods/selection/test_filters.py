@@ -1,0 +1,375 @@
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.methods.credit import tables
+
+from sparring.config.plugins.registry import bind
+from sparring.core.errors import ConfigError, CreditError
+from sparring.core.rng import Stream
+from sparring.methods.credit.loop import loop
+from sparring.methods.selection.base import trajectories
+from sparring.methods.selection.d3s_downsample import d3s_downsample
+from sparring.methods.selection.equal_groups import equal_groups
+from sparring.methods.selection.roc_resample import roc_resample
+from sparring.methods.selection.small_advantage import small_advantage
+from sparring.methods.selection.snr_filter import snr_filter
+from sparring.methods.selection.variance_filter import variance_filter
+
+STREAM = Stream.from_seed(0)
+
+
+def advantages(turns):
+    returns = np.bincount(turns.trajectory, weights=turns.reward)
+    groups = turns.group[np.unique(turns.trajectory, return_index=True)[1]]
+    return np.array([r - returns[groups == g].mean() for r, g in zip(returns, groups, strict=True)])
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.5, [0, 1, 4, 5]), (0.3, [0, 1, 5]), (0.25, [0, 5]), (0.01, [None]), (1.0, [0, 1, 2, 3, 4, 5, 6, 7])])
+def test_d3s_downsample_by_hand(share, kept):
+    """Advantages -4, -2, 0, 0, 3, 6, -1.5, -1.5; of three, -4, -2, 6 vary by 56 in sum of squares, -4, 3, 6 by 52.7."""
+    turns = tables.table([[0.0], [2.0], [4.0], [4.0], [7.0], [10.0, 0.0], [2.5], [2.5]], groups=[0] * 8)
+    rows = d3s_downsample(turns, STREAM, share=share)
+    found = sorted(set(turns.trajectory[rows].tolist()))
+    assert len(found) == len(kept)
+    if None not in kept:
+        assert found == kept
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 5)), min_size=1, max_size=9), st.floats(0.05, 1.0))
+def test_no_subset_of_the_size_varies_more(trajectories, share):
+    turns = tables.table([[float(r)] for _, r in trajectories], groups=[g for g, _ in trajectories])
+    mask, values = d3s_downsample(turns, STREAM, share=share), advantages(turns)
+    size = int(mask.sum())
+    assert size == max(1, int(np.ceil(share * len(values) - 1e-9)))
+    best = max(np.var([values[i] for i in subset]) for subset in combinations(range(len(values)), size))
+    assert np.var(values[mask]) == pytest.approx(best, abs=1e-9)
+
+
+def test_equals_are_drawn_and_more_comes_from_the_top():
+    turns = tables.table([[1.0], [1.0], [-1.0], [-1.0], [-1.0], [1.0]], groups=[0] * 6)
+    picked = {tuple(d3s_downsample(turns, Stream.from_seed(s), share=0.5).tolist()) for s in range(30)}
+    assert len(picked) > 5
+    for mask in picked:
+        assert sorted(turns.reward[list(mask)].tolist()) == [-1.0, 1.0, 1.0]
+
+
+def test_d3s_downsample_hard_tables():
+    assert d3s_downsample(tables.table([]), STREAM).shape == (0,)
+    assert d3s_downsample(tables.table([[5.0]]), STREAM).all()
+    assert d3s_downsample(tables.table([[1.0]] * 4, groups=[0] * 4), STREAM).sum() == 2
+    turns = tables.table([[1e6], [1e6 + 1], [1e6 + 0.5], [1e6 + 0.5]], groups=[0] * 4)
+    assert d3s_downsample(turns, STREAM).tolist() == [True, True, False, False]
+    with pytest.raises(CreditError, match=r"d3s_downsample.*row 0"):
+        d3s_downsample(tables.table([[np.nan]]), STREAM)
+
+
+def test_keep_keeps_everything():
+    assert equal_groups(tables.table([[1.0], [1.0]], groups=[0, 0]), Stream.from_seed(0)).all()
+
+
+def test_drop_takes_out_groups_without_differences():
+    turns = tables.table([[1.0], [0.5, 0.5], [1.0], [2.0], [9.0]], groups=[0, 0, 1, 1, 2])
+    assert equal_groups(turns, Stream.from_seed(0), policy="drop").tolist() == [False, False, False, True, True, True]
+
+
+def test_equal_groups_roles_are_judged_apart():
+    turns = tables.table([[1.0], [1.0], [0.0], [1.0]], seats=[0, 0, 1, 1], groups=[0] * 4)
+    assert equal_groups(turns, Stream.from_seed(0), policy="drop").tolist() == [False, False, True, True]
+
+
+def test_rounding_is_no_difference_and_an_empty_table_is_fine():
+    turns = tables.table([[0.1, 0.2], [0.3]], groups=[0, 0])
+    assert not equal_groups(turns, Stream.from_seed(0), policy="drop").any()
+    assert equal_groups(tables.table([]), Stream.from_seed(0), policy="drop").shape == (0,)
+
+
+def test_a_group_of_nothing_but_zeros_is_equal_whatever_others_hold():
+    turns = tables.table([[0.0]] * 5 + [[0.0], [1.0], [0.0]] + [[0.0]], groups=[0] * 5 + [1] * 3 + [0])  # the batch's mean is 1/9
+    assert dropped(turns).tolist() == [False] * 5 + [True] * 3 + [False]
+
+
+ROUND = st.lists(st.tuples(st.lists(st.integers(-2, 2), min_size=1, max_size=3), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=10)
+
+
+def drawn(rows, factor=1.0):
+    """Return the table of rows (rewards, group, seat), rewards times a factor."""
+    rewards = [[factor * value for value in own] for own, _, _ in rows]
+    return tables.table(rewards, seats=[seat for _, _, seat in rows], groups=[group for _, group, _ in rows])
+
+
+def dropped(turns):
+    return equal_groups(turns, Stream.from_seed(0), policy="drop")
+
+
+@given(ROUND)
+def test_a_group_goes_exactly_if_two_or_more_returns_are_all_one(rows):
+    expected = []
+    for rewards, group, seat in rows:
+        returns = [sum(own) for own, other, chair in rows if (other, chair) == (group, seat)]
+        expected += [len(returns) == 1 or len(set(returns)) > 1] * len(rewards)
+    assert dropped(drawn(rows)).tolist() == expected
+
+
+@given(ROUND, st.sampled_from([1e-3, 0.1, 3.0, 1e6]))
+def test_the_scale_of_rewards_changes_nothing_and_dropping_twice_is_dropping_once(rows, factor):
+    mask = dropped(drawn(rows))
+    assert dropped(drawn(rows, factor)).tolist() == mask.tolist()
+    row_of = np.cumsum([0, *(len(own) for own, _, _ in rows)])[:-1]
+    left = [row for row, first in zip(rows, row_of, strict=True) if mask[first]]
+    assert not left or dropped(drawn(left)).all()
+
+
+@given(ROUND)
+def test_where_every_group_differs_or_is_alone_it_drops_nothing(rows):
+    """And the variance filter that keeps every group is the same rule there."""
+    apart = [([float(number)], group, seat) for number, (_, group, seat) in enumerate(rows)]
+    assert dropped(drawn(apart)).all()
+    assert variance_filter(drawn(apart), Stream.from_seed(0), keep=1.0).all()
+
+
+def test_large_returns_do_not_hide_small_groups_from_another_scale_and_a_wrong_policy_is_refused():
+    turns = tables.table([[1e6], [1e6 + 1.0], [1e6], [1e6]], groups=[0, 0, 1, 1])
+    assert dropped(turns).tolist() == [True, True, False, False]
+    far = tables.table([[1e10], [-1e10], [0.25], [0.75]], groups=[0, 0, 1, 1])
+    assert dropped(far).all()
+    with pytest.raises(CreditError, match="not finite"):
+        dropped(tables.table([[float("nan")], [1.0]], groups=[0, 0]))
+    with pytest.raises(ConfigError, match="policy"):
+        bind("selection", "equal_groups", {"policy": "skip"})
+
+
+def group_of(good, bad, *, slips=None, turns=4):
+    """Return a group of so many successes and failures, with so many illegal turns each."""
+    count = good + bad
+    made = tables.table([[1.0 if i < good else 0.0] + [0.0] * (turns - 1) for i in range(count)], groups=[0] * count)
+    slips = slips or [0] * count
+    return replace(made, legal=np.concatenate([np.arange(turns) >= slips[i] for i in range(count)]))
+
+
+def kept(turns, mask):
+    return sorted(set(turns.trajectory[mask].tolist()))
+
+
+def test_the_published_numbers_twenty_and_twelve_become_ten_and_six():
+    turns = group_of(20, 12)
+    stays = kept(turns, roc_resample(turns, STREAM, keep=16))
+    assert (sum(i < 20 for i in stays), sum(i >= 20 for i in stays)) == (10, 6)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "numbers"), [(1, 31, (1, 15)), (2, 30, (2, 14)), (30, 2, (14, 2)), (31, 1, (15, 1)), (3, 29, (2, 14)), (17, 1, (15, 1))]
+)
+def test_neither_kind_falls_below_the_least_there_can_be(good, bad, numbers):
+    turns = group_of(good, bad)
+    stays = kept(turns, roc_resample(turns, STREAM, keep=16))
+    assert (sum(i < good for i in stays), sum(i >= good for i in stays)) == numbers
+
+
+def test_the_cleanest_successes_stay_and_failures_are_drawn():
+    turns = group_of(4, 4, slips=[3, 0, 2, 1, 4, 0, 0, 0])
+    runs = [kept(turns, roc_resample(turns, Stream.from_seed(s), keep=4)) for s in range(30)]
+    assert {tuple(i for i in run if i < 4) for run in runs} == {(1, 3)}
+    assert len({tuple(i for i in run if i >= 4) for run in runs}) == 6
+    released = [kept(turns, roc_resample(turns, Stream.from_seed(s), keep=4, negatives="penalty")) for s in range(30)]
+    assert all(4 not in run for run in released)
+
+
+def test_a_component_that_pays_for_form_lowers_the_penalty():
+    turns = group_of(3, 3, slips=[1, 1, 0, 0, 0, 0])
+    paid = replace(turns, components={"form": np.where(turns.trajectory == 0, 1.0, 0.0)})
+    assert kept(turns, roc_resample(turns, STREAM, keep=2, least=1))[0] == 2
+    assert kept(turns, roc_resample(paid, STREAM, keep=2, least=1, component="form"))[0] == 0
+    with pytest.raises(CreditError, match=r"'forms'.*have: form"):
+        roc_resample(paid, STREAM, keep=2, least=1, component="forms")
+
+
+def test_the_penalty_is_a_share_of_the_turns():
+    turns = tables.table([[1.0] * 4, [1.0], [0.0], [0.0]], groups=[0] * 4)
+    one_slip_each = replace(turns, legal=np.array([False, True, True, True, False, True, True]))
+    assert kept(one_slip_each, roc_resample(one_slip_each, STREAM, keep=2, least=1))[0] == 0
+    two_slips = replace(turns, legal=np.array([False, False, True, True, False, True, True]))
+    assert kept(two_slips, roc_resample(two_slips, STREAM, keep=2, least=1))[0] == 0
+
+
+def test_equal_groups_go_and_small_ones_stay_unless_asked():
+    turns = tables.table([[1.0], [1.0], [0.0], [1.0], [2.0]], groups=[0, 0, 1, 1, 2])
+    assert roc_resample(turns, STREAM, keep=4).tolist() == [False, False, True, True, False]
+    assert not roc_resample(turns, STREAM, keep=4, smaller="drop").any()
+    assert roc_resample(turns, STREAM, keep=2, least=1, smaller="drop").tolist() == [False, False, True, True, False]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(2, 12), st.integers(0, 1), st.integers(0, 99))
+def test_a_group_has_its_number_and_its_ratio(good, bad, keep, least, seed):
+    turns = group_of(good, bad, turns=1)
+    stays = kept(turns, roc_resample(turns, Stream.from_seed(seed), keep=keep, least=least))
+    assert len(stays) == min(keep, good + bad)
+    successes = sum(i < good for i in stays)
+    assert abs(successes - len(stays) * good / (good + bad)) <= max(0.5, least)
+
+
+def test_roc_resample_hard_tables():
+    assert roc_resample(tables.table([]), STREAM, component="form").shape == (0,)
+    assert not roc_resample(tables.table([[5.0]]), STREAM).any()
+    assert roc_resample(tables.table([[1e6], [1e6 + 1]], groups=[0, 0]), STREAM).all()
+    with pytest.raises(ConfigError, match="least: 1"):
+        roc_resample(tables.table([[1.0]]), STREAM, keep=3)
+    with pytest.raises(CreditError, match=r"roc_resample.*row 0"):
+        roc_resample(tables.table([[np.nan]]), STREAM)
+
+
+def test_small_advantage_by_hand():
+    turns = tables.table([[0.0], [1.0, 1.0], [1.0], [4.0], [4.0]], groups=[0, 0, 0, 1, 1])  # A = -1.5, 1.5, 0, 0, 0
+    assert small_advantage(turns, STREAM).tolist() == [True, True, True, False, False, False]
+    assert small_advantage(turns, STREAM, threshold=1.6).tolist() == [False] * 6
+    assert small_advantage(turns, STREAM, threshold=0.0).all()
+    assert small_advantage(turns, STREAM, multiple=4).sum() == 5  # the two, three rows, and two more
+    assert small_advantage(turns, STREAM, multiple=9).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(-3, 3)), max_size=12), st.sampled_from([0.01, 1.0, 2.0]))
+def test_what_goes_is_what_loop_sets_to_zero(trajectories, threshold):
+    groups, seats, rewards = ([t[i] for t in trajectories] for i in range(3))
+    turns = tables.table([[float(r), 0.0] for r in rewards], groups=groups, seats=seats)
+    expected = loop(turns, min_advantage=threshold).advantages != 0.0
+    assert small_advantage(turns, STREAM, threshold=threshold).tolist() == expected.tolist()
+
+
+def test_the_largest_of_the_rest_round_the_number_up_whatever_the_order():
+    rewards = [[0.0], [9.0], [4.4], [4.6], [4.5]]
+    turns = tables.table(rewards, groups=[0] * 5)  # distances from the others' mean: 5.6, 5.6, 0.1, 0.1, 0
+    assert small_advantage(turns, STREAM, threshold=1.0, multiple=4).tolist() == [True, True, True, True, False]
+    picked = {tuple(small_advantage(turns, Stream.from_seed(s), threshold=1.0, multiple=3)[2:4].tolist()) for s in range(20)}
+    assert picked == {(True, False), (False, True)}
+
+
+def test_small_advantage_hard_tables():
+    assert small_advantage(tables.table([]), STREAM, multiple=4).shape == (0,)
+    assert not small_advantage(tables.table([[5.0]]), STREAM).any()
+    assert not small_advantage(tables.table([[0.1, 0.2], [0.3]], groups=[0, 0]), STREAM, threshold=1e-30).any()
+    assert small_advantage(tables.table([[1e6], [1e6 + 0.02]], groups=[0, 0]), STREAM).all()
+    with pytest.raises(CreditError, match=r"small_advantage.*row 0"):
+        small_advantage(tables.table([[np.nan]]), STREAM)
+
+
+def of_gaps(*gaps):
+    """Return a table with a group of two for each gap between two returns: variance gap^2 / 2."""
+    return tables.table([r for gap in gaps for r in ([0.0], [gap])], groups=np.repeat(np.arange(len(gaps)), 2))
+
+
+def kept_groups(turns, mask):
+    return sorted(set(turns.group[mask].tolist()))
+
+
+@pytest.mark.parametrize(
+    ("options", "groups"),
+    [
+        ({"top_p": 0.6}, [3]),  # variances 0, 2, 8, 18 of 28: 18 is 64 %
+        ({"top_p": 0.65}, [2, 3]),  # 26 is 93 %
+        ({"top_p": 0.95}, [1, 2, 3]),
+        ({"top_p": 1.0}, [1, 2, 3]),
+        ({"top_p": 0.6, "score": "deviation"}, [2, 3]),  # deviations as 0, 2, 4, 6 of 12: 6 is 50 %
+        ({"top_p": 0.5, "score": "deviation"}, [3]),
+        ({"top_p": 1.0, "min_p": 0.4}, [2, 3]),
+        ({"top_p": 1.0, "min_p": 0.5}, [3]),
+        ({"top_p": 0.65, "tolerance": 1.0}, [3]),  # 18 >= 18.2 - 1
+    ],
+)
+def test_snr_filter_by_hand(options, groups):
+    turns = of_gaps(0.0, 2.0, 4.0, 6.0)
+    assert kept_groups(turns, snr_filter(turns, STREAM, **options)) == groups
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=9), st.floats(0.05, 1.0))
+def test_it_is_the_loop_over_sorted_groups(gaps, top_p):
+    turns = of_gaps(*map(float, gaps))
+    left, covered, number = sorted((gap * gap / 2 for gap in gaps), reverse=True), 0.0, 0
+    total = sum(left)
+    while left and left[0] > 0 and covered < top_p * total - 1e-9:
+        covered += left.pop(0)
+        number += 1
+    assert len(kept_groups(turns, snr_filter(turns, STREAM, top_p=top_p))) == number
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0, 100).filter(lambda gap: gap == 0 or gap > 1e-3), min_size=1, max_size=9))
+def test_at_one_it_is_the_filter_of_equal_groups(gaps):
+    turns = of_gaps(*gaps)
+    assert snr_filter(turns, STREAM, top_p=1.0).tolist() == equal_groups(turns, STREAM, policy="drop").tolist()
+
+
+def test_snr_filter_hard_tables():
+    assert snr_filter(tables.table([]), STREAM).shape == (0,)
+    assert not snr_filter(tables.table([[1.0]]), STREAM).any()
+    assert not snr_filter(of_gaps(0.0, 0.0), STREAM, tolerance=0.01).any()
+    assert not snr_filter(tables.table([[0.1, 0.2], [0.3]], groups=[0, 0]), STREAM).any()
+    assert snr_filter(tables.table([[1e6], [1e6 + 1]], groups=[0, 0]), STREAM).all()
+    assert snr_filter(tables.table([[1e-5], [0.0], [1e-5], [0.0]], groups=[0, 0, 1, 1]), STREAM, top_p=1.0).all()
+    with pytest.raises(CreditError, match=r"snr_filter.*row 1"):
+        snr_filter(tables.table([[0.0, np.inf]]), STREAM)
+
+
+# deviations of the groups: 0, 1/sqrt 2, 2/sqrt 2, 3/sqrt 2
+FOUR = {"rewards": [[1.0], [1.0], [0.0], [0.5, 0.5], [2.0], [0.0], [3.0], [0.0]], "groups": [0, 0, 1, 1, 2, 2, 3, 3]}
+
+
+@pytest.mark.parametrize(("keep", "groups"), [(0.25, [3]), (0.1, [3]), (0.5, [2, 3]), (0.74, [2, 3]), (0.75, [1, 2, 3]), (1.0, [0, 1, 2, 3])])
+def test_variance_filter_by_hand(keep, groups):
+    turns = tables.table(**FOUR)
+    assert kept_groups(turns, variance_filter(turns, STREAM, keep=keep)) == groups
+
+
+def test_with_the_right_share_it_is_the_filter_of_equal_groups():
+    turns = tables.table(**FOUR)
+    assert variance_filter(turns, STREAM, keep=0.75).tolist() == equal_groups(turns, STREAM, policy="drop").tolist()
+
+
+def test_variance_filter_roles_are_judged_apart():
+    turns = tables.table([[1.0], [1.0], [0.0], [1.0]], seats=[0, 0, 1, 1], groups=[0] * 4)
+    assert variance_filter(turns, STREAM, keep=0.5).tolist() == [False, False, True, True]
+
+
+def test_every_group_and_role_has_a_draw_of_its_own():
+    turns = tables.table([[0.0], [1.0]] * 4, seats=[0, 0, 1, 1] * 2, groups=[0] * 4 + [1] * 4)
+    first = {variance_filter(turns, Stream.from_seed(seed), keep=0.25).argmax() // 2 for seed in range(60)}
+    assert first == {0, 1, 2, 3}
+    draws = trajectories(turns, "test").group_draws(STREAM)
+    assert len(set(draws.tolist())) == 4
+    assert len(set(trajectories(turns, "test").draws(STREAM).tolist())) == 8
+
+
+def test_the_stream_decides_among_equals_and_not_the_order():
+    rewards, groups = [[0.0], [1.0]] * 8, np.repeat(np.arange(8), 2)
+    turns = tables.table(rewards, groups=groups)
+    chosen = {tuple(kept_groups(turns, variance_filter(turns, Stream.from_seed(seed), keep=0.5))) for seed in range(20)}
+    assert len(chosen) > 10
+    assert {len(groups) for groups in chosen} == {4}
+    turned = tables.table(rewards, groups=groups[::-1])
+    assert kept_groups(turned, variance_filter(turned, STREAM, keep=0.5)) == kept_groups(turns, variance_filter(turns, STREAM, keep=0.5))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), min_size=1, max_size=8), st.floats(0.01, 1.0))
+def test_no_group_that_goes_varies_more_than_one_that_stays(groups, keep):
+    turns = tables.table([[r] for own in groups for r in own], groups=[g for g, own in enumerate(groups) for _ in own])
+    mask = variance_filter(turns, STREAM, keep=keep)
+    stays = kept_groups(turns, mask)
+    assert len(stays) == max(1, int(keep * len(groups) + 1e-9))
+    deviation = [np.std(own) * np.sqrt(len(own) / max(len(own) - 1, 1)) for own in groups]
+    gone = [d for g, d in enumerate(deviation) if g not in stays]
+    assert max(gone, default=0.0) <= min(deviation[g] for g in stays) + 1e-6
+
+
+def test_variance_filter_hard_tables():
+    assert variance_filter(tables.table([]), STREAM).shape == (0,)
+    assert variance_filter(tables.table([[1.0]]), STREAM).all()
+    assert variance_filter(tables.table([[1e6 + 0.1], [1e6 + 0.1]], groups=[0, 0]), STREAM).all()  # the only group
+    with pytest.raises(CreditError, match=r"variance_filter.*row 1"):
+        variance_filter(tables.table([[0.0, np.nan]]), STREAM)

@@ -175,9 +175,12 @@ class Hanabi(Game):
                 "max_life_tokens": sizes.lives,
             },
         )
-        words = tuple(self._word(index) for index in range(spiel.num_distinct_actions()))
+        words = []
+        for kind, number, value in map(sizes.action, range(spiel.num_distinct_actions())):
+            hint = f"tell-{value}" if sizes.players == 2 else f"tell+{number}-{value}"
+            words.append(hint if kind == "tell" else f"{kind}{number + 1}")
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
-        super().__init__(spiel, name="hanabi", roles=roles, words=words, style=self.style)
+        super().__init__(spiel, name="hanabi", roles=roles, words=tuple(words), style=self.style)
         self.rules = _rules(sizes)
         self._last: tuple[tuple[Event, ...], Table] | None = None
 
@@ -187,12 +190,6 @@ class Hanabi(Game):
         if last is None or last[0] is not state.trail:
             last = self._last = (state.trail, replay(self.sizes, state.trail))
         return last[1]
-
-    def _word(self, index: int) -> str:
-        kind, number, value = self.sizes.action(index)
-        if kind != "tell":
-            return f"{kind}{number + 1}"
-        return f"tell-{value}" if self.sizes.players == 2 else f"tell+{number}-{value}"
 
     def private_words(self) -> tuple[str, ...]:
         cards = [self.sizes.card(index) for index in range(self.sizes.colours * self.sizes.ranks)]
@@ -283,7 +280,11 @@ class Hanabi(Game):
         for one, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
             told = ["".join(known).replace("??", "") for known in table.known[one]]
             shown = [
-                Card("" if seat == one else card, _hue(card, seat == one, known), known.strip("?"))
+                Card(
+                    "" if seat == one else card,
+                    HUES.get(known[:1], "ink") if seat == one else HUES[card[0]],
+                    known.strip("?"),
+                )
                 for card, known in zip(hand, told, strict=True)
             ]
             cards(canvas, role, shown, colour=seat_colour(one))
@@ -355,10 +356,3 @@ def _rules(sizes: Sizes) -> str:
 
 
 hanabi = Hanabi
-
-
-def _hue(card: str, own: bool, known: str) -> str:
-    """Return the colour of a card; of one's own what was told of it."""
-    if own:
-        return HUES.get(known[:1], "ink")
-    return HUES[card[0]]

@@ -290,7 +290,11 @@ class KuhnRounds(Game):
         for one, role in enumerate(roles):
             cards(canvas, role, [Card(_card(now, one, seat))], colour=seat_colour(one), high=50)
         if now.actions:
-            strip(canvas, [*_moves(now)])
+            colours = [seat_colour((now.starter + place) % 2) for place in (0, 1)]
+            strip(
+                canvas,
+                [(ACTIONS[one], colours[place % 2]) for place, one in enumerate(now.actions)],
+            )
         else:
             paragraph(canvas, f"{roles[now.starter]} acts first.", colour="dim")
         if before:
@@ -336,13 +340,6 @@ def _card(item: Round, one: int, seat: int | None) -> str:
     if seat in (None, one) or item.shown:
         return CARDS[item.cards[one]] if len(item.cards) > one else ""
     return ""
-
-
-def _moves(item: Round) -> list[tuple[str, str]]:
-    return [
-        (ACTIONS[action], seat_colour((item.starter + place) % 2))
-        for place, action in enumerate(item.actions)
-    ]
 
 
 kuhn_rounds = entry_of(KuhnRounds, KuhnOptions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -118,20 +118,12 @@ def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> M
         return Message(said, "talk", cut=cut)
     if words[place] != "offer":
         return Message(said, "accept" if words[place] == "accept" else "reject", cut=cut)
-    numbers = _leading_numbers(words[place + 1 :])
+    told = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
+    numbers = tuple(map(int, told))
     fits = len(numbers) == len(counts)
     if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
         return Message(said, "malformed", cut=cut)
     return Message(said, "offer", numbers, cut)
-
-
-def _leading_numbers(words: Sequence[str]) -> Counts:
-    found: list[int] = []
-    for word in words:
-        if not (word.isascii() and word.isdigit()):
-            break
-        found.append(int(word))
-    return tuple(found)
 
 
 def brief_words(kinds: int, most: int, total: int) -> frozenset[str]:
@@ -284,15 +276,22 @@ class BargainPlay(Painted):
         """Return what the other seat said last, and first of all the pool and the own values."""
         table, brief = self.table, self.rules.brief
         own, other = table.said[seat::2], table.said[1 - seat :: 2]
-        parts = [] if own else self._opening(seat)
+        scenario, role = table.scenario, self.rules.roles[seat]
+        parts: list[str] = []
+        ask = "Write your next message: talk, <propose>...</propose>, <accept> or <reject>."
+        if not own and brief:
+            parts = [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
+        elif not own:
+            ask = full_form(scenario.counts)
+            parts = [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
         parts += [self._note(seat, own[-1])] if own else []
         if other:
             parts.append((other[-1].said or ".") if brief else quoted(other[-1]))
         if not brief:
             parts.append(self._position(seat))
         told = (" " if brief else "\n\n").join(part for part in parts if part)
-        key = f"{seat} {table.scenario.counts} {table.scenario.values[seat]} {_record(table, seat)}"
-        return Observation(told=told or ".", key=key, ask=self._ask(first=not own))
+        key = f"{seat} {scenario.counts} {scenario.values[seat]} {_record(table, seat)}"
+        return Observation(told=told or ".", key=key, ask="" if brief else ask)
 
     def step(self, replies: Mapping[int, str]) -> None:
         seat, counts = self.table.seat, self.table.scenario.counts
@@ -353,12 +352,6 @@ class BargainPlay(Painted):
 
     # -- wording -------------------------------------------------------------------------------
 
-    def _opening(self, seat: int) -> list[str]:
-        scenario, role = self.table.scenario, self.rules.roles[seat]
-        if self.rules.brief:
-            return [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
-        return [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
-
     def _note(self, seat: int, last: Message) -> str:
         """Return what a seat is told of its own last message, if something was wrong with it."""
         wrong: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
@@ -382,15 +375,9 @@ class BargainPlay(Painted):
         more = "This is the last message." if last else f"Messages left in all: {table.left}."
         return " ".join([*lines, more])
 
-    def _ask(self, *, first: bool) -> str:
-        if self.rules.brief:
-            return ""
-        if first:
-            return full_form(self.table.scenario.counts)
-        return "Write your next message: talk, <propose>...</propose>, <accept> or <reject>."
-
 
 def _record(table: Table, seat: int) -> str:
+    """Return all messages as a seat knows them: what its own did, what the other seat said."""
     return repr(
         [
             (one.said, one.act, one.cut) if number % 2 == seat else one.said

@@ -88,7 +88,8 @@ class Proposer:
                 f"{draws:,} draws, and {MOST:,} are gone through at most; write a smaller count."
             )
         chance: dict[tuple[str, ...], float] = defaultdict(float)
-        for line in self._lines(weights, size):
+        draws = itertools.product(weights, repeat=size)
+        for line in itertools.permutations(weights, size) if self.diverse else draws:
             chance[tuple(sorted({*line}, key=list(legal).index))] += self._share(weights, line)
         if not self.shuffle:
             return tuple((share, kept) for kept, share in chance.items())
@@ -100,11 +101,6 @@ class Proposer:
 
     def _draws(self, weights: Mapping[str, float]) -> int:
         return min(self.count, len(weights)) if self.diverse else self.count
-
-    def _lines(self, weights: Mapping[str, float], size: int) -> Iterable[tuple[str, ...]]:
-        if self.diverse:
-            return itertools.permutations(weights, size)
-        return itertools.product(weights, repeat=size)
 
     def _share(self, weights: Mapping[str, float], line: Sequence[str]) -> float:
         """Return the probability that these actions are drawn one after the other."""

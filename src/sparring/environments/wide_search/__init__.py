@@ -402,7 +402,12 @@ class Search(Painted, SharedNotes):
         rules, start, due = self.rules, self.start, self.due()
         seats(canvas, rules.roles, due if seat is None else tuple({seat} & {*due}))
         if seat is not None and not rules.leads(seat):
-            _own(canvas, self, seat)
+            call = self.calls.get(seat)
+            if call is not None:
+                heading(canvas, "Items")
+                paragraph(canvas, ", ".join(start.names[item] for item in call.items))
+                if call.open >= 0:
+                    _page(canvas, self, call.open)
         elif seat is None:
             rows: list[tuple[str, ...]] = [("", *start.columns)]
             for item in range(min(len(start.names), ROWS)):
@@ -435,15 +440,6 @@ class Search(Painted, SharedNotes):
         twin = object.__new__(Search)
         twin.__dict__.update(self.__dict__)
         return twin
-
-
-def _own(canvas: Canvas, play: Search, seat: int) -> None:
-    call = play.calls.get(seat)
-    if call is not None:
-        heading(canvas, "Items")
-        paragraph(canvas, ", ".join(play.start.names[item] for item in call.items))
-        if call.open >= 0:
-            _page(canvas, play, call.open)
 
 
 def _page(canvas: Canvas, play: Search, number: int) -> None:

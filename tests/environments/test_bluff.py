@@ -21,7 +21,19 @@ def test_it_keeps_the_contract(options):
     check_environment(bluff, plays=10, **options)
 
 
-def test_words_deals_and_the_spec():
+def test_what_is_heard_dealt_and_made_again():
+    assert [claimed(text) for text in ("HIGH!", "not low, it is strong", "my card is great... no, weak", "trust me", "")] == ["high", "high", "low", "low", "low"]
+    play = played("low", "Believe me: it is a STRONG one", "believe", speech="free")
+    assert play.returns == (1.0, -1.0)
+    assert played("low", "hm", speech="free").returns == (-1.0, 1.0)
+    assert play.legal(0) is None and play.legal(1) == ("believe", "call")
+    for style in ("brief", "full"):
+        one, other = (played(card, "high", style=style) for card in ("high", "low"))
+        assert one.observe(1) == other.observe(1)
+        assert one.observe(0).key != other.observe(0).key
+    assert "high" in played("low", "high").observe(1).told
+    play = played("high")
+    assert (play.kind(0), play.kind(1)) == ("claim", "")
     game = bluff(phrases=3)
     for word in (one for words in MEANT.values() for one in words):
         for answer in ("believe", "call"):
@@ -74,18 +86,3 @@ def test_the_equilibrium_lies_and_calls_as_the_page_says(stake):
     assert said["0 speaker card low"][0] == pytest.approx(stake / (2 + stake), abs=0.02)
     assert said["1 listener heard high"][1] == pytest.approx(2 / (2 + stake), abs=0.02)
     assert policy_values(found.tree, found.seats, policy).returns[0] == pytest.approx(stake / (2 + stake), abs=0.005)
-
-
-def test_what_the_listener_hears():
-    assert [claimed(text) for text in ("HIGH!", "not low, it is strong", "my card is great... no, weak", "trust me", "")] == ["high", "high", "low", "low", "low"]
-    play = played("low", "Believe me: it is a STRONG one", "believe", speech="free")
-    assert play.returns == (1.0, -1.0)
-    assert played("low", "hm", speech="free").returns == (-1.0, 1.0)
-    assert play.legal(0) is None and play.legal(1) == ("believe", "call")
-    for style in ("brief", "full"):
-        one, other = (played(card, "high", style=style) for card in ("high", "low"))
-        assert one.observe(1) == other.observe(1)
-        assert one.observe(0).key != other.observe(0).key
-    assert "high" in played("low", "high").observe(1).told
-    play = played("high")
-    assert (play.kind(0), play.kind(1)) == ("claim", "")

@@ -113,7 +113,7 @@ def test_what_a_chooser_knows():
     check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)
 
 
-def test_who_does_not_choose_plays_as_without_the_combinator():
+def test_choosers_in_a_rollout():
     game, plain = make_game("choose", options={"environment": {"name": "kuhn_poker"}, "choosers": ["second"]}), make_game("kuhn_poker")
     for seed in range(20):
         course, beneath = game.reset(Stream.from_seed(seed)), plain.reset(Stream.from_seed(seed).child(0))
@@ -124,15 +124,6 @@ def test_who_does_not_choose_plays_as_without_the_combinator():
         assert course.legal(1) == ("1", "2") and course.observe(1).told == f"{beneath.observe(1).told} 1 {course.candidates[1][0]} 2 {course.candidates[1][1]}"
         course.step({1: "1"})
         assert course.chosen.keys() == {1} and "first chose among" not in course.described(None)
-
-
-@pytest.mark.parametrize(("choosers", "said"), [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")])
-def test_who_chooses_is_a_role_named_once(choosers, said):
-    with pytest.raises(ConfigError, match=said):
-        choose(environment={"name": "kuhn_poker"}, choosers=choosers)
-
-
-def test_candidates_are_recorded_and_a_play_is_played_again():
     game = make_game("choose", options={"environment": {"name": "kuhn_poker"}, "proposals": {"pass": 3, "bet": 1}})
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a", "a"), trained=(True, True))
     (episode,) = play([spec], {"a": random()})
@@ -140,9 +131,6 @@ def test_candidates_are_recorded_and_a_play_is_played_again():
         assert turn.reply in ("1", "2") and ("1 bet 2 pass" in turn.told or "1 pass 2 bet" in turn.told)
     assert spec_of(game).options == game.made_by["options"]
     assert len([*replay(game, episode)]) == len(episode.turns)
-
-
-def test_bots_prefer_actions_whatever_their_numbers():
     rules = choose(environment=RPS)
     for seed in range(12):
         course = rules.reset(Stream.from_seed(seed))
@@ -152,6 +140,12 @@ def test_bots_prefer_actions_whatever_their_numbers():
         assert course.candidates[1][int(next(iter(said))) - 1] == "scissors"
         around = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(Stream.from_seed(seed))
         assert meant(around, 0, around.legal(0)) == around.play.candidates[0]
+
+
+@pytest.mark.parametrize(("choosers", "said"), [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")])
+def test_who_chooses_is_a_role_named_once(choosers, said):
+    with pytest.raises(ConfigError, match=said):
+        choose(environment={"name": "kuhn_poker"}, choosers=choosers)
 
 
 def test_weights_that_are_refused_and_words_that_are_not_checked():

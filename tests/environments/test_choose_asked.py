@@ -36,7 +36,7 @@ def test_it_sits_inside_other_combinators(around):
     check_environment(around, environment=inner, plays=3)
 
 
-def test_proposers_are_seats_of_the_same_team_with_the_same_payoff():
+def test_proposers_and_their_candidates():
     course = begun(count=2)
     rules = course.rules
     assert rules.roles == ("left", "right", "left_proposer", "right_proposer") and teams_of(rules) == (0, 1, 0, 1)
@@ -46,6 +46,37 @@ def test_proposers_are_seats_of_the_same_team_with_the_same_payoff():
     course.step({0: str(course.candidates[0].index("rock") + 1), 1: str(course.candidates[1].index("paper") + 1)})
     assert course.returns == (-1.0, 1.0, -1.0, 1.0) and course.ending(2) == course.ending(0) == "you rock they paper"
     assert course.ending(3) == "you paper they rock"
+    shown = set()
+    for seed in range(12):
+        course = begun(count=2, seed=seed)
+        assert course.due() == (2, 3) and course.legal(2) == ("rock", "paper", "scissors")
+        assert course.observe(2).text == "left choose propose"
+        course.step({2: "rock", 3: "paper"})
+        assert course.legal(2) == ("paper", "scissors") and course.legal(3) == ("rock", "scissors")
+        assert course.observe(2).text == "propose" and course.read(2, "rock") is None
+        course.step({2: "scissors", 3: "rock"})
+        assert course.due() == (0, 1) and course.drawn == {0: ("rock", "scissors"), 1: ("paper", "rock")}
+        assert set(course.candidates[0]) == {"rock", "scissors"} and course.legal(0) == ("1", "2")
+        shown.add(course.candidates[0])
+    assert len(shown) == 2
+    course = begun(count=3, diverse=False)
+    for word in ("rock", "rock", "paper"):
+        assert course.legal(2) == ("rock", "paper", "scissors")
+        course.step({2: word, 3: "paper"})
+    assert set(course.candidates[0]) == {"rock", "paper"} and course.candidates[1] == ("paper",) and course.legal(1) == ("1",)
+    course = begun(KUHN, count=5)
+    course.step({2: "pass"})
+    course.step({2: "bet"})
+    assert course.due() == (0,) and set(course.candidates[0]) == {"pass", "bet"}
+    inner = {"name": "werewolf", "options": {**WOLVES["options"], "deduce": True}}
+    course = begun(inner)
+    while course.play.position.phase != "speak":
+        course.step({seat: course.legal(seat)[0] for seat in course.due()})
+    (seat,) = course.due()
+    assert course.observe(seat).note and course.within(seat) == seat and course.legal(seat) is None
+    course.step({seat: "p1 is a wolf"})
+    (proposer,) = course.due()
+    assert course.within(proposer) == seat != proposer
 
 
 @pytest.mark.parametrize("inner", [RPS, KUHN], ids=str)
@@ -71,31 +102,6 @@ def test_some_choose_and_some_deduce_in_one_game(order, choosers, deducers):
     inner = {"name": "werewolf", "options": {"deduce": True, "deducers": deducers, "order": order}}
     for proposer in ("seat", "weights"):
         check_environment(choose, environment=inner, proposer=proposer, choosers=choosers, plays=3)
-
-
-def test_candidates_of_a_seat_that_proposes():
-    shown = set()
-    for seed in range(12):
-        course = begun(count=2, seed=seed)
-        assert course.due() == (2, 3) and course.legal(2) == ("rock", "paper", "scissors")
-        assert course.observe(2).text == "left choose propose"
-        course.step({2: "rock", 3: "paper"})
-        assert course.legal(2) == ("paper", "scissors") and course.legal(3) == ("rock", "scissors")
-        assert course.observe(2).text == "propose" and course.read(2, "rock") is None
-        course.step({2: "scissors", 3: "rock"})
-        assert course.due() == (0, 1) and course.drawn == {0: ("rock", "scissors"), 1: ("paper", "rock")}
-        assert set(course.candidates[0]) == {"rock", "scissors"} and course.legal(0) == ("1", "2")
-        shown.add(course.candidates[0])
-    assert len(shown) == 2
-    course = begun(count=3, diverse=False)
-    for word in ("rock", "rock", "paper"):
-        assert course.legal(2) == ("rock", "paper", "scissors")
-        course.step({2: word, 3: "paper"})
-    assert set(course.candidates[0]) == {"rock", "paper"} and course.candidates[1] == ("paper",) and course.legal(1) == ("1",)
-    course = begun(KUHN, count=5)
-    course.step({2: "pass"})
-    course.step({2: "bet"})
-    assert course.due() == (0,) and set(course.candidates[0]) == {"pass", "bet"}
 
 
 def test_what_a_proposer_knows():
@@ -172,18 +178,6 @@ def test_candidates_of_any_text():
     assert "1. (nothing)\n2. aaa" in course.observe(speaker).text
     course.step({speaker: "2"})
     assert course.play.position.events[-1].word == "a" * limit
-
-
-def test_what_a_seat_notes_for_itself_nobody_proposes():
-    inner = {"name": "werewolf", "options": {**WOLVES["options"], "deduce": True}}
-    course = begun(inner)
-    while course.play.position.phase != "speak":
-        course.step({seat: course.legal(seat)[0] for seat in course.due()})
-    (seat,) = course.due()
-    assert course.observe(seat).note and course.within(seat) == seat and course.legal(seat) is None
-    course.step({seat: "p1 is a wolf"})
-    (proposer,) = course.due()
-    assert course.within(proposer) == seat != proposer
 
 
 @pytest.mark.parametrize("options", [{"count": 2}, {"count": 2, "diverse": False}])

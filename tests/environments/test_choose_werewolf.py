@@ -55,7 +55,7 @@ def test_a_team_wins_as_in_werewolf_alone(given):
         assert [course.ending(seat) for seat in range(seats)] == [alone.ending(seat) for seat in range(seats)]
 
 
-def test_what_is_counted_and_seen():
+def test_what_is_counted_and_seen_and_the_next_best():
     game = make_game("choose", options={"environment": {"name": "werewolf", "options": {**SMALL, "deduce": True}}})
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a",) * 3, trained=(True,) * 3)
     (episode,) = play([spec], {"a": random()})
@@ -83,6 +83,20 @@ def test_what_is_counted_and_seen():
     assert agent.chances(course, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and agent.chances(course, 1) == pytest.approx({"1": 0.8, "2": 0.2})
     with pytest.raises(UnknownNameError, match="claim mayor"):
         biased(weights={"claim mayor": 1.0}).chances(course, 0)
+    course = around({}, count=2).reset(ROOT)
+    course.play = course.play.rules.begun((0, 1, 2, 3), ROOT)
+    course.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}
+    course.step({0: "2", 1: "1"})
+    course.candidates = {0: ("claim seer", "accuse p2")}
+    assert werewolf_bot().chances(course, 0) == {"2": 1.0}
+    assert werewolf_bot(style="silent").chances(course, 0) == {"1": 0.5, "2": 0.5}  # neither is silence
+    course.play.step({0: "silence"})
+    course.candidates = {1: ("seer p1 good", "accuse p1")}
+    assert werewolf_bot().chances(course, 1) == {"2": 1.0}  # of a wolf that it has seen
+    for seat in (1, 3):
+        course.play.step({seat: "silence"})
+    course.candidates = {1: ("p4", "abstain")}
+    assert werewolf_bot().chances(course, 1) == {"1": 1.0}
 
 
 @pytest.mark.parametrize("style", ["talkative", "silent", "accuser"])
@@ -102,20 +116,3 @@ def test_a_bot_takes_what_it_likes_best_of_the_candidates(style):
                 met.add(bool(there))
             course.step({seat: bot.choose(course, seat, draws.child(number).child(seat)) for seat in course.due()})
     assert met == {True, False}
-
-
-def test_without_its_best_a_bot_takes_the_next_best():
-    course = around({}, count=2).reset(ROOT)
-    course.play = course.play.rules.begun((0, 1, 2, 3), ROOT)
-    course.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}
-    course.step({0: "2", 1: "1"})
-    course.candidates = {0: ("claim seer", "accuse p2")}
-    assert werewolf_bot().chances(course, 0) == {"2": 1.0}
-    assert werewolf_bot(style="silent").chances(course, 0) == {"1": 0.5, "2": 0.5}  # neither is silence
-    course.play.step({0: "silence"})
-    course.candidates = {1: ("seer p1 good", "accuse p1")}
-    assert werewolf_bot().chances(course, 1) == {"2": 1.0}  # of a wolf that it has seen
-    for seat in (1, 3):
-        course.play.step({seat: "silence"})
-    course.candidates = {1: ("p4", "abstain")}
-    assert werewolf_bot().chances(course, 1) == {"1": 1.0}

@@ -41,7 +41,7 @@ def test_each_keeps_the_contract_around_any_environment(combinator, options, inn
     check_environment(combinator, environment={"name": "talk", "options": {"environment": inner}}, plays=2, **options)
 
 
-def test_repeated_plays():
+def test_repeated_plays_messages_and_banks():
     course = repeated(environment=RPS, rounds=2).reset(Stream.from_seed(0))
     told = said(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "scissors"})
     assert [one[0].text for one in told] == ["left choose", "you rock they paper minus left choose"]
@@ -53,6 +53,25 @@ def test_repeated_plays():
     for course in (plain, once):
         course.step({0: "rock", 1: "scissors"})
     assert plain.returns == once.returns == (1.0, -1.0) and once.done
+    course = talk(environment=RPS_FULL, limit=12).reset(Stream.from_seed(0))
+    assert course.legal(0) is None
+    told = said(course, {0: "I play\nrock, really", 1: ""}, {0: "paper", 1: "rock"})
+    assert told[1][1].told == 'left says: "I play rock,"' and told[1][0].told == "right says nothing."
+    assert "Choose rock" in told[1][0].ask and course.returns == (1.0, -1.0)
+    course = talk(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(0))
+    assert course.due() == (0,)
+    told = said(course, {0: "yes"}, {0: "pass"}, {1: "no"}, {1: "bet"}, {0: "no"})
+    assert told[2][1].text.startswith("first says yes kuhn second") and told[3][1].text == "."
+    assert told[4][0].text == "second says no bet say"
+    options = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}, "rounds": 2}
+    game = make_game("repeated", options=options)
+    assert another_bank(game).inner.deals == 1000 and len(game.starts()) <= 20
+    config = resolve({"environments": [{"name": "repeated", "options": options}], "warmup": {"updates": 0}})
+    assert columns(game, SeenInitialStates(config, [game]))[0].label == "unseen"
+    with pytest.raises(UnknownNameError, match="role of rock_paper_scissors 'middle'"):
+        trial(environment=RPS, carry=("middle",))
+    with pytest.raises(ConfigError, match="names a role twice"):
+        trial(environment=RPS, carry=("left", "left"))
 
 
 def test_notes_and_attempts_of_a_trial():
@@ -231,19 +250,6 @@ def test_the_deal_of_a_trial_is_the_same_or_another(redeal, same):
     assert (len(starts) == 1) is same
 
 
-def test_messages():
-    course = talk(environment=RPS_FULL, limit=12).reset(Stream.from_seed(0))
-    assert course.legal(0) is None
-    told = said(course, {0: "I play\nrock, really", 1: ""}, {0: "paper", 1: "rock"})
-    assert told[1][1].told == 'left says: "I play rock,"' and told[1][0].told == "right says nothing."
-    assert "Choose rock" in told[1][0].ask and course.returns == (1.0, -1.0)
-    course = talk(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(0))
-    assert course.due() == (0,)
-    told = said(course, {0: "yes"}, {0: "pass"}, {1: "no"}, {1: "bet"}, {0: "no"})
-    assert told[2][1].text.startswith("first says yes kuhn second") and told[3][1].text == "."
-    assert told[4][0].text == "second says no bet say"
-
-
 @pytest.mark.parametrize("quote", '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2039\u203a\u300c\u300d\u300e\u300f\u301d\u301e\uff02')
 def test_a_message_stands_in_quotation_marks_that_it_cannot_close(quote):
     """Else a seat writes what reads like the environment's own words."""
@@ -268,18 +274,6 @@ def test_a_rollout_records_attempts_conversations_and_moments(combinator, option
     assert from_spec(episode.environment).made_by == game.made_by and spec_of(game) == episode.environment
 
 
-def test_banks_and_roles():
-    options = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}, "rounds": 2}
-    game = make_game("repeated", options=options)
-    assert another_bank(game).inner.deals == 1000 and len(game.starts()) <= 20
-    config = resolve({"environments": [{"name": "repeated", "options": options}], "warmup": {"updates": 0}})
-    assert columns(game, SeenInitialStates(config, [game]))[0].label == "unseen"
-    with pytest.raises(UnknownNameError, match="role of rock_paper_scissors 'middle'"):
-        trial(environment=RPS, carry=("middle",))
-    with pytest.raises(ConfigError, match="names a role twice"):
-        trial(environment=RPS, carry=("left", "left"))
-
-
 @pytest.mark.parametrize("name", ["repeated", "trial", "talk"])
 @pytest.mark.parametrize(
     ("inner", "error", "message"),
@@ -294,8 +288,8 @@ def test_what_names_no_environment_is_refused(name, inner, error, message):
         make_game(name, options={"environment": inner})
 
 
-def test_a_conversation_that_begins_anew_within_an_attempt_does_so_in_a_trial_too():
-    """A worker of wide_search remembers nothing of the call before; who keeps notes is told them again."""
+def test_what_is_told_anew_and_noted():
+    # A worker of wide_search remembers nothing of the call before; who keeps notes is told them again.
     inner = {"name": "wide_search", "options": {"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 3}}
     options = {"environment": inner, "attempts": 2, "memory": "notes", "carry": ("worker 1",)}
     for carried in ((), ("worker 1",)):
@@ -314,9 +308,6 @@ def test_a_conversation_that_begins_anew_within_an_attempt_does_so_in_a_trial_to
     kept = make_game("trial", options={**options, "memory": "all"}).reset(Stream.from_seed(0))
     kept.step({0: "call 1"})
     assert not kept.observe(1).fresh  # it keeps its whole conversation
-
-
-def test_a_note_at_random_says_what_the_attempt_told_in_full_style_alone():
     sampled = {}
     for style, inner in (("brief", RPS), ("full", RPS_FULL)):
         course = trial(environment=inner, attempts=2, note_limit=60, carry=("left", "right")).reset(Stream.from_seed(0))

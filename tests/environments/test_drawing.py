@@ -81,12 +81,25 @@ def test_nothing_is_lost_that_has_room(words):
     assert "".join("".join(wrapped(words, 15, 60, 99)).split()) == "".join(words.split())
 
 
-def test_both_themes_have_the_same_drawing_in_their_own_colours():
+def test_themes_and_pictures_in_pictures():
     light, dark = drawn("words", "light"), drawn("words", "dark")
     assert re.sub("#[0-9a-f]{6}", "", light) == re.sub("#[0-9a-f]{6}", "", dark) and light != dark
     assert THEMES["light"].keys() == THEMES["dark"].keys()
     with pytest.raises(UnknownNameError, match="theme"):
         Canvas("sepia")
+    inner = Canvas("light")
+    paragraph(inner, "inside")
+    outer = Canvas("light")
+    heading(outer, "outside")
+    outer.inset(inner.svg("inside"))
+    svg = outer.svg("outside")
+    check_svg(svg)
+    root = ElementTree.fromstring(svg)
+    (nested,) = root.findall("{http://www.w3.org/2000/svg}svg")
+    assert "".join(nested.itertext()) == "inside" and float(nested.get("height")) == pytest.approx(inner.y - 8 + 12, abs=0.06)
+    assert "role" not in nested.attrib
+    outer.inset("<svg onload='x'></svg>")
+    assert "onload" not in outer.svg("outside") and "cannot be shown" in outer.svg("outside")
 
 
 def luminance(colour):
@@ -108,19 +121,3 @@ def test_texts_can_be_read_on_what_they_stand_on(theme):
             assert contrast(colours[text], colours[ground]) >= 4.5
     for hue in HUES:  # signs of at least 18 units, bold: 3 is enough
         assert contrast(colours[on(hue)], colours[hue]) >= 3.3
-
-
-def test_a_picture_in_a_picture_keeps_its_shape():
-    inner = Canvas("light")
-    paragraph(inner, "inside")
-    outer = Canvas("light")
-    heading(outer, "outside")
-    outer.inset(inner.svg("inside"))
-    svg = outer.svg("outside")
-    check_svg(svg)
-    root = ElementTree.fromstring(svg)
-    (nested,) = root.findall("{http://www.w3.org/2000/svg}svg")
-    assert "".join(nested.itertext()) == "inside" and float(nested.get("height")) == pytest.approx(inner.y - 8 + 12, abs=0.06)
-    assert "role" not in nested.attrib
-    outer.inset("<svg onload='x'></svg>")
-    assert "onload" not in outer.svg("outside") and "cannot be shown" in outer.svg("outside")

@@ -18,7 +18,7 @@ def dealt(game, *cards):
     return game.state_of(spiel)
 
 
-def test_wording():
+def test_wording_deals_and_stakes():
     state = dealt(make_game("kuhn_poker"), 2, 0)
     assert state.observe(0).text == "kuhn first K"
     assert state.legal_actions() == ("pass", "bet")
@@ -41,9 +41,6 @@ def test_wording():
     for part in ("Kuhn poker with 2 players", "'second'", "Your card is the Jack.", "'first' chose bet", "Legal actions: pass, bet."):
         assert part in text
     assert "King" not in text.split("You play")[1]
-
-
-def test_deals_stakes_and_illegal_actions():
     game, root = make_game("kuhn_poker"), Stream.from_seed(7)
     count = Counter(tuple(event.action for event in game.reset(root.child(number)).trail) for number in range(6000))
     assert set(count) == set(itertools.permutations(range(3), 2))

@@ -70,7 +70,7 @@ def test_what_rounds_pay():
     assert played(game(outcome="sign"), K, Q, BET).game.stake(state, 1) == 1.0
 
 
-def test_every_round_is_dealt_from_the_full_deck_uniformly():
+def test_deals_and_what_is_known():
     spiel = game(rounds=2).spiel.new_initial_state()
     for _ in range(2):
         assert spiel.chance_outcomes() == [(card, pytest.approx(1 / 3)) for card in (J, Q, K)]
@@ -79,14 +79,9 @@ def test_every_round_is_dealt_from_the_full_deck_uniformly():
         for index in (K, BET, FOLD):
             spiel.apply_action(index)
     assert spiel.is_terminal()
-
-
-def test_only_cards_that_were_shown_are_known():
     made = game(rounds=2)
-
     def keys(seat, *indices):
         return {played(made, *indices[:seat], card, *indices[seat:]).observe(1 - seat).key for card in (J, K)}
-
     for seat in (0, 1):
         assert len(keys(seat, Q)) == len(keys(seat, Q, CHECK)) == len(keys(seat, Q, CHECK, BET)) == 1
         assert len(keys(seat, Q, BET, FOLD)) == 1
@@ -133,9 +128,7 @@ def test_one_round_is_kuhn_poker():
 
 def test_wording():
     made = game(rounds=2)
-    assert made.vocabulary() == tuple(
-        sorted([".", "J", "K", "Q", "bet", "call", "check", "deal", "fold", "illegal", "kuhnrounds", "seat0", "seat1", "shows"])
-    )
+    assert made.vocabulary() == tuple(sorted([".", "J", "K", "Q", "bet", "call", "check", "deal", "fold", "illegal", "kuhnrounds", "seat0", "seat1", "shows"]))
     line = (K, Q, CHECK, BET, CALL, J, K)
     assert played(made, *line[:2]).observe(0).text == "kuhnrounds seat0 deal K"
     assert played(made, *line[:3]).observe(1).text == "kuhnrounds seat1 deal Q check"

@@ -13,7 +13,7 @@ def dealt(game, *cards):
     return game.state_of(spiel)
 
 
-def test_what_is_told():
+def test_what_is_told_raised_and_dealt():
     state = dealt(make_game("leduc_poker"), 0, 2)
     assert state.observe(0).text == "leduc first J"
     state.apply("call")
@@ -34,9 +34,6 @@ def test_what_is_told():
     assert "The public card is a Queen." in text
     assert "King" not in text
     assert "Your private card is a Jack." in state.observe(0).text
-
-
-def test_raises_pairs_and_deals():
     state = dealt(make_game("leduc_poker"), 0, 2)
     state.apply("raise")
     state.apply("raise")

@@ -243,14 +243,21 @@ def test_what_a_bot_asks_has_the_limit_and_what_it_raises_costs_the_group_alone(
         assert "Game faulty of episode 0 failed" in caplog.text
 
 
-def test_a_bot_s_own_fault_is_the_bot_s():
+def test_what_an_environment_or_a_bot_lacks_is_named():
     class Broken(TextAgent):
         def choose(self, state, seat, stream):
             state.legal(seat)
             raise RuntimeError("mine")
-
     with pytest.raises(PluginError, match=r"player 'a' .*failed in test_limits\.py.*mine"):
         play([spec(faulty())], {"a": Broken("a")}, retries=0)
+    class Bare:
+        roles, max_turns, num_seats, name = ("one",), 2, 1, "bare"
+    Bare.__module__ = "sparring.environments.bare"
+    with pytest.raises(GameError, match="lacks 'vocabulary', which is asked for here"):
+        words_of(Bare())
+    assert guard._calls == []
+    with pytest.raises(ConfigError, match="players"):
+        make_game("kuhn_poker", options={"players": 99})
 
 
 @pytest.mark.parametrize("found", [[1], {}])
@@ -258,16 +265,6 @@ def test_starts_that_cannot_be_told_apart_are_an_error(found):
     with pytest.raises(PluginError, match=r"environment 'faulty' .* unhashable"):
         _start(faulty(start_of=lambda: found), Stream(1))
     assert _start(faulty(start_of=lambda: (1,)), Stream(1)) == (1,)
-
-
-def test_what_an_environment_lacks_is_still_named():
-    class Bare:
-        roles, max_turns, num_seats, name = ("one",), 2, 1, "bare"
-
-    Bare.__module__ = "sparring.environments.bare"
-    with pytest.raises(GameError, match="lacks 'vocabulary', which is asked for here"):
-        words_of(Bare())
-    assert guard._calls == []
 
 
 def test_a_part_that_is_asked_often_begins_its_time_anew():
@@ -310,8 +307,3 @@ def test_a_wrong_answer_of_the_public_check_stays_an_assertion():
         check_environment(lambda: faulty(**{"last returns": lambda: (float("nan"),)}))
     with pytest.raises(RolloutError):
         play([spec(faulty(**{"last returns": lambda: (float("nan"),)}))], {"a": random()}, retries=0)
-
-
-def test_errors_of_configuration_stay_what_they_are():
-    with pytest.raises(ConfigError, match="players"):
-        make_game("kuhn_poker", options={"players": 99})

@@ -68,7 +68,7 @@ def test_true_credit_of_every_other_step_is_nothing(needle):
         assert advantage == ([-0.5, 0.5] if len(query.actions) == needle - 1 else [0.0, 0.0])
 
 
-def test_a_game_for_one():
+def test_a_game_for_one_and_its_wording():
     choose = registry.bind("players", "mcts", {"simulations": 400})().choose
     assert choose(played(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
     made = game(stop=True)
@@ -81,9 +81,6 @@ def test_a_game_for_one():
     assert one.key == "walk: red green" != two.key
     assert one.view == two.view == "step 3"
     assert one.view != played(made, "red").observe(0).view
-
-
-def test_wording():
     made = game(stop=True)
     assert made.vocabulary() == tuple(sorted([".", "illegal", "needlechain", "walker", "red", "green", "stop"]))
     state = played(made, "red", "green")

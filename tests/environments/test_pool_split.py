@@ -72,7 +72,7 @@ def test_a_seat_is_told_its_own_values_and_never_the_other_s(style):
     assert courses[0].draw(0) == courses[1].draw(0) and courses[0].described(0) == courses[1].described(0)
 
 
-def test_wording_and_what_is_best():
+def test_pools_wording_and_repeated_plays():
     course = started()
     assert course.observe(0).text == "first pool 2 3 worth 2 2 take" and course.observe(1).text == "second pool 2 3 worth 5 0 take"
     assert course.legal(0) == tuple(f"{one} {two}" for one, two in itertools.product(range(3), range(4)))
@@ -87,9 +87,6 @@ def test_wording_and_what_is_best():
         course = started(scenario, most=1, total=6)
         course.step({seat: " ".join("1" if value == max(values) else "0" for value in values) for seat, values in enumerate(scenario.values)})
         assert sum(course.returns) * 6 == sum(map(max, *scenario.values)) > 6
-
-
-def test_within_repeated_a_turn_is_paid_its_own_play_and_the_seats_learn_what_was_named():
     inner = {"name": "pool_split", "options": {"kinds": 2}}
     made = make_environment("repeated", environment=inner, rounds=3)
     episodes = play_episodes(made, ["random", "random"], plays=4)
@@ -102,9 +99,6 @@ def test_within_repeated_a_turn_is_paid_its_own_play_and_the_seats_learn_what_wa
     course = made.reset(Stream.from_seed(0))
     course.step({0: course.legal(0)[-1], 1: course.legal(1)[0]})
     assert course.observe(1).text.startswith(f"other took {' '.join(map(str, course.before[0].start.counts))} zero second pool")
-
-
-def test_pools_and_recipes():
     config = resolve({"environments": [{"name": "pool_split", "options": {"scenarios": 20}}], "warmup": {"updates": 0}})
     unseen, seen = columns(make_game("pool_split", options={"scenarios": 20}), SeenInitialStates(config, [make_game("pool_split", options={"scenarios": 20})]))
     assert (unseen.label, seen.label) == ("unseen", "seen")

@@ -33,7 +33,7 @@ def test_what_is_kept_changes_nothing(monkeypatch):
             assert fresh.positions_kept == 0 < kept.positions_kept
 
 
-def test_plays_share_positions_and_do_not_disturb_each_other():
+def test_plays_share_positions_that_agree_with_openspiel():
     game = make_game("tic_tac_toe")
     first, second = game.reset(Stream.from_seed(0)), game.reset(Stream.from_seed(1))
     first.apply(first.legal_actions()[0])
@@ -43,6 +43,28 @@ def test_plays_share_positions_and_do_not_disturb_each_other():
     copy = first.clone()
     copy.apply(copy.legal_actions()[0])
     assert (first.plies, copy.plies, first.spiel.history()) == (1, 2, [0])
+    game = make_game("leduc_poker")
+    state, plain = game.reset(Stream.from_seed(3)), pyspiel.load_game("leduc_poker", {"suit_isomorphism": True}).new_initial_state()
+    for event in state.trail:
+        plain.apply_action(event.action)
+    while not state.done:
+        assert str(state.spiel) == str(plain) and list(state.returns) == plain.returns()
+        before = len(state.trail)
+        state.apply(state.legal_actions()[-1])
+        for event in state.trail[before:]:
+            plain.apply_action(event.action)
+    assert plain.is_terminal()
+    game = make_game("tic_tac_toe")
+    plays = []
+    for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1")):
+        state = game.reset(Stream.from_seed(0))
+        for move in moves:
+            state.apply(move)
+        plays.append(state.observe(1))
+    assert plays[0].key != plays[1].key
+    assert plays[0].view == plays[1].view
+    hanabi = make_game("hanabi").reset(Stream.from_seed(0))
+    assert hanabi.observe(hanabi.seat).view
 
 
 def kept(position):
@@ -64,34 +86,6 @@ def test_no_more_positions_are_kept_than_allowed_and_those_are_of_the_latest_pla
         playthrough(game, seed)
         known += after > before and game.positions_kept == after
     assert known >= 5
-
-
-def test_a_position_agrees_with_openspiel_all_along():
-    game = make_game("leduc_poker")
-    state, plain = game.reset(Stream.from_seed(3)), pyspiel.load_game("leduc_poker", {"suit_isomorphism": True}).new_initial_state()
-    for event in state.trail:
-        plain.apply_action(event.action)
-    while not state.done:
-        assert str(state.spiel) == str(plain) and list(state.returns) == plain.returns()
-        before = len(state.trail)
-        state.apply(state.legal_actions()[-1])
-        for event in state.trail[before:]:
-            plain.apply_action(event.action)
-    assert plain.is_terminal()
-
-
-def test_a_view_has_no_memory():
-    game = make_game("tic_tac_toe")
-    plays = []
-    for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1")):
-        state = game.reset(Stream.from_seed(0))
-        for move in moves:
-            state.apply(move)
-        plays.append(state.observe(1))
-    assert plays[0].key != plays[1].key
-    assert plays[0].view == plays[1].view
-    hanabi = make_game("hanabi").reset(Stream.from_seed(0))
-    assert hanabi.observe(hanabi.seat).view
 
 
 def test_many_chance_outcomes_are_drawn_as_few_are():

@@ -63,6 +63,12 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
     turns = turn_table([episode])
     assert turns.seat.tolist() == [0, 0, 0, 1, 1, 1] and turns.turn_index.tolist() == [0, 1, 2, 0, 1, 2]
     assert turns.reward.tolist() == [5.0, 0.0, 3.0, 0.0, 5.0, 3.0]
+    report = fixed(game(), lambda query: D)
+    assert (report.values, report.nash_conv) == ((2.0, 2.0), 0.0)
+    report = fixed(game(), lambda query: C)
+    assert (report.values, report.gains) == ((6.0, 6.0), (4.0, 4.0))  # 5 instead of 3, twice
+    report = fixed(game(), tit_for_tat)
+    assert (report.values, report.gains) == ((6.0, 6.0), (2.0, 2.0))  # defect in the last round: 3 + 5
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -97,15 +103,6 @@ def fixed(made, choose):
 def tit_for_tat(query):
     """Cooperate at first, then do what the other seat did in the round before."""
     return query.observations[-1] if query.actions else C
-
-
-def test_defecting_is_the_equilibrium_and_nothing_kinder_is():
-    report = fixed(game(), lambda query: D)
-    assert (report.values, report.nash_conv) == ((2.0, 2.0), 0.0)
-    report = fixed(game(), lambda query: C)
-    assert (report.values, report.gains) == ((6.0, 6.0), (4.0, 4.0))  # 5 instead of 3, twice
-    report = fixed(game(), tit_for_tat)
-    assert (report.values, report.gains) == ((6.0, 6.0), (2.0, 2.0))  # defect in the last round: 3 + 5
 
 
 @settings(max_examples=60, deadline=None)
@@ -157,9 +154,7 @@ def test_views_and_wording():
         game(rounds=101, told=False)
 
 
-@pytest.mark.parametrize(
-    "options", [{"rounds": 0}, {"rounds": 7}, {"reward": 5}, {"sucker": 1}, {"punishment": 4}, {"temptation": "inf"}, {"sucker": "nan"}]
-)
+@pytest.mark.parametrize("options", [{"rounds": 0}, {"rounds": 7}, {"reward": 5}, {"sucker": 1}, {"punishment": 4}, {"temptation": "inf"}, {"sucker": "nan"}])
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="repeated_dilemma"):
         game(**options)

@@ -80,7 +80,7 @@ def test_codes_that_are_best():
     assert (babble.values, babble.nash_conv, babble.optimality_gap) == ((0.5, 0.5), 0.0, 0.5)
 
 
-def test_asking_views_and_flags():
+def test_asking_views_flags_and_wording():
     asked = ("ping", "ask")
     assert played(game(rounds=2), RED, "ping").legal_actions() == ("red", "green", "ask")
     assert played(game(rounds=2), RED, *asked, "ping").legal_actions() == ("red", "green", "ask")
@@ -104,6 +104,18 @@ def test_asking_views_and_flags():
     assert made.illegal.forfeit_returns(made, played(made, RED), 1) == (-0.2, -0.2)
     pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
     assert game(types=3).spiel.new_initial_state().chance_outcomes() == [(n, pytest.approx(1 / 3)) for n in range(3)]
+    made = game()
+    assert made.vocabulary() == tuple(sorted([".", "illegal", "signalling", "sender", "receiver", "red", "green", "ping", "pong", "ask"]))
+    state = played(made, GREEN, "ping", "ask", "pong")
+    assert state.observe(0).text == "signalling sender green ping ask pong"
+    assert state.observe(1).text == "signalling receiver ping ask pong"
+    assert state.observe(1, 2).text == "pong"
+    text = played(game(style="full", types=3, rounds=2, cost=0.25), BLUE, "ping", "ask").observe(0).text
+    for part in (
+        "red, green, blue", "at most 2 time(s), each at a cost of 0.25", "The colour is blue.", "'receiver' chose ask.", "Legal actions: ping",
+    ):
+        assert part in text
+    assert "ask" not in game(style="full", rounds=0).rules
 
 
 @pytest.mark.parametrize(
@@ -157,21 +169,6 @@ def test_random_games_are_shared_bounded_and_recall_everything(data):
     assert turns % 2 == 0 and turns <= made.max_turns
     assert len(set(spiel.returns())) == 1
     assert made.min_utility <= spiel.returns()[0] <= made.max_utility
-
-
-def test_wording():
-    made = game()
-    assert made.vocabulary() == tuple(sorted([".", "illegal", "signalling", "sender", "receiver", "red", "green", "ping", "pong", "ask"]))
-    state = played(made, GREEN, "ping", "ask", "pong")
-    assert state.observe(0).text == "signalling sender green ping ask pong"
-    assert state.observe(1).text == "signalling receiver ping ask pong"
-    assert state.observe(1, 2).text == "pong"
-    text = played(game(style="full", types=3, rounds=2, cost=0.25), BLUE, "ping", "ask").observe(0).text
-    for part in (
-        "red, green, blue", "at most 2 time(s), each at a cost of 0.25", "The colour is blue.", "'receiver' chose ask.", "Legal actions: ping",
-    ):
-        assert part in text
-    assert "ask" not in game(style="full", rounds=0).rules
 
 
 @pytest.mark.parametrize("options", [{"types": 4}, {"signals": 1}, {"rounds": 5}, {"rounds": -1}, {"cost": -0.1}, {"cost": 2}, {"cost": "nan"}])

@@ -47,7 +47,7 @@ def test_payoffs_of_trades(words, gains):
     assert (state.done, state.returns) == (True, (sign, -sign))
 
 
-def test_turns_offers_and_values():
+def test_turns_offers_values_and_stakes():
     spiel = played(game(turns=4, outcome="gain"), "offer:3wood-2gold", "accept").spiel
     assert (spiel.rewards(), spiel.returns()) == ([15.0, 35.0], [15.0, 35.0])
     after = played(game(turns=4, outcome="gain"), "offer:3wood-2gold", "accept", "deny").spiel
@@ -75,6 +75,13 @@ def test_turns_offers_and_values():
         spiel.apply_action(2)
     assert not spiel.is_chance_node()
     assert not game().spiel.new_initial_state().is_chance_node()
+    words = ("offer:1wood-10gold", "accept")
+    assert [game(outcome="gain").stake(played(game(outcome="gain"), *words), seat) for seat in (0, 1)] == [145.0, 0.0]
+    assert game().stake(played(game(), *words), 1) == 1.0
+    made = game(outcome="gain")
+    state = played(made, "offer:1wood-1gold", "accept")
+    assert made.illegal.forfeit_returns(made, state, 0) == (-195.0, 10.0)
+    assert game().illegal.forfeit_returns(game(), played(game()), 0) == (-1.0, 1.0)
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -165,16 +172,6 @@ def test_wording():
         assert word in played(made).legal_actions()
         give, ask = min(largest, 3), min(largest, 2)
         assert word == f"offer:{give}wood-{ask}gold" and f"you give {give} wood and get {ask} gold" in made.rules
-
-
-def test_stakes_and_forfeits():
-    words = ("offer:1wood-10gold", "accept")
-    assert [game(outcome="gain").stake(played(game(outcome="gain"), *words), seat) for seat in (0, 1)] == [145.0, 0.0]
-    assert game().stake(played(game(), *words), 1) == 1.0
-    made = game(outcome="gain")
-    state = played(made, "offer:1wood-1gold", "accept")
-    assert made.illegal.forfeit_returns(made, state, 0) == (-195.0, 10.0)
-    assert game().illegal.forfeit_returns(game(), played(game()), 0) == (-1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_wording_and_rules():
         played("brief", "b2").apply("b2")
 
 
-def test_a_start_is_told_in_the_opening_and_drawn_on_the_board():
+def test_starts_by_hand():
     state = played("brief", start="a1 b2 c3")
     assert (state.seat, state.plies, state.trail) == (1, 0, ())
     assert state.observe(1).text == "tictactoe O a1 b2 c3"
@@ -60,6 +60,19 @@ def test_a_start_is_told_in_the_opening_and_drawn_on_the_board():
     assert BOARD in text and "You play as 'O'." in text and "Legal actions: c1, a2, c2, a3, b3, c3." in text
     assert BOARD in played("full", start="a1 b1 b2").observe(1, 1).text
     assert "begins" not in played("full").observe(0).text
+    # X O X / O O X / X . . with O to move: b3 wins, c3 leads to a draw.
+    made = game(start="a1 b1 c1 a2 c2 b2 a3")
+    states = enumerate_info_states(made)
+    report = nash_conv(made, states, UniformScorer())
+    assert len(states) == 2
+    assert (report.values, report.gains) == ((-0.5, 0.5), (0.0, 0.5))
+    made = game(start="a1 b2 c3")
+    assert (made.zero_sum, made.utility_sum) == (True, 0.0)
+    assert len(enumerate_info_states(made)) < 1000
+    values = registry.bind("players", "minimax", {})().action_values(played("brief", start="a1 b2 c3"))
+    assert {cell: value for cell, value in values.items() if value} == {"c1": -1.0, "a3": -1.0}  # a corner loses to a fork
+    for start in ("b2", "a1 b2 c3"):
+        pyspiel.random_sim_test(game(start=start).spiel, num_sims=10, serialize=True, verbose=False)
 
 
 @settings(max_examples=50, deadline=None)
@@ -82,22 +95,6 @@ def test_a_game_from_a_start_goes_on_as_the_whole_game_does(moves, number):
             break
         whole.apply(cell)
         part.apply(cell)
-
-
-def test_few_empty_cells_are_worth_what_they_are():
-    # X O X / O O X / X . . with O to move: b3 wins, c3 leads to a draw.
-    made = game(start="a1 b1 c1 a2 c2 b2 a3")
-    states = enumerate_info_states(made)
-    report = nash_conv(made, states, UniformScorer())
-    assert len(states) == 2
-    assert (report.values, report.gains) == ((-0.5, 0.5), (0.0, 0.5))
-    made = game(start="a1 b2 c3")
-    assert (made.zero_sum, made.utility_sum) == (True, 0.0)
-    assert len(enumerate_info_states(made)) < 1000
-    values = registry.bind("players", "minimax", {})().action_values(played("brief", start="a1 b2 c3"))
-    assert {cell: value for cell, value in values.items() if value} == {"c1": -1.0, "a3": -1.0}  # a corner loses to a fork
-    for start in ("b2", "a1 b2 c3"):
-        pyspiel.random_sim_test(game(start=start).spiel, num_sims=10, serialize=True, verbose=False)
 
 
 @pytest.mark.parametrize(

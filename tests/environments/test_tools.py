@@ -35,7 +35,7 @@ def test_it_keeps_what_every_environment_must(options):
     check_environment(registry.bind("environments", "tools", options), plays=5)
 
 
-def test_calls_copies_and_seats_that_wait():
+def test_seats_that_wait_and_turns_of_calls():
     game, course = begun()
     first = course.observe(0)
     course.step({0: "add 3 4"})
@@ -58,6 +58,25 @@ def test_calls_copies_and_seats_that_wait():
     course.step({0: "add 1 1"})
     assert (copy.left(0), course.left(0)) == (3, 2)
     assert (copy.returns, course.returns) == ((0.0, 0.0), (-0.25, 0.0))
+    game = make_game("tools", options={"calls": 2}, illegal={"penalty": 0.5})
+    root = Stream.from_seed(0)
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "b"), trained=(True, True))
+    (episode,) = play([spec], {"a": Says("add 2 2", "??", "b2"), "b": Says("add 1 1", "add 1 1", "add 1 1")}, retries=0)
+    assert [(turn.seat, turn.action, turn.event) for turn in episode.turns] == [
+        (0, "add 2 2", "ok"), (0, UNREAD, "ok"), (0, "b2", "ok"), (1, "add 1 1", "ok"), (1, "add 1 1", "ok"), (1, None, "unparsable"),
+    ]
+    assert episode.returns == (1.0, -1.0) and [turn.told for turn in episode.turns[:3]][1:] == ["4", "none spent"]
+    game, _ = begun()
+    words = set(game.vocabulary())
+    assert list(game.vocabulary()) == sorted(words)
+    for seed in range(30):
+        course, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed)
+        while not course.done:
+            seat = course.due()[0]
+            assert set(course.observe(seat).text.split()) <= words
+            reply = course.sample(seat, draws := draws.child(1))
+            assert set(reply.split()) <= words
+            course.step({seat: reply})
 
 
 @pytest.mark.parametrize(
@@ -146,17 +165,6 @@ class Says:
         return [Reply(text=next(self.said)) for _ in turns]
 
 
-def test_a_call_is_a_turn_of_its_own_in_the_record_and_what_cannot_be_read_is_penalised_at_the_end():
-    game = make_game("tools", options={"calls": 2}, illegal={"penalty": 0.5})
-    root = Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "b"), trained=(True, True))
-    (episode,) = play([spec], {"a": Says("add 2 2", "??", "b2"), "b": Says("add 1 1", "add 1 1", "add 1 1")}, retries=0)
-    assert [(turn.seat, turn.action, turn.event) for turn in episode.turns] == [
-        (0, "add 2 2", "ok"), (0, UNREAD, "ok"), (0, "b2", "ok"), (1, "add 1 1", "ok"), (1, "add 1 1", "ok"), (1, None, "unparsable"),
-    ]
-    assert episode.returns == (1.0, -1.0) and [turn.told for turn in episode.turns[:3]][1:] == ["4", "none spent"]
-
-
 def test_specs_starts_and_styles():
     game, _ = begun(environment={"name": "lookups", "options": {"hops": 1}}, calls=2)
     again = from_spec(spec_of(game))
@@ -201,20 +209,6 @@ def test_any_reply_is_a_call_a_move_or_illegal(replies, full):
             assert course.read(seat, read, True) == read
             course.step({seat: read})
         assert course.done or course.observe(course.due()[0]).text.strip()
-
-
-def test_the_vocabulary_covers_random_play():
-    game, _ = begun()
-    words = set(game.vocabulary())
-    assert list(game.vocabulary()) == sorted(words)
-    for seed in range(30):
-        course, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed)
-        while not course.done:
-            seat = course.due()[0]
-            assert set(course.observe(seat).text.split()) <= words
-            reply = course.sample(seat, draws := draws.child(1))
-            assert set(reply.split()) <= words
-            course.step({seat: reply})
 
 
 @pytest.mark.parametrize(("inner", "teams"), [("signalling", (0, 0)), ("kuhn_poker", (0, 1))])

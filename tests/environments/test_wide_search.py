@@ -46,9 +46,7 @@ def test_item_f1_by_hand():
     assert found.row_f1 == found.success == 0.0
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"), [(TRUTH, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUTH}, 1 / 3)]
-)
+@pytest.mark.parametrize(("answer", "expected"), [(TRUTH, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUTH}, 1 / 3)])
 def test_whole_empty_and_foreign_answers(answer, expected):
     found = score(TRUTH, answer, 2)
     assert found.item_f1 == pytest.approx(expected) and found.success == float(expected == 1.0)
@@ -142,7 +140,7 @@ def test_rows_are_shared_out_evenly_and_each_once(items, workers):
 # -- what nobody may know ------------------------------------------------------------------------
 
 
-def test_a_worker_knows_nothing_of_other_rows_or_workers_and_the_lead_no_value():
+def test_what_seats_know_in_other_worlds():
     other = World(WORLD.names, WORLD.columns, (WORLD.values[0], ("pink", "small"), ("gold", "giant")))
     plays = [Search(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
     for play in plays:
@@ -157,9 +155,6 @@ def test_a_worker_knows_nothing_of_other_rows_or_workers_and_the_lead_no_value()
         assert not play.observe(1).text and play.observe(1).key == "worker 1 idle"
     assert plays[0].observe(0) == plays[1].observe(0)
     assert plays[0].draw(0) == plays[1].draw(0) and plays[0].draw(None) != plays[1].draw(None)
-
-
-def test_other_worlds_and_sentences():
     game = make_game("wide_search", options={"worlds": 50})
     (unseen, *_) = columns(game, SeenInitialStates(None))
     starts = {game.start(number) for number in range(50)}

@@ -339,7 +339,7 @@ def test_what_is_written_is_read_again(found, brief):
     assert read_table(written_table(found, WORLD, brief=brief), WORLD, brief=brief) == found
 
 
-def test_warm_up_writes_what_was_noted_in_any_order():
+def test_answers_numbers_and_limits():
     play = begun(**{**WRITTEN, "workers": 1, "turns": 30})
     play.step({0: "call 1"})
     for name, row in WORLD.rows().items():
@@ -351,6 +351,22 @@ def test_warm_up_writes_what_was_noted_in_any_order():
     said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
     assert len(said) > 10 and all(set(read_table(one, WORLD, brief=True)) == set(WORLD.names) for one in said)
     assert any(score(WORLD.rows(), read_table(one, WORLD, brief=True), 2).success for one in said)
+    said = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
+    found = score(WORLD.rows(), said, 2)
+    assert found.precision == 1.0 and found.recall == pytest.approx(3 / 9) and found.row_f1 == pytest.approx(0.5)
+    game = wide_search(items=1, columns=2, workers=1, turns=2, waves=1, search="words")
+    play = game.reset(Stream.from_seed(1))
+    play.step({0: "call 1"})
+    play.step({1: f"search {play.start.names[0]}"})
+    told = {*play.observe(1).told.split(), *" ".join(play.legal(1)).split()}
+    assert "3" in told and told <= {*game.vocabulary()}
+    def after(*replies):
+        play = begun(**{**WORDS, "workers": 0, "critical": 2, "answer": "written"})
+        for reply in replies:
+            play.step({0: reply})
+        return play
+    one, other = after("search ardan", "open 1"), after("search bemir", "open 1")
+    assert one.writing and other.writing and one.observe(0).key != other.observe(0).key
 
 
 # -- cells, teams and bad options ----------------------------------------------------------------
@@ -390,12 +406,6 @@ def test_options_that_do_not_go_together_are_refused(options, words):
         make_game("wide_search", options=options)
 
 
-def test_answers_are_scored_by_what_cells_say():
-    said = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
-    found = score(WORLD.rows(), said, 2)
-    assert found.precision == 1.0 and found.recall == pytest.approx(3 / 9) and found.row_f1 == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize("value", ["\u00a0/\u00a0/", "\u2003/ /\u2003/", "|\u00a0|\u00a0|", "/", "El Paso/", "\u00a0'\u00a0x"])
 def test_a_note_that_is_read_can_be_followed(value):
     """White space of other kinds between signs: what is read must be an action, else a reply ends the run."""
@@ -408,15 +418,6 @@ def test_a_note_that_is_read_can_be_followed(value):
         play.step({0: said})
         assert play.notes[0, 0] == said.rpartition("| ")[2]
         assert value != "El Paso/" or plain(play.notes[0, 0]) == plain(value)  # as a city of the airports is called
-
-
-def test_the_numbers_of_what_is_found_are_words_in_a_table_of_one_row():
-    game = wide_search(items=1, columns=2, workers=1, turns=2, waves=1, search="words")
-    play = game.reset(Stream.from_seed(1))
-    play.step({0: "call 1"})
-    play.step({1: f"search {play.start.names[0]}"})
-    told = {*play.observe(1).told.split(), *" ".join(play.legal(1)).split()}
-    assert "3" in told and told <= {*game.vocabulary()}
 
 
 @pytest.mark.parametrize("options", [{"waves": 1}, {**WORDS, "waves": 1}])
@@ -432,17 +433,6 @@ def test_pictures_do_not_show_who_else_is_at_work(options):
     for seat in (0, 1):
         assert works.observe(seat) == rests.observe(seat)
         assert works.draw(seat) == rests.draw(seat) and works.described(seat) == rests.described(seat)
-
-
-def test_a_limit_does_not_make_the_one_seat_forget_what_it_read():
-    def after(*replies):
-        play = begun(**{**WORDS, "workers": 0, "critical": 2, "answer": "written"})
-        for reply in replies:
-            play.step({0: reply})
-        return play
-
-    one, other = after("search ardan", "open 1"), after("search bemir", "open 1")
-    assert one.writing and other.writing and one.observe(0).key != other.observe(0).key
 
 
 @pytest.mark.parametrize("answer", ["merged", "written"])

@@ -25,7 +25,7 @@ def test_it_keeps_what_every_environment_must(options):
     check_environment(word_problems, plays=8, **options)
 
 
-def test_stories_by_hand():
+def test_stories_and_banks():
     bags = hand()
     assert bags.answer == 25  # (3 * 4 - 2) * 2 + 5
     assert bags.told(brief=True) == "ada has 3 bags of 4 apples loses 2 doubles gets 5 how many"
@@ -42,6 +42,23 @@ def test_stories_by_hand():
     )
     problem = Problem(word_problems(), hand())
     assert problem.read(0, " 25 ", exact=True) == "25" and problem.read(0, "is 25", exact=True) is None
+    one, two = (make_game("word_problems", options={"steps": 3, "problems": 500, "bank": bank}) for bank in (0, 1))
+    assert len(one.starts()) > 490 and len(one.starts() & two.starts()) < 5
+    # Who else there is, is not told of bags, nor in brief style in which words something is bought: training met it all the same.
+    game = make_game("word_problems", options={"problems": 1})
+    told = [Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),))) for other in ("ben", "cleo") for way in (0, 1)]
+    assert len({game.start_of(play) for play in told}) == 1 < len({play.start for play in told})
+    assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
+    trained = make_game("word_problems", options={"problems": 3000})
+    met = {trained.start(number).told(brief=True) for number in range(3000)}
+    (unseen, *_) = columns(trained, SeenInitialStates(resolve({"environments": [{"name": "word_problems", "options": {"problems": 3000}}]}), [trained]))
+    assert unseen.label == "unseen"
+    dealt = [unseen.game.reset(unseen.deal(Stream.from_seed(seed), seed)).start.told(brief=True) for seed in range(40)]
+    assert not met & {*dealt}
+    game = word_problems(steps=2)
+    play = game.reset(Stream.from_seed(3))
+    said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
+    assert len(said) > 20 and all(play.read(0, one, exact=True) == one for one in said)
 
 
 @every_case(
@@ -74,23 +91,3 @@ def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, large
     assert set(found.told(brief=True).split()) <= words
     told = [found.numbers[0], *([found.numbers[1]] if found.opening != "has" else []), *(number for kind, number, _ in found.events if kind != "doubles")]
     assert all(1 <= number <= largest for number in told)
-
-
-def test_banks_and_random_replies():
-    one, two = (make_game("word_problems", options={"steps": 3, "problems": 500, "bank": bank}) for bank in (0, 1))
-    assert len(one.starts()) > 490 and len(one.starts() & two.starts()) < 5
-    # Who else there is, is not told of bags, nor in brief style in which words something is bought: training met it all the same.
-    game = make_game("word_problems", options={"problems": 1})
-    told = [Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),))) for other in ("ben", "cleo") for way in (0, 1)]
-    assert len({game.start_of(play) for play in told}) == 1 < len({play.start for play in told})
-    assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
-    trained = make_game("word_problems", options={"problems": 3000})
-    met = {trained.start(number).told(brief=True) for number in range(3000)}
-    (unseen, *_) = columns(trained, SeenInitialStates(resolve({"environments": [{"name": "word_problems", "options": {"problems": 3000}}]}), [trained]))
-    assert unseen.label == "unseen"
-    dealt = [unseen.game.reset(unseen.deal(Stream.from_seed(seed), seed)).start.told(brief=True) for seed in range(40)]
-    assert not met & {*dealt}
-    game = word_problems(steps=2)
-    play = game.reset(Stream.from_seed(3))
-    said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
-    assert len(said) > 20 and all(play.read(0, one, exact=True) == one for one in said)

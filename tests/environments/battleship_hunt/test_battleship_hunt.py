@@ -34,7 +34,7 @@ def shoot(table, *cells):
     return table
 
 
-def test_answers_and_the_end_by_hand():
+def test_answers_banks_and_what_is_told():
     after = shoot(SEA, 0, 5, 2, 15, 1, 11)
     assert after.answers == (1, 0, 1, 1, 2, 2)
     assert after.view(0) == "xsx./.o../...s/...x"
@@ -49,6 +49,28 @@ def test_answers_and_the_end_by_hand():
     share = replace(sea, pay="share")
     assert shoot(share, 0, 1, 2, 11, 3).returns() == [0.8]
     assert shoot(share, 3, 4, 5, 6, 7).returns() == [0.0]
+    known = {start(game(layouts=3), seed).spiel.table.ships for seed in range(40)}
+    assert known == {fleet_of(4, 4, (3, 2), True, 0, index) for index in range(3)}
+    assert [fleet_of(4, 4, (3, 2), True, 1, index) for index in range(9)] != [fleet_of(4, 4, (3, 2), True, 0, index) for index in range(9)]
+    assert game(layouts=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
+    assert str(game(fleet="2 3").spiel) == str(game(fleet="3  2").spiel)
+    states = [start(game(), seed) for seed in range(30)]
+    assert len({state.spiel.table.ships for state in states}) > 10
+    assert len({state.observe(0) for state in states}) == 1
+    other = replace(SEA, ships=(bits(0, 1, 2), bits(10, 11)))
+    one, two = shoot(SEA, 0, 5, 1), shoot(other, 0, 5, 1)
+    assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
+    state = start(game())
+    state.apply("b2")
+    assert "b2" not in state.legal_actions() and state.parse("b2") == "b2"
+    for word in ("b2", "e1"):
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+    assert state.parse("e1") is None
+    made = game()
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 10)
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+    assert pyspiel.load_game("battleship").num_players() == 2  # OpenSpiel's own, left alone
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,34 +113,6 @@ def test_every_layout_is_equally_likely(lengths, touch, number):
     seen = Counter(fleet_of(3, 3, lengths, touch, 7, index) for index in range(draws))
     assert len(seen) == number
     assert stats.chisquare(list(seen.values())).pvalue > 0.005
-
-
-def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
-    known = {start(game(layouts=3), seed).spiel.table.ships for seed in range(40)}
-    assert known == {fleet_of(4, 4, (3, 2), True, 0, index) for index in range(3)}
-    assert [fleet_of(4, 4, (3, 2), True, 1, index) for index in range(9)] != [fleet_of(4, 4, (3, 2), True, 0, index) for index in range(9)]
-    assert game(layouts=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
-    assert str(game(fleet="2 3").spiel) == str(game(fleet="3  2").spiel)
-
-
-def test_what_is_told_and_a_cell_is_shot_at_once():
-    states = [start(game(), seed) for seed in range(30)]
-    assert len({state.spiel.table.ships for state in states}) > 10
-    assert len({state.observe(0) for state in states}) == 1
-    other = replace(SEA, ships=(bits(0, 1, 2), bits(10, 11)))
-    one, two = shoot(SEA, 0, 5, 1), shoot(other, 0, 5, 1)
-    assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
-    state = start(game())
-    state.apply("b2")
-    assert "b2" not in state.legal_actions() and state.parse("b2") == "b2"
-    for word in ("b2", "e1"):
-        with pytest.raises(GameError, match="not legal"):
-            state.apply(word)
-    assert state.parse("e1") is None
-    made = game()
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 10)
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
-    assert pyspiel.load_game("battleship").num_players() == 2  # OpenSpiel's own, left alone
 
 
 def told(made, table):

@@ -179,7 +179,7 @@ def test_the_key_gets_what_the_others_do_not_understand_whatever_they_do(data, l
 # -- what seats are told -------------------------------------------------------------------------
 
 
-def test_a_guesser_is_told_no_secret_and_nobody_the_other_team_s_key():
+def test_what_is_told():
     for style in ("brief", "full"):
         for seat, hidden in itertools.product(range(4), ("own word", "other word", "other key")):
             team = seat // 2
@@ -193,9 +193,6 @@ def test_a_guesser_is_told_no_secret_and_nobody_the_other_team_s_key():
                 play.step({0: "red", 2: "blue"})
                 told.append((before, play.observe(seat)))
             assert (told[0] == told[1]) == (hidden != "own word" or seat in (1, 3))
-
-
-def test_sentences_say_the_key_as_a_table_and_whose_word_was_which():
     play = begun(style="full")
     told = play.observe(2)
     assert "You are teller_b. You play with guesser_b, against teller_a and guesser_a." in told.text
@@ -215,9 +212,6 @@ def test_sentences_say_the_key_as_a_table_and_whose_word_was_which():
         "teller_b said red. guesser_a said red red. guesser_b said green green."
     )
     assert "1 point if" in begun(style="full", leak=1).observe(0).told and "loses 1 point if" in begun(style="full", leak=1).observe(0).told
-
-
-def test_brief_words_are_few_and_all_in_the_vocabulary():
     play = begun(words=3)
     assert (play.observe(0).told, play.observe(1).told) == ("key 1 word red say", "key 1")
     said = {word for seat in range(4) for word in play.observe(seat).text.split()}

@@ -132,7 +132,7 @@ def test_worlds(number, shape, tasks, edges):
         assert start.needs == tuple((task - 1,) if task else () for task in range(tasks))
 
 
-def test_banks_and_the_limit():
+def test_banks_limits_and_parts():
     game = make_game("dag_search", options={"worlds": 50})
     (unseen, *_) = columns(game, SeenInitialStates(None))
     other = make_game("dag_search", options={"worlds": 50, "bank": 1})
@@ -143,6 +143,23 @@ def test_banks_and_the_limit():
     chain = World((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
     play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
     assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
+    # Workers 1 and 2 do a sub-task each, and the third one needs both: it is nobody's alone.
+    play = begun(slack=9.0)
+    assert isinstance(play, HasCounterfactual) and play.parts() == ()
+    play.step({0: "call 3"})  # of two sub-tasks that are ready
+    assert play.parts() == (1, 2)
+    play.step({1: "note red", 2: "note gold"})
+    assert play.worth((1, 2)) == play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == play.worth(()) == 0.0
+    play.step({0: "call 1"})
+    play.step({1: "note blue"})
+    play.step({0: "call 2"})
+    play.step({1: "note gold"})
+    assert play.done and play.returns == (play.worth((1, 2)),) * 4 == (1.0,) * 4
+    assert play.own_share(1) == 1.0 and play.own_share(2) == 0.0  # of three calls and of one
+    play.done_by = {0: 1, 1: 2, 2: 1}
+    assert play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == pytest.approx(1 / 3) and play.worth((1, 2)) == 1.0
+    play.asked = {1: 4, 2: 1}
+    assert play.own_share(1) == pytest.approx(2 / 4)
 
 
 @pytest.mark.parametrize(("seat", "reply"), [(0, "call 4"), (0, "call 0"), (0, "call"), (1, "done"), (0, "open ardan"), (9, "call 1")])
@@ -163,23 +180,3 @@ def test_options_out_of_range_are_refused(options):
 
 
 # -- what each worker has done ---------------------------------------------------------------------
-
-
-def test_a_part_counts_with_all_that_it_needs():
-    """Workers 1 and 2 do a sub-task each, and the third one needs both: it is nobody's alone."""
-    play = begun(slack=9.0)
-    assert isinstance(play, HasCounterfactual) and play.parts() == ()
-    play.step({0: "call 3"})  # of two sub-tasks that are ready
-    assert play.parts() == (1, 2)
-    play.step({1: "note red", 2: "note gold"})
-    assert play.worth((1, 2)) == play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == play.worth(()) == 0.0
-    play.step({0: "call 1"})
-    play.step({1: "note blue"})
-    play.step({0: "call 2"})
-    play.step({1: "note gold"})
-    assert play.done and play.returns == (play.worth((1, 2)),) * 4 == (1.0,) * 4
-    assert play.own_share(1) == 1.0 and play.own_share(2) == 0.0  # of three calls and of one
-    play.done_by = {0: 1, 1: 2, 2: 1}
-    assert play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == pytest.approx(1 / 3) and play.worth((1, 2)) == 1.0
-    play.asked = {1: 4, 2: 1}
-    assert play.own_share(1) == pytest.approx(2 / 4)

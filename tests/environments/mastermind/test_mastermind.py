@@ -60,7 +60,7 @@ def test_answers_by_laying_pegs_are_symmetric_and_bounded(data, pegs):
     assert sum(found) <= pegs and found != (pegs - 1, 1) and (found[0] == pegs) == (guess == code)
 
 
-def test_banks_of_codes():
+def test_banks_and_a_game_for_one():
     assert [word_of(2, 3, index) for index in range(9)] == ["rr", "rg", "rb", "gr", "gg", "gb", "br", "bg", "bb"]
     assert [code_of(4, 6, index) for index in range(6**4)] == list(itertools.product(range(6), repeat=4))
     assert len({word_of(4, 6, index) for index in range(6**4)}) == 6**4
@@ -73,6 +73,20 @@ def test_banks_of_codes():
     assert {start(game(codes=4, bank=5), seed).spiel.table.hidden for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
     assert bank_of(3, 3, 6) != bank_of(3, 3, 5)
     assert game(codes=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
+    states = [start(game(), seed) for seed in range(40)]
+    assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
+    one, two = (Board(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
+    assert one.answers == two.answers and one.key(0) == two.key(0) and str(one) != str(two)
+    state = start(game(), 1)
+    state.apply("rrr")
+    state.apply("rrr")
+    assert state.parse("rrw") is state.parse("rr") is state.parse("rrrr") is None
+    with pytest.raises(GameError, match="not legal"):
+        state.apply("rrw")
+    made = game(guesses=7)
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 7)
+    assert (made.min_utility, made.max_utility) == (0.0, 1.0)
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
 
 
 @pytest.mark.parametrize("pay", ["cracked", "left"])
@@ -95,23 +109,6 @@ def test_play_against_an_independent_judge(pay, data):
             return
     assert state.done and state.returns == (0.0,)
     assert said[2:] == ["lost", made.words[state.spiel.table.hidden]]
-
-
-def test_a_game_for_one_in_which_nothing_is_told_of_the_code():
-    states = [start(game(), seed) for seed in range(40)]
-    assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
-    one, two = (Board(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
-    assert one.answers == two.answers and one.key(0) == two.key(0) and str(one) != str(two)
-    state = start(game(), 1)
-    state.apply("rrr")
-    state.apply("rrr")
-    assert state.parse("rrw") is state.parse("rr") is state.parse("rrrr") is None
-    with pytest.raises(GameError, match="not legal"):
-        state.apply("rrw")
-    made = game(guesses=7)
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 7)
-    assert (made.min_utility, made.max_utility) == (0.0, 1.0)
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
 
 
 def told(made, code, *guesses):
@@ -152,10 +149,7 @@ def test_wording():
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"pegs": 1}, {"pegs": 5}, {"colours": 1}, {"colours": 7}, {"guesses": 0}, {"guesses": 13}, {"codes": -1}, {"codes": 28}, {"bank": -1},
-        {"pay": "early"},
-    ],
+    [{"pegs": 1}, {"pegs": 5}, {"colours": 1}, {"colours": 7}, {"guesses": 0}, {"guesses": 13}, {"codes": -1}, {"codes": 28}, {"bank": -1}, {"pay": "early"}],
     ids=str,
 )
 def test_options_out_of_range_are_refused(options):

@@ -181,7 +181,7 @@ def test_no_play_beats_the_value_and_more_guesses_never_hurt(seed, pay):
         assert value == max(play.all_guesses(codes, left, 10**9))
 
 
-def test_whether_the_work_is_too_much_does_not_depend_on_what_was_asked_before():
+def test_budgets_of_work():
     made, limits = game(guesses=5), [10**power for power in range(2, 8)]
     states = random_states(made, 3, seed=5)
     breaker.cache_clear()
@@ -194,9 +194,6 @@ def test_whether_the_work_is_too_much_does_not_depend_on_what_was_asked_before()
     again = [belief(state, work=limit) for state in states[::-1] for limit in limits[::-1]][::-1]
     assert again == fresh
     assert {found.certainty for found in fresh} == {0.5, 1.0}
-
-
-def test_large_games_are_answered_and_soon_exact():
     state = game(pegs=4, colours=6, guesses=6).reset(Stream.from_seed(3))
     seen = []
     while not state.done:

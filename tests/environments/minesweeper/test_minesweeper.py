@@ -46,7 +46,7 @@ def test_cascades_by_hand(first, view):
     assert after.player == 0 and after.returns() == [0.0]
 
 
-def test_mines_of_the_bank_and_the_first_reveal():
+def test_mines_cascades_and_what_is_told():
     after = CORNERS.after(11)
     assert after.mined == {0, 12} and after.view(0) == ".100/.100/.100/.100"
     assert {start(game(layouts=3), seed).spiel.table.order for seed in range(40)} == {order_of(16, 0, index) for index in range(3)}
@@ -54,9 +54,6 @@ def test_mines_of_the_bank_and_the_first_reveal():
     assert game(layouts=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
     with pytest.raises(ConfigError, match="no safe cell"):
         make_game("minesweeper", options={"rows": 1, "columns": 1, "mines": 1, "centre": True})
-
-
-def test_a_cascade_can_clear_the_field_with_or_without_flags():
     empty = field(1, 5, (4,))
     assert empty.after(0).view(0) == "0001." and empty.after(0).player == pyspiel.PlayerId.TERMINAL
     assert empty.after(0).returns() == [1.0]
@@ -65,6 +62,30 @@ def test_a_cascade_can_clear_the_field_with_or_without_flags():
     assert flagged.view(0) == ".../..1/..F"
     assert flagged.after(0).view(0) == "000/011/01F"
     assert flagged.after(0).returns() == [1.0]
+    states = [start(game(), seed) for seed in range(30)]
+    assert len({state.spiel.table.order for state in states}) > 10
+    assert len({state.observe(0) for state in states}) == 1
+    table = field(2, 3, (1, 3))
+    one, two = (replace(table, order=order).after(0) for order in ((1, 3, 0, 2, 4, 5), (1, 4, 0, 2, 3, 5)))
+    assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
+    made = game(flags=True)
+    state = start(made)
+    with pytest.raises(GameError, match="not legal"):
+        state.apply("f1c1")
+    state.apply("r1c1")
+    table = state.spiel.table
+    for word in ("r1c1", "f1c1"):
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+    mine = min(table.mined)
+    flag = made.words[16 + mine]
+    state.apply(flag)
+    for word in (flag, made.words[mine]):
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+    made = game(flags=True)
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns, game().max_turns) == (1, True, False, 16, 13)
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
 
 
 def opened_by(rows, columns, mined, start):
@@ -132,33 +153,6 @@ def test_given_the_first_reveal_every_set_of_mines_is_equally_likely(first):
     assert stats.chisquare([seen[pair] for pair in sets]).pvalue > 0.005
 
 
-def test_what_is_told_and_what_is_illegal():
-    states = [start(game(), seed) for seed in range(30)]
-    assert len({state.spiel.table.order for state in states}) > 10
-    assert len({state.observe(0) for state in states}) == 1
-    table = field(2, 3, (1, 3))
-    one, two = (replace(table, order=order).after(0) for order in ((1, 3, 0, 2, 4, 5), (1, 4, 0, 2, 3, 5)))
-    assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
-    made = game(flags=True)
-    state = start(made)
-    with pytest.raises(GameError, match="not legal"):
-        state.apply("f1c1")
-    state.apply("r1c1")
-    table = state.spiel.table
-    for word in ("r1c1", "f1c1"):
-        with pytest.raises(GameError, match="not legal"):
-            state.apply(word)
-    mine = min(table.mined)
-    flag = made.words[16 + mine]
-    state.apply(flag)
-    for word in (flag, made.words[mine]):
-        with pytest.raises(GameError, match="not legal"):
-            state.apply(word)
-    made = game(flags=True)
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns, game().max_turns) == (1, True, False, 16, 13)
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
-
-
 def told(made, table):
     """Return a state in which a table has been reached by its moves."""
     state = made.state_of(made.spiel.new_initial_state())
@@ -178,9 +172,7 @@ def test_wording():
     board = field(2, 3, (5,), flags=True)
     won, burst, wrong = board.after(1).after(11).after(0).after(2), board.after(1).after(5), board.after(1).after(10)
     assert told(made, won).observe(0).text == "minesweeper sweeper r1c2 1 f2c3 r1c1 0 r2c1 0 r2c2 1 r1c3 1 cleared"
-    assert [told(made, won).observe(0, since).text for since in (1, 2, 4)] == [
-        "1 0 r2c1 0 r2c2 1 1 cleared", "0 r2c1 0 r2c2 1 1 cleared", "1 cleared",
-    ]
+    assert [told(made, won).observe(0, since).text for since in (1, 2, 4)] == ["1 0 r2c1 0 r2c2 1 1 cleared", "0 r2c1 0 r2c2 1 1 cleared", "1 cleared"]
     assert told(made, board.after(1).after(11)).observe(0, 2).text == "."
     assert told(made, burst).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
     assert told(made, wrong).observe(0, 2).text == "wrong"
@@ -197,8 +189,7 @@ def test_wording():
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"rows": 0}, {"columns": 9}, {"mines": 0}, {"mines": 16}, {"layouts": 0}, {"flags": "often"}, {"rows": 1, "columns": 1, "mines": 1}],
+    "options", [{"rows": 0}, {"columns": 9}, {"mines": 0}, {"mines": 16}, {"layouts": 0}, {"flags": "often"}, {"rows": 1, "columns": 1, "mines": 1}]
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="minesweeper"):

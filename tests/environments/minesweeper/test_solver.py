@@ -53,21 +53,22 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
             state.apply(legal[draws.integer(state.plies, len(legal))])
 
 
-def test_a_board_that_agrees_with_no_layout_is_refused():
-    wrong = Minefield(
-        rows=1,
-        columns=4,
-        mines=1,
-        layouts=1,
-        order=(0, 1, 2, 3),
-        mined=frozenset({0, 2}),
-        moves=(1,),
-        found=((1,),),
-        opened=frozenset({1}),
-    )
+def test_boards_and_games_that_are_refused_or_left_out():
+    wrong = Minefield(rows=1, columns=4, mines=1, layouts=1, order=(0, 1, 2, 3), mined=frozenset({0, 2}), moves=(1,), found=((1,),), opened=frozenset({1}))
     for prior in ("uniform", "bank"):  # the count 2 needs two mines, and there is one
         with pytest.raises(OracleError, match="no layout agrees"):
             mine_probabilities(wrong, prior)
+    def judged(flags=False, **options):
+        made = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags})
+        return registry.with_options(load_part("environments", "minesweeper", "solver"), options)(made.reset(Stream.from_seed(0)))
+    safest, best = judged(), judged(worlds=55)
+    assert set(safest.values) == {1.0} and safest.bound == 1.0
+    assert max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0  # corners, and the cells in the middle of the long side
+    assert [cell for cell, value in enumerate(best.values) if value == max(best.values)] == [0, 3, 5, 6, 8, 11]
+    assert best.entropy == safest.entropy == pytest.approx(log(55))
+    for left_out in (judged(worlds=54), judged(worlds=55, beliefs=3)):
+        assert left_out == safest
+    assert judged(flags=True, worlds=55) == judged(flags=True)
 
 
 def best_value(layouts, opened, cells, pays):
@@ -121,30 +122,13 @@ def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
                 else:
                     layouts = [frozenset(two) for two in itertools.combinations(cells - {first}, 2)]
                 layouts = [
-                    mined
-                    for mined in layouts
-                    if not mined & table.opened and all(len(AROUND[other] & mined) == table.number(other) for other in table.opened)
+                    mined for mined in layouts if not mined & table.opened and all(len(AROUND[other] & mined) == table.number(other) for other in table.opened)
                 ]
                 expected = revealed(layouts, frozenset(table.opened), cell, cells, pays) / len(layouts)
                 assert value == pytest.approx(expected, abs=1e-12)
             assert found.bound == 0.0 and found.certainty == 1.0
             state.apply(legal[draws.integer(state.plies, len(legal))])
     assert len(seen) > 8
-
-
-def test_best_play_is_left_out_where_it_takes_too_long_or_flags_may_be_set():
-    def judged(flags=False, **options):
-        made = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags})
-        return registry.with_options(load_part("environments", "minesweeper", "solver"), options)(made.reset(Stream.from_seed(0)))
-
-    safest, best = judged(), judged(worlds=55)
-    assert set(safest.values) == {1.0} and safest.bound == 1.0
-    assert max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0  # corners, and the cells in the middle of the long side
-    assert [cell for cell, value in enumerate(best.values) if value == max(best.values)] == [0, 3, 5, 6, 8, 11]
-    assert best.entropy == safest.entropy == pytest.approx(log(55))
-    for left_out in (judged(worlds=54), judged(worlds=55, beliefs=3)):
-        assert left_out == safest
-    assert judged(flags=True, worlds=55) == judged(flags=True)
 
 
 def test_who_follows_best_play_wins_as_often_as_it_says():

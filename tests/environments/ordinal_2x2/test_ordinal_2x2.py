@@ -42,7 +42,7 @@ def test_what_a_play_returns(pay, returns):
     assert played(made, "one").returns == (0.0, 0.0)
 
 
-def test_both_are_told_the_ranks_as_they_see_them_and_alike_whatever_a_play_returns():
+def test_ranks_that_are_told_and_games_by_hand():
     made = game(game="2", drawn=False)  # seat 0: 1 2 3 4; seat 1: 1 3 2 4
     assert played(made).observe(0).text == "ordinal row 1 2 3 4 1 2 3 4"
     assert played(made, "one").observe(1).text == "ordinal column 1 3 2 4 1 3 2 4"
@@ -53,6 +53,19 @@ def test_both_are_told_the_ranks_as_they_see_them_and_alike_whatever_a_play_retu
             assert played(other).observe(0) == played(own).observe(0)
     full = played(game(**DILEMMA, style="full"), "one")
     assert "If you choose one and the other player chooses two: 4 for you, 1 for the other player." in full.observe(1).text
+    assert game().spiel.max_chance_outcomes() == 4 * 144 and game(drawn=False).spiel.max_chance_outcomes() == 144
+    made = game(game="prisoners_dilemma")
+    seen = Counter(played(made, seed=seed).observe(0).key for seed in range(200))
+    assert len(seen) == 4 and min(seen.values()) > 30
+    assert made.illegal.forfeit_returns(made, played(made), 0)[0] == 1.0
+    made = game(**DILEMMA)
+    report = nash_conv(made, enumerate_info_states(made), UniformScorer())
+    assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx((0.5, 0.5))  # defecting earns (4 + 2) / 2
+    states = enumerate_info_states(game(game="cyclic"))
+    assert len(states) == 2 * 4 * 18
+    with pytest.raises(ConfigError, match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma"):
+        game(game="dilema")
+    assert game(game=7).spiel.max_chance_outcomes() == 4
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -72,22 +85,6 @@ def test_a_seat_remembers_its_own_choice_first_then_the_others(seat):
     keys = [played(game(**DILEMMA), *words[:count]).observe(seat).key for count in (0, seat + 1, 2)]
     assert keys[1] == f"{keys[0]} {words[seat]}" if seat == 0 else keys[1] == keys[2]
     assert keys[2] == f"{keys[0]} {words[seat]} {words[1 - seat]}"
-
-
-def test_games_drawn_and_figures_by_hand():
-    assert game().spiel.max_chance_outcomes() == 4 * 144 and game(drawn=False).spiel.max_chance_outcomes() == 144
-    made = game(game="prisoners_dilemma")
-    seen = Counter(played(made, seed=seed).observe(0).key for seed in range(200))
-    assert len(seen) == 4 and min(seen.values()) > 30
-    assert made.illegal.forfeit_returns(made, played(made), 0)[0] == 1.0
-    made = game(**DILEMMA)
-    report = nash_conv(made, enumerate_info_states(made), UniformScorer())
-    assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx((0.5, 0.5))  # defecting earns (4 + 2) / 2
-    states = enumerate_info_states(game(game="cyclic"))
-    assert len(states) == 2 * 4 * 18
-    with pytest.raises(ConfigError, match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma"):
-        game(game="dilema")
-    assert game(game=7).spiel.max_chance_outcomes() == 4
 
 
 @pytest.mark.parametrize(("pay", "share"), [("own", 2.5), ("response", 0.5)])

@@ -186,7 +186,7 @@ def test_options_out_of_range_are_refused(options):
         game(**options)
 
 
-def test_flags_keys_and_views():
+def test_flags_keys_views_and_wording():
     made = game(room="----/-@--/--$./----")
     assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 12)
     one, two = after(made, "up", "down"), after(made, "left", "right")
@@ -194,9 +194,6 @@ def test_flags_keys_and_views():
     assert one.observe(0).view == "agent r2c2 box r3c3 goal r3c4 moves 10"
     for options in ({}, {"room": "@$./--#", "cost": 0.5}):
         pyspiel.random_sim_test(game(**options).spiel, num_sims=3, serialize=True, verbose=False)
-
-
-def test_wording():
     assert len(game().vocabulary()) == 16 + 12 + 14
     state = start(game(room="@-$./#---"))
     assert state.observe(0).text == "sokoban pusher agent r1c1 box r1c3 goal r1c4 wall r2c1 moves 12"

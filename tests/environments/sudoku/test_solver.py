@@ -25,11 +25,7 @@ def clashes(size, cells, cell):
     row, column = divmod(cell, size)
     for other, held in enumerate(cells):
         r, c = divmod(other, size)
-        if (
-            other != cell
-            and held == cells[cell]
-            and (r == row or c == column or (r // high == row // high and c // wide == column // wide))
-        ):
+        if other != cell and held == cells[cell] and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
             return True
     return False
 

@@ -110,7 +110,7 @@ def test_what_pays_by_the_number_of_right_digits(data):
     assert state.returns == (right / blanks if pay == "share" else float(right == blanks),)
 
 
-def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
+def test_banks_and_given_puzzles():
     made, again = game(), game()
     for seed in range(10):
         assert str(start(made, seed).spiel) == str(start(again, seed).spiel)
@@ -119,9 +119,6 @@ def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
     other = {puzzle_of(4, 6, "any", 1, index)[0] for index in range(64)}
     assert len(other & {puzzle_of(4, 6, "any", 0, index)[0] for index in range(64)}) < 8
     assert game(puzzles=5).spiel.new_initial_state().chance_outcomes() == [(index, 0.2) for index in range(5)]
-
-
-def test_a_given_puzzle_and_starts_of_a_bank():
     made = game(puzzle=PUZZLE, blanks=2)
     assert made.max_turns == 8
     state = start(made)

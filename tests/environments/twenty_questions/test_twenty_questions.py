@@ -15,7 +15,7 @@ from tests.environments.worlds import maker, start
 game = maker("twenty_questions")
 
 
-def test_words_and_tables_of_the_bank():
+def test_tables_and_a_game_for_one():
     words = [*NOUNS, *(value for _, values in ATTRIBUTES for value in values)]
     assert len(set(words)) == len(words) == 32 + 20 and len({name for name, _ in ATTRIBUTES}) == 5
     seen = Counter(rows_of(2, 2, 2, 0, number) for number in range(3000))
@@ -26,6 +26,21 @@ def test_words_and_tables_of_the_bank():
     assert {start(game(tables=3), seed).spiel.table.rows for seed in range(40)} == {rows_of(8, 3, 3, 0, number) for number in range(3)}
     assert rows_of(8, 3, 3, 1, 0) != rows_of(8, 3, 3, 0, 0)
     assert {start(game(tables=1), seed).spiel.table.hidden for seed in range(80)} == set(range(8))
+    states = [start(game(tables=1), seed) for seed in range(30)]
+    assert len({state.spiel.table.hidden for state in states}) > 4
+    assert len({state.observe(0) for state in states}) == 1
+    one, two = (Inquiry(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden) for hidden in (0, 1))
+    assert one.key(0) == two.key(0) and str(one) != str(two) and one.after(0).key(0) != two.after(0).key(0)
+    state = start(game(questions=1))
+    state.apply("red")
+    for word in ("red", "green"):
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+    made = game(noise=0.1, cost=0.05)
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 5)
+    assert (made.min_utility, made.max_utility) == (-0.2, 1.0)
+    for each in (made, game()):
+        pyspiel.random_sim_test(each.spiel, num_sims=3, serialize=True, verbose=False)
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,24 +82,6 @@ def test_an_answer_is_wrong_as_often_as_the_noise_says_each_time_anew():
     assert stats.binomtest(repeats, len(wrong) // 2, 0.04).pvalue > 0.005
     asked = made.spiel.new_initial_state().child(0).child(3).child(0)
     assert asked.is_chance_node() and sorted(dict(asked.chance_outcomes()).values()) == [0.2, 0.8]
-
-
-def test_a_game_for_one():
-    states = [start(game(tables=1), seed) for seed in range(30)]
-    assert len({state.spiel.table.hidden for state in states}) > 4
-    assert len({state.observe(0) for state in states}) == 1
-    one, two = (Inquiry(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden) for hidden in (0, 1))
-    assert one.key(0) == two.key(0) and str(one) != str(two) and one.after(0).key(0) != two.after(0).key(0)
-    state = start(game(questions=1))
-    state.apply("red")
-    for word in ("red", "green"):
-        with pytest.raises(GameError, match="not legal"):
-            state.apply(word)
-    made = game(noise=0.1, cost=0.05)
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 5)
-    assert (made.min_utility, made.max_utility) == (-0.2, 1.0)
-    for each in (made, game()):
-        pyspiel.random_sim_test(each.spiel, num_sims=3, serialize=True, verbose=False)
 
 
 def test_wording():

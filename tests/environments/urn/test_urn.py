@@ -16,18 +16,29 @@ from tests.environments.worlds import maker, start
 game = maker("urn")
 
 
-def test_distances_and_banks():
+def test_banks_and_a_game_for_one():
     assert distance((7, 3), (7, 3)) == 0 and distance((7, 3), (3, 7)) == 4 and distance((5, 4, 1), (3, 3, 4)) == 3
     with pytest.raises(ConfigError, match="apart=9"):
         game(apart=9)
     with pytest.raises(ConfigError, match="urn: found no 6 urns"):
         game(urns=6, balls=4, apart=1)
     assert {frozenset(urns_of(3, 2, 7, 2, 0, number)) for number in range(30)} >= {frozenset({(1, 6), (3, 4), (5, 2)})}
-    assert {start(game(sets=3), seed).spiel.table.contents for seed in range(40)} == {
-        urns_of(2, 2, 10, 3, 0, number) for number in range(3)
-    }
+    assert {start(game(sets=3), seed).spiel.table.contents for seed in range(40)} == {urns_of(2, 2, 10, 3, 0, number) for number in range(3)}
     assert [urns_of(2, 2, 20, 1, 1, number) for number in range(5)] != [urns_of(2, 2, 20, 1, 0, number) for number in range(5)]
     assert {start(game(sets=1), seed).spiel.table.hidden for seed in range(40)} == {0, 1}
+    states = [start(game(sets=1), seed) for seed in range(20)]
+    assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) == 2
+    one, two = (UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.0, sets=1), ((1, 2), (2, 1)), hidden).after(0).after(1) for hidden in (0, 1))
+    assert one.key(0) == two.key(0) and str(one) != str(two)
+    assert one.chances() == [1 / 3, 2 / 3] and two.chances() == [2 / 3, 1 / 3]
+    state = start(game(draws=1))
+    state.apply("draw")
+    with pytest.raises(GameError, match="not legal"):
+        state.apply("draw")
+    made = game()
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 9)
+    assert (made.min_utility, made.max_utility) == (-0.16, 1.0)
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
 
 
 @settings(max_examples=80, deadline=None)
@@ -82,22 +93,6 @@ def test_play_against_an_independent_judge(data):
     assert state.plies <= made.max_turns == draws + 1
 
 
-def test_a_game_for_one():
-    states = [start(game(sets=1), seed) for seed in range(20)]
-    assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) == 2
-    one, two = (UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.0, sets=1), ((1, 2), (2, 1)), hidden).after(0).after(1) for hidden in (0, 1))
-    assert one.key(0) == two.key(0) and str(one) != str(two)
-    assert one.chances() == [1 / 3, 2 / 3] and two.chances() == [2 / 3, 1 / 3]
-    state = start(game(draws=1))
-    state.apply("draw")
-    with pytest.raises(GameError, match="not legal"):
-        state.apply("draw")
-    made = game()
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 9)
-    assert (made.min_utility, made.max_utility) == (-0.16, 1.0)
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
-
-
 def test_wording():
     words = {"urn", "drawer", ".", "illegal", "draw", "alpha", "beta", "red", "blue", "right", "wrong"}
     assert set(game(sets=1).vocabulary()) == words and set(game().vocabulary()) == {*words, *map(str, range(1, 10))}
@@ -121,9 +116,7 @@ def test_wording():
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"urns": 1}, {"urns": 7}, {"colours": 5}, {"balls": 1}, {"balls": 21}, {"apart": 0}, {"draws": 21}, {"cost": -0.1}, {"sets": 0}],
-    ids=str,
+    "options", [{"urns": 1}, {"urns": 7}, {"colours": 5}, {"balls": 1}, {"balls": 21}, {"apart": 0}, {"draws": 21}, {"cost": -0.1}, {"sets": 0}], ids=str
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="urn"):

@@ -70,7 +70,7 @@ def test_who_deduces_and_when():
     assert all(play.legal(seat) and not play.observe(seat).note for seat in play.due())
 
 
-def test_roles_that_do_not_deduce_play_as_in_a_game_without_deductions():
+def test_who_learns_of_a_deduction():
     play, plain = day(deducers=["seer"]), werewolf().begun((0, 1, 2, 3), ROOT)
     plain.step({0: "p3", 1: "p1"})
     assert play.due() == plain.due() == (0,) and play.observe(0) == plain.observe(0) and play.legal(0) == plain.legal(0)
@@ -90,6 +90,18 @@ def test_roles_that_do_not_deduce_play_as_in_a_game_without_deductions():
     assert play.returns[1] == 1.0 and found["right_roles"][1] == 0.5 and all(map(math.isnan, (found["right_roles"][0], found["right_roles"][3])))
     rules = {seat: day(deducers=["seer"], style="full").observe(seat).told for seat in (0, 1)}
     assert "you are asked what you think" not in rules[0]
+    one, two = day(), day()
+    one.step({0: "p2 villager low p4 seer low"})
+    two.step({0: "I will not say"})
+    assert one.described(0) != two.described(0) and one.draw(0) != two.draw(0) and one.observe(0) != two.observe(0)
+    assert "Deduced by p1: p2 is a villager (low), p4 is the seer (low)." in one.described(0)
+    assert "p4 unknown" in two.described(None)
+    for _ in range(2):
+        for seat in (1, 2, 3):
+            assert one.observe(seat) == two.observe(seat)
+            assert one.described(seat) == two.described(seat) and one.draw(seat) == two.draw(seat)
+        for play in (one, two):
+            play.step({0: "silence"} if play.due() == (0,) else {1: "p1 wolf high p4 villager high"})
 
 
 @pytest.mark.parametrize("order", ["ordered", "simultaneous"])
@@ -107,21 +119,6 @@ def test_in_every_order_those_deduce_that_are_named(order):
 def test_who_deduces_is_a_role_where_there_are_deductions(options, said):
     with pytest.raises(ConfigError, match=said):
         werewolf(**options)
-
-
-def test_nobody_else_learns_of_a_deduction():
-    one, two = day(), day()
-    one.step({0: "p2 villager low p4 seer low"})
-    two.step({0: "I will not say"})
-    assert one.described(0) != two.described(0) and one.draw(0) != two.draw(0) and one.observe(0) != two.observe(0)
-    assert "Deduced by p1: p2 is a villager (low), p4 is the seer (low)." in one.described(0)
-    assert "p4 unknown" in two.described(None)
-    for _ in range(2):
-        for seat in (1, 2, 3):
-            assert one.observe(seat) == two.observe(seat)
-            assert one.described(seat) == two.described(seat) and one.draw(seat) == two.draw(seat)
-        for play in (one, two):
-            play.step({0: "silence"} if play.due() == (0,) else {1: "p1 wolf high p4 villager high"})
 
 
 @pytest.mark.parametrize(
@@ -191,7 +188,7 @@ def test_an_illegal_deduction_is_paid_for_and_another_is_noted_in_its_place(arou
     assert {turn.event for turn in lenient.turns if not turn.legal_actions} == {"ok"}
 
 
-def test_what_is_malformed_is_counted_and_costs_nothing():
+def test_malformed_deductions_and_lines_of_a_language_model():
     play = day()
     play.step({0: "p2 seer"})
     assert play.observe(0).told == "think p2 unknown p4 unknown say" and "silence" in play.legal(0)
@@ -207,9 +204,6 @@ def test_what_is_malformed_is_counted_and_costs_nothing():
     assert math.isnan(found["right_roles"][2])  # killed before it was asked
     assert found["right_roles_seer"][1] == 1 / 2 and sum(map(math.isnan, found["right_roles_seer"])) == 3
     assert found["right_roles_villager"][3] == 1 / 4 and set(found) == set(play.rules.figures)
-
-
-def test_a_language_model_is_asked_for_lines():
     play = day(style="full")
     seen = play.observe(0)
     rules = werewolf(deduce=True, style="full").reset(ROOT).observe(0).told

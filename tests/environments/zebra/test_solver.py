@@ -29,10 +29,7 @@ def solvable(table, cells):
     houses, attributes = table.houses, table.attributes
     for rows in itertools.product(itertools.permutations(range(houses)), repeat=attributes):  # rows[attribute][value] is a house
         at = [house for row in rows for house in row]
-        kept = (
-            (at[one] == two) == (kind == "is") if kind in ("is", "not") else MEANING[kind](at[one], at[two])
-            for kind, one, two in table.clues
-        )
+        kept = ((at[one] == two) == (kind == "is") if kind in ("is", "not") else MEANING[kind](at[one], at[two]) for kind, one, two in table.clues)
         if all(kept) and all(not held or rows[cell % attributes][held - 1] == cell // attributes for cell, held in enumerate(cells)):
             return True
     return False

@@ -115,7 +115,7 @@ def test_what_pays_by_the_number_of_right_values(data):
     assert state.returns == (right / cells if pay == "share" else float(right == cells),)
 
 
-def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
+def test_banks_and_given_puzzles():
     made, again = game(), game()
     for seed in range(10):
         assert str(start(made, seed).spiel) == str(start(again, seed).spiel)
@@ -124,9 +124,6 @@ def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
     banks = [{puzzle_of(3, 3, "order", "any", bank, index)[0] for index in range(64)} for bank in range(2)]
     assert len(banks[0]) == 64 and not banks[0] & banks[1]
     assert game(puzzles=5).spiel.new_initial_state().chance_outcomes() == [(index, 0.2) for index in range(5)]
-
-
-def test_banks_and_given_puzzles():
     # A puzzle by number is the same in every version: results name puzzles by it.
     texts = [clues_text(3, puzzle_of(3, 3, "order", "any", 0, index)[0]) for index in range(2)]
     assert texts == [

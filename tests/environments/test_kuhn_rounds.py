@@ -140,12 +140,10 @@ def test_wording():
     made = game(rounds=2, style="full", outcome="sign")
     text = played(made, K, Q, CHECK, BET, CALL, J, K).observe(1).text
     for part in (
-        "2 round(s) of Kuhn poker",
-        "wins the game; with equal chips it is a draw",
+        "2 round(s) of Kuhn poker", "wins the game; with equal chips it is a draw",
         "Round 1 of 2: your card is the Queen and 'seat0' acts first. The player 'seat0' chose check. You chose bet.",
         "The other player shows the King. You lose 2 chip(s) in this round. Round 2 of 2: your card is the King and you act first.",
-        "so far: -2. Chips in the pot: 1 from you, 1 from the other player.",
-        "Legal actions: check, bet.",
+        "so far: -2. Chips in the pot: 1 from you, 1 from the other player.", "Legal actions: check, bet.",
     ):
         assert part in text
     assert "Jack" not in text.split("You play")[1]

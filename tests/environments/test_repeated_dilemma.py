@@ -142,8 +142,7 @@ def test_views_and_wording():
     text = played(game(style="full"), C, D, D).observe(1, 2).text
     for part in (
         "Round 1: you chose defect and the other player chose cooperate. You get 5 point(s), the other player 0.",
-        "This is round 2 of 2. Points so far: 5 for you, 0 for the other player.",
-        "Legal actions: cooperate, defect.",
+        "This is round 2 of 2. Points so far: 5 for you, 0 for the other player.", "Legal actions: cooperate, defect.",
     ):
         assert part in text
     assert "Round 2" not in text

@@ -111,9 +111,7 @@ def test_asking_views_flags_and_wording():
     assert state.observe(1).text == "signalling receiver ping ask pong"
     assert state.observe(1, 2).text == "pong"
     text = played(game(style="full", types=3, rounds=2, cost=0.25), BLUE, "ping", "ask").observe(0).text
-    for part in (
-        "red, green, blue", "at most 2 time(s), each at a cost of 0.25", "The colour is blue.", "'receiver' chose ask.", "Legal actions: ping",
-    ):
+    for part in ("red, green, blue", "at most 2 time(s), each at a cost of 0.25", "The colour is blue.", "'receiver' chose ask.", "Legal actions: ping"):
         assert part in text
     assert "ask" not in game(style="full", rounds=0).rules
 

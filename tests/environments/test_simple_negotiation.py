@@ -158,9 +158,7 @@ def test_wording():
     made = game(style="full")
     text = played(made, "offer:9wood-8gold", "accept", "deny", "offer:3wood-2gold").observe(0).text
     for part in (
-        "10 turns in all",
-        "gained more in value wins",
-        "To you, one wood is worth 5 and one gold 15 points.",
+        "10 turns in all", "gained more in value wins", "To you, one wood is worth 5 and one gold 15 points.",
         "You chose offer:9wood-8gold. The player 'seat1' chose accept. You chose deny. The player 'seat1' chose offer:3wood-2gold.",
         "You hold 1 wood and 18 gold, worth 275 points to you, a gain of +75. The other player holds 19 wood and 2 gold.",
         "This is turn 5 of 10. Open offer: you get 3 wood and give 2 gold.",

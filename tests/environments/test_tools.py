@@ -96,11 +96,10 @@ def test_brief_calls(call, answer):
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
-        ("Hm. <calculate>2*(3+4)</calculate> and then b2", "The result is 14."),
-        ("<calculate>1/0</calculate>", "The calculator cannot divide by zero."),
+        ("Hm. <calculate>2*(3+4)</calculate> and then b2", "The result is 14."), ("<calculate>1/0</calculate>", "The calculator cannot divide by zero."),
         ("<calculate>1+1</calculate><calculate>2+2</calculate>", "The result is 2."),
-        ("<calculate>1+1", "The calculator cannot read this; write an expression such as 2*(3+4)."),
-        ("<search>ada</search>", "There is no library here."), ("nothing of the kind", "Your reply holds neither a call nor a move."),
+        ("<calculate>1+1", "The calculator cannot read this; write an expression such as 2*(3+4)."), ("<search>ada</search>", "There is no library here."),
+        ("nothing of the kind", "Your reply holds neither a call nor a move."),
     ],
 )
 def test_full_calls(reply, answer):

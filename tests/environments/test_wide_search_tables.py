@@ -69,8 +69,7 @@ def test_pages_and_questions():
     ("kind", "key", "facts"),
     [
         ("countries", "Austria", {"capital": "Vienna", "currency": "EUR", "calling code": "43", "subregion": "Western Europe"}),
-        ("elements", "iron", {"symbol": "Fe", "atomic number": "26", "atomic mass": "55.845", "period": "4"}),
-        ("elements", "argon", {"period": "3"}),
+        ("elements", "iron", {"symbol": "Fe", "atomic number": "26", "atomic mass": "55.845", "period": "4"}), ("elements", "argon", {"period": "3"}),
         ("airports", "ZRH", {"city": "Zurich", "country": "CH", "ICAO code": "LSZH", "time zone": "Europe/Zurich"}),
     ],
 )

@@ -87,10 +87,9 @@ def test_without_an_agreement_both_get_nothing(messages):
     [
         ("<propose>3 books</propose>", "there are only 2 books, 1 hat, 3 balls"), ("<propose></propose>", "write it like"),
         ("<propose>all of it</propose>", "write it like"), ("<propose>-1 books</propose>", "write it like"),
-        ("<propose>1 pen</propose>", "name each of books, hats, balls once"),
-        ("<propose>1 book, 1 books</propose>", "name each of books, hats, balls once"), ("<propose>1 book", "does not end with </propose>"),
-        ("<propose 1 book>", "close the form"), ("1 book</propose>", "close the form"), ("<propose>١ book</propose>", "write it like"),
-        ("<propose>99999999999999999999 books</propose>", "write it like"),
+        ("<propose>1 pen</propose>", "name each of books, hats, balls once"), ("<propose>1 book, 1 books</propose>", "name each of books, hats, balls once"),
+        ("<propose>1 book", "does not end with </propose>"), ("<propose 1 book>", "close the form"), ("1 book</propose>", "close the form"),
+        ("<propose>١ book</propose>", "write it like"), ("<propose>99999999999999999999 books</propose>", "write it like"),
     ],
 )
 def test_a_malformed_proposal_is_talk_and_its_seat_is_told_why(message, why):

@@ -138,11 +138,7 @@ def test_chances_are_those_of_all_worlds_whatever_was_shot_and_sunk(data):
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
     rows, columns = data.draw(st.sampled_from([(3, 3), (2, 4), (1, 7)]))
     made = game(
-        rows=rows,
-        columns=columns,
-        fleet=data.draw(st.sampled_from(["2", "3", "2 1"])),
-        shots=data.draw(st.integers(3, 5)),
-        layouts=30,
+        rows=rows, columns=columns, fleet=data.draw(st.sampled_from(["2", "3", "2 1"])), shots=data.draw(st.integers(3, 5)), layouts=30,
         pay=data.draw(st.sampled_from(["sunk", "share"])),
     )
     for state in played(made, 2, seed=data.draw(st.integers(0, 99))):

@@ -133,10 +133,7 @@ def test_in_the_clear_every_seat_loses_by_any_other_word(entered):
         assert reach > 0
         lost = found[own.argmax()] - np.delete(found, own.argmax())
         assert lost.min() > 0
-        if seat in (
-            0,
-            2,
-        ):  # its own guesser no longer understands it, and the other no longer reads it
+        if seat in (0, 2):  # its own guesser no longer understands it, and the other no longer reads it
             assert lost == pytest.approx(1 - game.leak)
 
 

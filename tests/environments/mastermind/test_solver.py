@@ -53,9 +53,8 @@ def test_the_table_of_answers_is_the_game_s(pegs, colours):
 @pytest.mark.parametrize(
     "options",
     [
-        {"pegs": 2, "colours": 2, "guesses": 4}, {"pegs": 2, "colours": 3, "guesses": 2, "pay": "left"},
-        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 5}, {"pegs": 2, "colours": 3, "guesses": 3, "codes": 6, "bank": 2, "pay": "left"},
-        {"pegs": 3, "colours": 2, "guesses": 3, "codes": 5, "pay": "left"},
+        {"pegs": 2, "colours": 2, "guesses": 4}, {"pegs": 2, "colours": 3, "guesses": 2, "pay": "left"}, {"pegs": 2, "colours": 3, "guesses": 3, "codes": 5},
+        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 6, "bank": 2, "pay": "left"}, {"pegs": 3, "colours": 2, "guesses": 3, "codes": 5, "pay": "left"},
     ],
     ids=["two-colours", "left", "bank", "bank-left", "three-pegs"],
 )
@@ -156,9 +155,7 @@ def test_the_last_guess_and_the_prior():
 @given(data=st.data())
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
     made = game(
-        pegs=data.draw(st.integers(2, 3)),
-        colours=data.draw(st.integers(2, 3)),
-        guesses=data.draw(st.integers(1, 5)),
+        pegs=data.draw(st.integers(2, 3)), colours=data.draw(st.integers(2, 3)), guesses=data.draw(st.integers(1, 5)),
         pay=data.draw(st.sampled_from(["cracked", "left"])),
     )
     for state in random_states(made, 1, seed=data.draw(st.integers(0, 99))):

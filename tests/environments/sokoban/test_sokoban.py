@@ -83,8 +83,7 @@ def test_moves_follow_the_rules(seed, boxes, walls, blocked):
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "boxes", "walls", "least", "most"),
-    [(4, 4, 1, 2, 3, 8), (4, 5, 2, 3, 5, 12), (5, 5, 1, 8, 6, 6), (4, 4, 3, 0, 4, 9)],
+    ("rows", "columns", "boxes", "walls", "least", "most"), [(4, 4, 1, 2, 3, 8), (4, 5, 2, 3, 5, 12), (5, 5, 1, 8, 6, 6), (4, 4, 3, 0, 4, 9)]
 )
 def test_the_shortest_solution_of_a_room_has_a_length_in_the_range(rows, columns, boxes, walls, least, most):
     lengths = set()
@@ -157,9 +156,8 @@ def test_what_pays(pay, worth):
 @pytest.mark.parametrize(
     ("room", "message"),
     [
-        ("@$x", "holds 'x'"), ("@$./--", "2 rows of 3, 2 cells"), ("@$.-----", "1 rows of 8 cells"), ("-$.", "0 agent"), ("@$-", "0 goal"),
-        ("@-.", "0 box"), ("@*-", "is solved already"), ("$@.", "no solution within moves=12"),
-        ("@------/$------/-------/-------/-------/.------", None),
+        ("@$x", "holds 'x'"), ("@$./--", "2 rows of 3, 2 cells"), ("@$.-----", "1 rows of 8 cells"), ("-$.", "0 agent"), ("@$-", "0 goal"), ("@-.", "0 box"),
+        ("@*-", "is solved already"), ("$@.", "no solution within moves=12"), ("@------/$------/-------/-------/-------/.------", None),
     ],
     ids=["sign", "ragged", "wide", "agent", "goal", "box", "solved", "stuck", "good"],
 )
@@ -202,9 +200,7 @@ def test_flags_keys_views_and_wording():
     assert state.observe(0).text == f"sokoban pusher agent r1c1 box r1c3 goal r1c4 wall r2c1 moves 12 right {state.observe(0, 1).text}"
     state = start(game(room="----/-$--/#-*+", style="full", moves=20, cost=0.25))
     text = state.observe(0).text
-    for part in (
-        "at most 20 moves", "######\n#----#\n#-$--#\n##-*+#\n######", "20 move(s) left", "is illegal", "0 points if not", "0.25 point", "never pull",
-    ):
+    for part in ("at most 20 moves", "######\n#----#\n#-$--#\n##-*+#\n######", "20 move(s) left", "is illegal", "0 points if not", "0.25 point", "never pull"):
         assert part in text
     text = start(game(style="full", pay="share", blocked="waits")).observe(0).text
     assert "the share of boxes" in text and "costs the move" in text

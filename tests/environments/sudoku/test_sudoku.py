@@ -162,9 +162,7 @@ def test_flags_keys_views_and_wording():
     pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
     assert [len(game(size=size).vocabulary()) for size in (4, 6, 9)] == [68, 220, 733]
     state = start(game(puzzle="1.34 34.2 21.3 4321"))
-    assert (
-        state.observe(0).text == "sudoku solver r1c1=1 r1c3=3 r1c4=4 r2c1=3 r2c2=4 r2c4=2 r3c1=2 r3c2=1 r3c4=3 r4c1=4 r4c2=3 r4c3=2 r4c4=1"
-    )
+    assert state.observe(0).text == "sudoku solver r1c1=1 r1c3=3 r1c4=4 r2c1=3 r2c2=4 r2c4=2 r3c1=2 r3c2=1 r3c4=3 r4c1=4 r4c2=3 r4c3=2 r4c4=1"
     state.apply("r2c3=1")
     assert state.observe(0, 1).text == "."
     assert state.observe(0).text.endswith(" r4c4=1 r2c3=1")

@@ -107,9 +107,7 @@ def test_every_brief_word_is_in_the_vocabulary(game):
     assert {*said, *play.ending(5).split(), *rules.words} <= set(rules.vocabulary())
 
 
-@pytest.mark.parametrize(
-    "options", [{"members": 1}, {"members": 9}, {"force": 4}, {"force": 0}, {"eps": -0.1}, {"prize": 11}, {"cost": -1}, {"game": "chess"}]
-)
+@pytest.mark.parametrize("options", [{"members": 1}, {"members": 9}, {"force": 4}, {"force": 0}, {"eps": -0.1}, {"prize": 11}, {"cost": -1}, {"game": "chess"}])
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):
         make_game("team_matrix", options=options)

@@ -75,13 +75,8 @@ def test_values_by_hand():
 @given(data=st.data())
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
     made = game(
-        objects=data.draw(st.integers(2, 6)),
-        attributes=2,
-        values=3,
-        questions=data.draw(st.integers(1, 3)),
-        noise=data.draw(st.sampled_from([0.0, 0.1, 0.4])),
-        cost=data.draw(st.sampled_from([0.0, 0.02, 0.2])),
-        tables=3,
+        objects=data.draw(st.integers(2, 6)), attributes=2, values=3, questions=data.draw(st.integers(1, 3)),
+        noise=data.draw(st.sampled_from([0.0, 0.1, 0.4])), cost=data.draw(st.sampled_from([0.0, 0.02, 0.2])), tables=3,
     )
     for state in worlds.played(made, 2, seed=data.draw(st.integers(0, 99))):
         exact, short = belief(state), belief(state, beliefs=1)

@@ -137,17 +137,12 @@ def test_the_grammar_is_read_as_it_is(text, noted):
 @pytest.mark.parametrize(
     ("text", "noted"),
     [
-        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
-        ("p2: werewolf, high\np4: villager, medium", "p2 wolf high p4 villager medium"),
+        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"), ("p2: werewolf, high\np4: villager, medium", "p2 wolf high p4 villager medium"),
         ("- **P2**: Seer (confidence: low)\n- p4 is probably a Werewolf with high confidence.", "p2 seer low p4 wolf high"),
         ('{"p2": {"role": "Werewolf", "confidence": "high"}, "p4": {"role": "seer", "confidence": "low"}}', "p2 wolf high p4 seer low"),
-        ("p2 is not a werewolf. p4 is the seer", "p2 unknown p4 seer low"),
-        ("p2 is a villager? No, p2 is the seer, high.", "p2 seer high p4 unknown"),
-        ("p2 accuses p4, the seer.", "p2 unknown p4 seer low"),
-        ("p2: doctor, high", "p2 unknown p4 unknown"),
-        ("p1: seer, high", "p2 unknown p4 unknown"),
-        ("xp2 seer, p22 seer, p2 seers", "p2 unknown p4 unknown"),
-        ("p2 " * 60_000, "p2 unknown p4 unknown"),
+        ("p2 is not a werewolf. p4 is the seer", "p2 unknown p4 seer low"), ("p2 is a villager? No, p2 is the seer, high.", "p2 seer high p4 unknown"),
+        ("p2 accuses p4, the seer.", "p2 unknown p4 seer low"), ("p2: doctor, high", "p2 unknown p4 unknown"), ("p1: seer, high", "p2 unknown p4 unknown"),
+        ("xp2 seer, p22 seer, p2 seers", "p2 unknown p4 unknown"), ("p2 " * 60_000, "p2 unknown p4 unknown"),
     ],
 )
 def test_sentences_are_read_leniently(text, noted):

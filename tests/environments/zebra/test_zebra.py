@@ -167,9 +167,7 @@ def test_a_level_for_which_no_puzzle_is_found_is_refused(options):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"houses": 1}, {"houses": 6}, {"attributes": 1}, {"attributes": 5}, {"puzzles": 0}, {"bank": -1}, {"level": "hard"}, {"kinds": "all"}],
-    ids=str,
+    "options", [{"houses": 1}, {"houses": 6}, {"attributes": 1}, {"attributes": 5}, {"puzzles": 0}, {"bank": -1}, {"level": "hard"}, {"kinds": "all"}], ids=str
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError, match="zebra"):
@@ -201,10 +199,9 @@ def test_flags_keys_views_and_wording():
     text = state.observe(0).text
     for part in (
         "3 houses in a row", "(colour: red, green, blue; drink: tea, milk, juice; pet: cat, dog, fish)", "ends the game", "1 point if you solve",
-        "1. House 1 has red.", "2. House 3 does not have blue.", "3. Red and tea are in the same house.",
-        "4. Red and milk are not in the same house.", "5. The house with red is directly to the left of the house with blue.",
-        "6. The house with tea is somewhere to the left of the house with milk.", "7. The house with juice is next to the house with tea.",
-        "house 1: colour red, drink ?, pet ?",
+        "1. House 1 has red.", "2. House 3 does not have blue.", "3. Red and tea are in the same house.", "4. Red and milk are not in the same house.",
+        "5. The house with red is directly to the left of the house with blue.", "6. The house with tea is somewhere to the left of the house with milk.",
+        "7. The house with juice is next to the house with tea.", "house 1: colour red, drink ?, pet ?",
     ):
         assert part in text
     text = start(game(style="full", wrong="continues", pay="share")).observe(0).text

@@ -9,6 +9,7 @@ from scipy import stats
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
+from tests.environments.worlds import check_says
 
 
 def dealt(game, *cards):
@@ -38,8 +39,7 @@ def test_wording_deals_and_stakes():
     state = dealt(make_game("kuhn_poker", options={"style": "full"}), 2, 0)
     state.apply("bet")
     text = state.observe(1).text
-    for part in ("Kuhn poker with 2 players", "'second'", "Your card is the Jack.", "'first' chose bet", "Legal actions: pass, bet."):
-        assert part in text
+    check_says(text, "Kuhn poker with 2 players", "'second'", "Your card is the Jack.", "'first' chose bet", "Legal actions: pass, bet.")
     assert "King" not in text.split("You play")[1]
     game, root = make_game("kuhn_poker"), Stream.from_seed(7)
     count = Counter(tuple(event.action for event in game.reset(root.child(number)).trail) for number in range(6000))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
+from tests.environments.worlds import refusing
 
 
 def test_words_and_dice():
@@ -35,7 +35,4 @@ def test_a_doubt_is_decided_by_the_dice_with_the_highest_face_wild(dice):
         assert list(state.returns) == ([1.0, -1.0] if holds else [-1.0, 1.0])
 
 
-@pytest.mark.parametrize("options", [{"dice": 0}, {"sides": 1}, {"dice": "many"}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match="liars_dice"):
-        make_game("liars_dice", options=options)
+test_options_out_of_range_are_refused = refusing("liars_dice", {"dice": 0}, {"sides": 1}, {"dice": "many"})

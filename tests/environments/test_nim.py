@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
+from tests.environments.worlds import check_says
 
 LETTERS = "abcdefgh"
 
@@ -52,8 +53,7 @@ def test_wording_and_options():
     assert len(game().vocabulary()) == 16 + 9
     made = game("1;3", style="full")
     text = after(made, "b2").observe(1).text
-    for part in ("takes the last stone of all loses.", "at the start: a has 1, b has 3.", "now: a has 1, b has 1.", "'first' chose b2."):
-        assert part in text
+    check_says(text, "takes the last stone of all loses.", "at the start: a has 1, b has 3.", "now: a has 1, b has 1.", "'first' chose b2.")
     assert "takes the last stone of all wins." in after(game("1;3", style="full", is_misere=False)).observe(0).text
     assert after(made).parse("I take two: action b2.") == "b2"
     state = after(game("1;3"), "b2")

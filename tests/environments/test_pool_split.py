@@ -16,6 +16,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.pool_split import SplitPlay, opposed, pool_split, taken
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.testing import check_environment
+from tests.environments.worlds import check_says
 
 # 2 books and 3 hats: to seat 0 worth 2 and 2 each, to seat 1 worth 5 and 0
 SCENARIO = Scenario((2, 3), ((2, 2), (5, 0)))
@@ -77,8 +78,7 @@ def test_pools_wording_and_repeated_plays():
     assert course.observe(0).text == "first pool 2 3 worth 2 2 take" and course.observe(1).text == "second pool 2 3 worth 5 0 take"
     assert course.legal(0) == tuple(f"{one} {two}" for one, two in itertools.product(range(3), range(4)))
     full = started(style="full")
-    for part in ("2 books worth 5 each to you, 3 hats worth 0 each to you", "shared out in proportion", "(books, hats), for example: 1 1"):
-        assert part in full.observe(1).text
+    check_says(full.observe(1).text, "2 books worth 5 each to you, 3 hats worth 0 each to you", "shared out in proportion", "(books, hats), for example: 1 1")
     assert "goes to nobody" in started(style="full", over="nothing").observe(0).text
     for one in (course, full):
         one.step({0: "1 3", 1: "2 0"})

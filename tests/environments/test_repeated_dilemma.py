@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import TabularScorer, UniformScorer, enumerate_info_states
-from tests.environments.worlds import maker
+from tests.environments.worlds import check_says, maker, refusing
 
 C, D = "cooperate", "defect"
 game = maker("repeated_dilemma")
@@ -140,11 +140,10 @@ def test_views_and_wording():
     assert played(made, C, D, D).observe(1).text == "dilemma column defect cooperate"
     assert played(made, C, D, D, D).observe(0, 3).text == D
     text = played(game(style="full"), C, D, D).observe(1, 2).text
-    for part in (
-        "Round 1: you chose defect and the other player chose cooperate. You get 5 point(s), the other player 0.",
+    check_says(
+        text, "Round 1: you chose defect and the other player chose cooperate. You get 5 point(s), the other player 0.",
         "This is round 2 of 2. Points so far: 5 for you, 0 for the other player.", "Legal actions: cooperate, defect.",
-    ):
-        assert part in text
+    )
     assert "Round 2" not in text
     assert "Round 2: you chose defect." in played(game(style="full"), C, D, D).observe(0).text
     assert "each gets 2.5 point(s)" in game(style="full", reward=2.5).rules
@@ -153,10 +152,9 @@ def test_views_and_wording():
         game(rounds=101, told=False)
 
 
-@pytest.mark.parametrize("options", [{"rounds": 0}, {"rounds": 7}, {"reward": 5}, {"sucker": 1}, {"punishment": 4}, {"temptation": "inf"}, {"sucker": "nan"}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match="repeated_dilemma"):
-        game(**options)
+test_options_out_of_range_are_refused = refusing(
+    "repeated_dilemma", {"rounds": 0}, {"rounds": 7}, {"reward": 5}, {"sucker": 1}, {"punishment": 4}, {"temptation": "inf"}, {"sucker": "nan"},
+)
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])

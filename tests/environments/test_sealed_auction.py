@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import resolve
-from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.sealed_auction import Auction, sealed_auction
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.testing import check_environment
+from tests.environments.worlds import refusing
 
 
 @pytest.mark.parametrize("options", [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}])
@@ -67,7 +67,6 @@ def test_with_a_second_price_no_bid_is_better_than_one_s_own_value(values, other
     assert max(paid(values[0]), 0.0) >= paid(bid) or bid == other
 
 
-@pytest.mark.parametrize("options", [{"seats": 1}, {"largest": 0}, {"price": "third"}, {"deals": 0}, {"bank": -1}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match=next(iter(options))):
-        make_game("sealed_auction", options=options)
+test_options_out_of_range_are_refused = refusing(
+    "sealed_auction", {"seats": 1}, {"largest": 0}, {"price": "third"}, {"deals": 0}, {"bank": -1}, by_option=True,
+)

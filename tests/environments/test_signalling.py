@@ -13,7 +13,7 @@ from sparring.measure.info_states import (
     enumerate_info_states,
     exact_values,
 )
-from tests.environments.worlds import maker
+from tests.environments.worlds import check_says, maker, refusing
 
 RED, GREEN, BLUE = range(3)
 game = maker("signalling")
@@ -111,8 +111,7 @@ def test_asking_views_flags_and_wording():
     assert state.observe(1).text == "signalling receiver ping ask pong"
     assert state.observe(1, 2).text == "pong"
     text = played(game(style="full", types=3, rounds=2, cost=0.25), BLUE, "ping", "ask").observe(0).text
-    for part in ("red, green, blue", "at most 2 time(s), each at a cost of 0.25", "The colour is blue.", "'receiver' chose ask.", "Legal actions: ping"):
-        assert part in text
+    check_says(text, "red, green, blue", "at most 2 time(s), each at a cost of 0.25", "The colour is blue.", "'receiver' chose ask.", "Legal actions: ping")
     assert "ask" not in game(style="full", rounds=0).rules
 
 
@@ -169,7 +168,6 @@ def test_random_games_are_shared_bounded_and_recall_everything(data):
     assert made.min_utility <= spiel.returns()[0] <= made.max_utility
 
 
-@pytest.mark.parametrize("options", [{"types": 4}, {"signals": 1}, {"rounds": 5}, {"rounds": -1}, {"cost": -0.1}, {"cost": 2}, {"cost": "nan"}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match="signalling"):
-        game(**options)
+test_options_out_of_range_are_refused = refusing(
+    "signalling", {"types": 4}, {"signals": 1}, {"rounds": 5}, {"rounds": -1}, {"cost": -0.1}, {"cost": 2}, {"cost": "nan"},
+)

@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.config.plugins import registry
-from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from tests.environments.worlds import maker
+from tests.environments.worlds import check_says, maker, refusing
 
 game = maker("simple_negotiation")
 
@@ -157,13 +156,12 @@ def test_wording():
     assert {"wood=10", "gold=10"} <= set(game(values="drawn").vocabulary())
     made = game(style="full")
     text = played(made, "offer:9wood-8gold", "accept", "deny", "offer:3wood-2gold").observe(0).text
-    for part in (
-        "10 turns in all", "gained more in value wins", "To you, one wood is worth 5 and one gold 15 points.",
+    check_says(
+        text, "10 turns in all", "gained more in value wins", "To you, one wood is worth 5 and one gold 15 points.",
         "You chose offer:9wood-8gold. The player 'seat1' chose accept. You chose deny. The player 'seat1' chose offer:3wood-2gold.",
         "You hold 1 wood and 18 gold, worth 275 points to you, a gain of +75. The other player holds 19 wood and 2 gold.",
         "This is turn 5 of 10. Open offer: you get 3 wood and give 2 gold.",
-    ):
-        assert part in text
+    )
     for largest in range(1, 11):
         made = game(largest=largest, style="full")
         word = made.rules.split("An offer such as ")[1].split()[0]
@@ -172,9 +170,6 @@ def test_wording():
         assert word == f"offer:{give}wood-{ask}gold" and f"you give {give} wood and get {ask} gold" in made.rules
 
 
-@pytest.mark.parametrize(
-    "options", [{"turns": 0}, {"turns": 101}, {"largest": 0}, {"largest": 11}, {"values": "secret"}, {"outcome": "points"}, {"turns": "x"}]
+test_options_out_of_range_are_refused = refusing(
+    "simple_negotiation", {"turns": 0}, {"turns": 101}, {"largest": 0}, {"largest": 11}, {"values": "secret"}, {"outcome": "points"}, {"turns": "x"},
 )
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match="simple_negotiation"):
-        game(**options)

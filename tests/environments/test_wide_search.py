@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.core.errors import ConfigError, GameError, TooLargeError
+from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.wide_search import Search, wide_search
@@ -17,6 +17,7 @@ from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, Worl
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.testing import check_environment
+from tests.environments.worlds import refusing
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
 TRUTH = WORLD.rows()
@@ -180,10 +181,9 @@ def test_what_is_no_action_is_refused(seat, reply):
     assert play.due() == (0,) and not play.waves
 
 
-@pytest.mark.parametrize("options", [{"items": 0}, {"items": 49}, {"columns": 5}, {"workers": -1}, {"turns": 0}, {"waves": 0}, {"style": "long"}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match=next(iter(options))):
-        make_game("wide_search", options=options)
+test_options_out_of_range_are_refused = refusing(
+    "wide_search", {"items": 0}, {"items": 49}, {"columns": 5}, {"workers": -1}, {"turns": 0}, {"waves": 0}, {"style": "long"}, by_option=True,
+)
 
 
 def test_the_widths_of_the_page_are_those_of_the_scripted_team():

@@ -5,6 +5,7 @@ from math import log
 import pytest
 
 from sparring.config.plugins import registry
+from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 
@@ -12,6 +13,22 @@ from sparring.environments.catalogue import make_game
 def maker(name, **fixed):
     """Return what makes an environment from its options."""
     return lambda **options: make_game(name, options={**fixed, **options})
+
+
+def refusing(name, *options, by_option=False):
+    """Return the test that an environment refuses each of some options by its own name, or by that of the option."""
+
+    @pytest.mark.parametrize("options", options, ids=str)
+    def check(options):
+        with pytest.raises(ConfigError, match=next(iter(options)) if by_option else name):
+            make_game(name, options=options)
+
+    return check
+
+
+def check_says(text, *parts):
+    for part in parts:
+        assert part in text, part
 
 
 def solver_of(name):

@@ -12,7 +12,7 @@ from scipy import stats
 
 from sparring.core.errors import ConfigError, GameError
 from sparring.environments.battleship_hunt import Sea, fleet_of
-from tests.environments.worlds import maker, start
+from tests.environments.worlds import check_says, maker, start
 
 game = maker("battleship_hunt")
 
@@ -135,12 +135,11 @@ def test_wording():
     assert told(made, won).observe(0).text == "battleship hunter a1 miss a2 hit b2 sunk won"
     assert [told(made, won).observe(0, since).text for since in (1, 2, 3)] == ["miss hit sunk won", "hit sunk won", "sunk won"]
     assert told(made, lost).observe(0, 4).text == "miss lost"
-    for part in (
-        "2 rows and 3 columns: 1 ship(s), of 2 cell(s).",
+    check_says(
+        told(full, won).observe(0).text, "2 rows and 3 columns: 1 ship(s), of 2 cell(s).",
         "You shot at a1: a miss. You shot at a2: a hit. You shot at b2: a hit, and a ship is sunk. All ships are sunk.",
         ":\n  1 2 3\na o x .\nb . s .\nShots left: 1. Ships left: 0.",
-    ):
-        assert part in told(full, won).observe(0).text
+    )
     assert "You shot at b3: a miss. You have no shots left." in told(full, lost).observe(0, 4).text
     assert "they may touch" in full.rules and "1 point if all" in full.rules and "4 shots" in full.rules
     other = game(**{**options, "touch": False, "pay": "share"}, style="full").rules

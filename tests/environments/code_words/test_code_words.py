@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import from_spec, make_game
@@ -17,6 +16,7 @@ from sparring.measure.exploitability import team_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import policy_values
 from sparring.testing import check_environment
+from tests.environments.worlds import refusing
 
 
 def begun(deal=((0, 1), (1, 2)), **options):
@@ -220,7 +220,4 @@ def test_what_is_told():
     assert {*said, *play.ending(0).split(), *play.rules.words} <= set(play.rules.vocabulary())
 
 
-@pytest.mark.parametrize("options", [{"words": 1}, {"words": 7}, {"leak": -0.1}, {"leak": 1.1}, {"style": "long"}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match=next(iter(options))):
-        make_game("code_words", options=options)
+test_options_out_of_range_are_refused = refusing("code_words", {"words": 1}, {"words": 7}, {"leak": -0.1}, {"leak": 1.1}, {"style": "long"}, by_option=True)

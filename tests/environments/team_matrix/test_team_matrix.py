@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.spec import spec_of
 from sparring.environments.team_matrix import team_matrix
 from sparring.testing import check_environment
+from tests.environments.worlds import refusing
 
 GAMES = ("example", "rock_paper_scissors", "seek_attack_defend")
 SAD = {"game": "seek_attack_defend", "members": 4}
@@ -107,7 +107,6 @@ def test_every_brief_word_is_in_the_vocabulary(game):
     assert {*said, *play.ending(5).split(), *rules.words} <= set(rules.vocabulary())
 
 
-@pytest.mark.parametrize("options", [{"members": 1}, {"members": 9}, {"force": 4}, {"force": 0}, {"eps": -0.1}, {"prize": 11}, {"cost": -1}, {"game": "chess"}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match=next(iter(options))):
-        make_game("team_matrix", options=options)
+test_options_out_of_range_are_refused = refusing(
+    "team_matrix", {"members": 1}, {"members": 9}, {"force": 4}, {"force": 0}, {"eps": -0.1}, {"prize": 11}, {"cost": -1}, {"game": "chess"}, by_option=True,
+)

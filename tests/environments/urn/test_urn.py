@@ -11,7 +11,7 @@ from scipy import stats
 
 from sparring.core.errors import ConfigError, GameError
 from sparring.environments.urn import COLOURS, NAMES, UrnOptions, UrnTable, distance, urns_of
-from tests.environments.worlds import maker, start
+from tests.environments.worlds import check_says, maker, refusing, start
 
 game = maker("urn")
 
@@ -105,8 +105,9 @@ def test_wording():
     assert start(game(sets=1)).observe(0).text == "urn drawer"
     full = start(game(style="full"), 2)
     urns = full.spiel.table.contents
-    for part in ("There are 2 urns with 10 balls each", "less 0.02 point(s)", f"alpha: {urns[0][0]} red, {urns[0][1]} blue", "up to 8 time(s)"):
-        assert part in full.observe(0).text
+    check_says(
+        full.observe(0).text, "There are 2 urns with 10 balls each", "less 0.02 point(s)", f"alpha: {urns[0][0]} red, {urns[0][1]} blue", "up to 8 time(s)",
+    )
     assert full.parse("I will draw a ball and see if beta is likelier") == "beta" and full.parse("I draw a ball") == "draw"
     full.apply("draw")
     colour = COLOURS[full.spiel.table.drawn[0]]
@@ -115,9 +116,6 @@ def test_wording():
     assert f"You declared {NAMES[full.spiel.table.hidden]}: right." in full.observe(0).text and full.returns == (0.98,)
 
 
-@pytest.mark.parametrize(
-    "options", [{"urns": 1}, {"urns": 7}, {"colours": 5}, {"balls": 1}, {"balls": 21}, {"apart": 0}, {"draws": 21}, {"cost": -0.1}, {"sets": 0}], ids=str
+test_options_out_of_range_are_refused = refusing(
+    "urn", {"urns": 1}, {"urns": 7}, {"colours": 5}, {"balls": 1}, {"balls": 21}, {"apart": 0}, {"draws": 21}, {"cost": -0.1}, {"sets": 0},
 )
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match="urn"):
-        game(**options)

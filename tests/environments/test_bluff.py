@@ -13,12 +13,12 @@ from sparring.environments.tree_arrays import walk
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import average_strategies, policy_values
 from sparring.ops.sequence_form import equilibrium_value
-from sparring.testing import check_environment, check_picture
+from sparring.testing import check_picture
+from tests.environments.worlds import keeping
 
-
-@pytest.mark.parametrize("options", [{}, {"style": "full"}, {"phrases": 3, "stake": 2.5}, {"speech": "free"}, {"speech": "free", "style": "full"}], ids=str)
-def test_it_keeps_the_contract(options):
-    check_environment(bluff, plays=10, **options)
+test_it_keeps_the_contract = keeping(bluff, [
+    {}, {"style": "full"}, {"phrases": 3, "stake": 2.5}, {"speech": "free"}, {"speech": "free", "style": "full"},
+], plays=10)
 
 
 def test_what_is_heard_dealt_and_made_again():

@@ -15,6 +15,7 @@ from sparring.environments.trial import trial
 from sparring.measure.exact_figures import beneath
 from sparring.measure.info_states import enumerate_info_states
 from sparring.testing import check_environment
+from tests.environments.worlds import keeping
 
 RPS, KUHN = {"name": "rock_paper_scissors"}, {"name": "kuhn_poker"}
 FULL = {"name": "kuhn_poker", "options": {"style": "full"}}
@@ -180,9 +181,7 @@ def test_candidates_of_any_text():
     assert course.play.position.events[-1].word == "a" * limit
 
 
-@pytest.mark.parametrize("options", [{"count": 2}, {"count": 2, "diverse": False}])
-def test_it_keeps_the_contract_around_free_text(options):
-    check_environment(choose, environment=WOLVES, proposer="seat", plays=3, **options)
+test_it_keeps_the_contract_around_free_text = keeping(choose, [{"count": 2}, {"count": 2, "diverse": False}], environment=WOLVES, proposer="seat", plays=3)
 
 
 def test_figures_clones_and_earlier_versions():

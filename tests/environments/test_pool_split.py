@@ -15,8 +15,7 @@ from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import make_game
 from sparring.environments.pool_split import SplitPlay, opposed, pool_split, taken
 from sparring.measure.initial_states import SeenInitialStates, columns
-from sparring.testing import check_environment
-from tests.environments.worlds import check_says
+from tests.environments.worlds import check_says, keeping
 
 # 2 books and 3 hats: to seat 0 worth 2 and 2 each, to seat 1 worth 5 and 0
 SCENARIO = Scenario((2, 3), ((2, 2), (5, 0)))
@@ -26,9 +25,7 @@ def started(scenario=SCENARIO, **options):
     return SplitPlay(pool_split(kinds=2, **options), scenario)
 
 
-@pytest.mark.parametrize("options", [{}, {"style": "full", "over": "nothing", "kinds": 4}, {"kinds": 2, "most": 1, "scenarios": 1}])
-def test_it_keeps_the_contract(options):
-    check_environment(pool_split, plays=10, **options)
+test_it_keeps_the_contract = keeping(pool_split, [{}, {"style": "full", "over": "nothing", "kinds": 4}, {"kinds": 2, "most": 1, "scenarios": 1}], plays=10)
 
 
 @pytest.mark.parametrize(

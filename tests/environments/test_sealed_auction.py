@@ -9,13 +9,9 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.sealed_auction import Auction, sealed_auction
 from sparring.measure.initial_states import SeenInitialStates, columns
-from sparring.testing import check_environment
-from tests.environments.worlds import refusing
+from tests.environments.worlds import keeping, refusing
 
-
-@pytest.mark.parametrize("options", [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}])
-def test_it_keeps_the_contract(options):
-    check_environment(sealed_auction, plays=10, **options)
+test_it_keeps_the_contract = keeping(sealed_auction, [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}], plays=10)
 
 
 @pytest.mark.parametrize(

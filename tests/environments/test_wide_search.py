@@ -16,8 +16,7 @@ from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.initial_states import SeenInitialStates, columns
-from sparring.testing import check_environment
-from tests.environments.worlds import refusing
+from tests.environments.worlds import keeping, refusing
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
 TRUTH = WORLD.rows()
@@ -27,12 +26,9 @@ def begun(**options):
     return Search(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"workers": 0, "turns": 12}, {"style": "full", "items": 3, "columns": 4}, {"workers": 16, "items": 1, "waves": 1}, {"critical": 5}, {"worlds": 1}],
-)
-def test_it_keeps_the_contract(options):
-    check_environment(wide_search, plays=8, **options)
+test_it_keeps_the_contract = keeping(wide_search, [
+    {}, {"workers": 0, "turns": 12}, {"style": "full", "items": 3, "columns": 4}, {"workers": 16, "items": 1, "waves": 1}, {"critical": 5}, {"worlds": 1},
+], plays=8)
 
 
 # -- the score -----------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from sparring.play.players.base import TextAgent
 from sparring.play.players.searcher import searcher
 from sparring.play.rollout import play as played
 from sparring.play.spec import EpisodeSpec
-from sparring.testing import check_environment, check_picture
+from sparring.testing import check_picture
+from tests.environments.worlds import keeping
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
 WORDS = {"search": "words", "items": 3, "workers": 2, "turns": 6, "waves": 2}
@@ -33,15 +34,10 @@ def begun(**options):
     return Search(wide_search(**options), WORLD)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+test_it_keeps_the_contract = keeping(wide_search, [
         WORDS, {**WORDS, "distractors": 12, "workers": 0, "turns": 30}, {**FREE, "distractors": 3}, WRITTEN, {**WRITTEN, "workers": 0, "turns": 9},
         {**WRITTEN, "critical": 4, "search": "words"}, {**FREE, "answer": "written", "waves": 1},
-    ],
-)
-def test_it_keeps_the_contract(options):
-    check_environment(wide_search, plays=6, **options)
+    ], plays=6)
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])

@@ -10,8 +10,8 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.word_problems import Problem, Story, most, story, word_problems
 from sparring.measure.initial_states import SeenInitialStates, columns
-from sparring.testing import check_environment
 from tests.cases import every_case
+from tests.environments.worlds import keeping
 
 EVENTS = (("loses", 2, 1), ("doubles", 0, 0), ("gets", 5, 0))
 
@@ -20,9 +20,9 @@ def hand(opening="bags", numbers=(3, 4), events=EVENTS):
     return Story(who="ada", other="ben", things="apples", opening=opening, numbers=numbers, events=events)
 
 
-@pytest.mark.parametrize("options", [{}, {"style": "full", "steps": 3}, {"steps": 5, "largest": 2}, {"largest": 100, "problems": 1}])
-def test_it_keeps_what_every_environment_must(options):
-    check_environment(word_problems, plays=8, **options)
+test_it_keeps_what_every_environment_must = keeping(word_problems, [
+    {}, {"style": "full", "steps": 3}, {"steps": 5, "largest": 2}, {"largest": 100, "problems": 1},
+], plays=8)
 
 
 def test_stories_and_banks():

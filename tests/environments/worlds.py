@@ -8,6 +8,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
+from sparring.testing import check_environment
 
 
 def maker(name, **fixed):
@@ -29,6 +30,16 @@ def refusing(name, *options, by_option=False):
 def check_says(text, *parts):
     for part in parts:
         assert part in text, part
+
+
+def keeping(environment, options, /, **fixed):
+    """Return the test that an environment keeps what every environment must, with each of some options."""
+
+    @pytest.mark.parametrize("options", options, ids=str)
+    def check(options):
+        check_environment(environment, **fixed, **options)
+
+    return check
 
 
 def solver_of(name):

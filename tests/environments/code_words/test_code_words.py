@@ -15,8 +15,7 @@ from sparring.environments.spec import spec_of
 from sparring.measure.exploitability import team_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import policy_values
-from sparring.testing import check_environment
-from tests.environments.worlds import refusing
+from tests.environments.worlds import keeping, refusing
 
 
 def begun(deal=((0, 1), (1, 2)), **options):
@@ -26,9 +25,7 @@ def begun(deal=((0, 1), (1, 2)), **options):
     return play
 
 
-@pytest.mark.parametrize("options", [{}, {"style": "full", "words": 2}, {"words": 6, "leak": 1.0}])
-def test_it_keeps_the_contract(options):
-    check_environment(code_words, plays=5, **options)
+test_it_keeps_the_contract = keeping(code_words, [{}, {"style": "full", "words": 2}, {"words": 6, "leak": 1.0}], plays=5)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import RESULTS, Dag, World, dag_search
 from sparring.measure.initial_states import SeenInitialStates, columns
-from sparring.testing import check_environment
-from tests.environments.worlds import refusing
+from tests.environments.worlds import keeping, refusing
 
 # 1 and 2 are ready at first; 3 needs both
 WORLD = World((("ardan",), ("bemir", "cosol"), ("dutek",)), ("red", "blue", "gold"), ((), (), (0, 1)))
@@ -20,15 +19,10 @@ def begun(**options):
     return Dag(dag_search(tasks=3, **{"workers": 3, "turns": 4, **options}), WORLD)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+test_it_keeps_the_contract = keeping(dag_search, [
         *({}, {"shape": "chain", "style": "full"}, {"shape": "independent", "handout": 0}),
         *({"tasks": 12, "workers": 16, "pages": 4, "edges": 0.1}, {"tasks": 1, "workers": 1, "slack": 3.5}, {"worlds": 1, "edges": 1.0}),
-    ],
-)
-def test_it_keeps_the_contract(options):
-    check_environment(dag_search, plays=8, **options)
+    ], plays=8)
 
 
 def test_a_play_by_hand():

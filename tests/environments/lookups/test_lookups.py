@@ -14,9 +14,8 @@ from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.lookups import Library, Question, Questions, library, lookups
 from sparring.environments.spec import spec_of
 from sparring.measure.initial_states import SeenInitialStates, columns
-from sparring.testing import check_environment
 from tests.cases import every_case
-from tests.environments.worlds import refusing
+from tests.environments.worlds import keeping, refusing
 
 HAND = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, (0, 1))
 
@@ -29,12 +28,9 @@ def by_hand(style="brief", **options):
     return course
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"style": "full"}, {"hops": 1, "terms": 1, "calls": 1}, {"terms": 3, "things": 3, "cost": 0.1}, {"largest": 99, "results": 20, "things": 12}],
-)
-def test_it_keeps_what_every_environment_must(options):
-    check_environment(lookups, plays=8, **options)
+test_it_keeps_what_every_environment_must = keeping(lookups, [
+    {}, {"style": "full"}, {"hops": 1, "terms": 1, "calls": 1}, {"terms": 3, "things": 3, "cost": 0.1}, {"largest": 99, "results": 20, "things": 12},
+], plays=8)
 
 
 def test_a_play_by_hand():

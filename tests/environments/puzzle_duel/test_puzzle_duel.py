@@ -17,8 +17,8 @@ from sparring.environments.spec import spec_of
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.measure.matches import play_matches
 from sparring.play.players.random import RandomAgent
-from sparring.testing import check_environment
 from tests.cases import every_case
+from tests.environments.worlds import keeping
 
 ALL = {"largest": 9, "allowed": 9}  # every number from 1 to 9 is allowed
 VALID, RIGHT, WRONG, INVALID = "3 5 7 target 22 proof 3 * 5 + 7", "7 + 5 * 3", "3 + 5 + 7", "3 5 7 target 23 proof 3 * 5 + 7"
@@ -37,16 +37,10 @@ def played(*replies, **options):
     return play
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+test_it_keeps_what_every_environment_must = keeping(puzzle_duel, [
         {}, {"payoff": "duel", "rounds": 3, "style": "full"}, {"numbers": 6, "rounds": 16, "easy": 0.0},
         {"numbers": 2, "largest": 2, "allowed": 2, "most": 4, "sets": 1}, {"largest": 99, "numbers": 6, "most": 9999, "style": "full"},
-    ],
-    ids=str,
-)
-def test_it_keeps_what_every_environment_must(options):
-    check_environment(puzzle_duel, plays=10, **options)
+    ], plays=10)
 
 
 @pytest.mark.parametrize(

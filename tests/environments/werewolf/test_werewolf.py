@@ -23,7 +23,7 @@ from sparring.environments.werewolf.rules import NIGHT
 from sparring.measure.info_states import enumerate_info_states
 from sparring.methods.knowledge.statements import pattern
 from sparring.models.render.chat import chat
-from sparring.testing import check_environment
+from tests.environments.worlds import keeping
 
 SEVEN = {"players": 7}
 VARIANTS = [
@@ -49,9 +49,7 @@ def say_nothing(play):
         play.step(dict.fromkeys(play.due(), "silence"))
 
 
-@pytest.mark.parametrize("options", VARIANTS)
-def test_it_keeps_the_contract(options):
-    check_environment(werewolf, plays=5, **options)
+test_it_keeps_the_contract = keeping(werewolf, VARIANTS, plays=5)
 
 
 # -- by hand -------------------------------------------------------------------------------------

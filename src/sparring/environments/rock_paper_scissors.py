@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sparring.environments.simultaneous_choice import Throws
+from typing import ClassVar
 
-MOVES = ("rock", "paper", "scissors")
+from sparring.environments.simultaneous_choice import Throws
 
 
 class RockPaperScissors(Throws):
@@ -25,17 +25,15 @@ class RockPaperScissors(Throws):
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
     """
 
-    name, moves, payoffs = "rock_paper_scissors", MOVES, "Payoffs"
+    name, payoffs = "rock_paper_scissors", "Payoffs"
+    beats: ClassVar = {"rock": ("scissors",), "paper": ("rock",), "scissors": ("paper",)}
+    moves = tuple(beats)
     rules = (
         "We play rock, paper, scissors. Both players choose at once. Rock beats scissors, scissors "
         "beat paper, paper beats rock. Who wins gets 1 point, the other loses 1; equal choices get "
         "0."
     )
     ask = "Choose rock, paper or scissors. Reply with exactly one of these words."
-
-    def won(self, left: str, right: str) -> float:
-        """Return what the first word gets from the second: 1, 0 or -1."""
-        return (0.0, 1.0, -1.0)[(MOVES.index(left) - MOVES.index(right)) % 3]
 
     def paid(self, left: str, right: str) -> str:
         """Return what both get."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from sparring.environments.simultaneous_choice import Throw, Throws
 
-MOVES = ("rock", "paper", "scissors", "spock", "lizard")
 BEATS: Mapping[str, tuple[str, str]] = {
     "rock": ("scissors", "lizard"),
     "paper": ("rock", "spock"),
@@ -14,11 +13,7 @@ BEATS: Mapping[str, tuple[str, str]] = {
     "spock": ("rock", "scissors"),
     "lizard": ("paper", "spock"),
 }
-
-
-def won_by(left: str, right: str) -> float:
-    """Return what the first choice gets from the second: 1, 0 or -1."""
-    return float(right in BEATS[left]) - float(left in BEATS[right])
+MOVES = tuple(BEATS)
 
 
 class RpsSpockLizard(Throws):
@@ -45,7 +40,7 @@ class RpsSpockLizard(Throws):
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
     """
 
-    name, moves, payoffs = "rps_spock_lizard", MOVES, "What left gets"
+    name, beats, moves, payoffs = "rps_spock_lizard", BEATS, MOVES, "What left gets"
     rules = (
         "We play rock, paper, scissors, Spock, lizard. Both players choose at once. Rock beats "
         "scissors and lizard, paper beats rock and Spock, scissors beat paper and lizard, Spock "
@@ -53,10 +48,6 @@ class RpsSpockLizard(Throws):
         "loses 1; equal choices get 0."
     )
     ask = "Choose rock, paper, scissors, spock or lizard. Reply with exactly one of these words."
-
-    def won(self, left: str, right: str) -> float:
-        """Return what the first word gets from the second: 1, 0 or -1."""
-        return won_by(left, right)
 
     def play(self) -> Said:
         """Return a play at its start."""

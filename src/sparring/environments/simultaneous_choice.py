@@ -17,13 +17,15 @@ class Throws(Environment):
     """Rules and wording.
 
     Attributes:
-        moves: the words.
+        beats: the words, and which others each of them beats.
+        moves: the words alone.
         rules: in sentences.
         ask: the question, in a sentence.
         payoffs: what the picture's table of pairs is called.
     """
 
     name = ""
+    beats: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     moves: ClassVar[tuple[str, ...]] = ()
     rules, ask, payoffs = "", "", ""
     roles = ("left", "right")
@@ -35,9 +37,10 @@ class Throws(Environment):
     def __post_init__(self) -> None:
         self.brief = self.style == "brief"
 
-    def won(self, left: str, right: str) -> float:
+    @classmethod
+    def won(cls, left: str, right: str) -> float:
         """Return what the first word gets from the second: 1, 0 or -1."""
-        raise NotImplementedError
+        return float(right in cls.beats[left]) - float(left in cls.beats[right])
 
     def paid(self, left: str, right: str) -> str:
         """Return what the picture says of a pair."""

@@ -17,14 +17,14 @@ from sparring.core.records import Episode, Observation, Turn
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import Abstracted
 from sparring.environments.catalogue import make_game
-from sparring.environments.rps_spock_lizard import MOVES, won_by
+from sparring.environments.rps_spock_lizard import MOVES, rps_spock_lizard
 from sparring.methods.knowledge.base import Gathered, Knowledge, check_output, with_scores
 from sparring.methods.knowledge.latent_space import EMBEDDINGS, Sampled, _Row, latent_space
 from sparring.methods.knowledge.space import Space, clustered, solved
 from sparring.methods.knowledge.standing import Habits, Placed, habits_of, scores_of, standings
 from sparring.methods.knowledge.statements import Place, about, decisions, pattern, placed
 
-PAYOFFS = np.array([[won_by(one, other) for other in MOVES] for one in MOVES])
+PAYOFFS = np.array([[rps_spock_lizard.won(one, other) for other in MOVES] for one in MOVES])
 
 
 def exploited(strategy, sentences):

@@ -15,7 +15,7 @@ from sparring.environments.trial import trial
 from sparring.measure.exact_figures import beneath
 from sparring.measure.info_states import enumerate_info_states
 from sparring.testing import check_environment
-from tests.environments.worlds import keeping
+from tests.environments.worlds import keeping, steps
 
 RPS, KUHN = {"name": "rock_paper_scissors"}, {"name": "kuhn_poker"}
 FULL = {"name": "kuhn_poker", "options": {"style": "full"}}
@@ -66,8 +66,7 @@ def test_proposers_and_their_candidates():
         course.step({2: word, 3: "paper"})
     assert set(course.candidates[0]) == {"rock", "paper"} and course.candidates[1] == ("paper",) and course.legal(1) == ("1",)
     course = begun(KUHN, count=5)
-    course.step({2: "pass"})
-    course.step({2: "bet"})
+    steps(course, {2: "pass"}, {2: "bet"})
     assert course.due() == (0,) and set(course.candidates[0]) == {"pass", "bet"}
     inner = {"name": "werewolf", "options": {**WOLVES["options"], "deduce": True}}
     course = begun(inner)
@@ -168,8 +167,7 @@ def test_candidates_of_any_text():
     assert course.play.position.events[-1].word == "p2 is a wolf"
     assert "What was chosen: p2 is" in course.observe(proposer).text
     course, speaker, proposer = speaking(count=2, diverse=False, shuffle=False)
-    course.step({proposer: "b"})
-    course.step({proposer: "a"})
+    steps(course, {proposer: "b"}, {proposer: "a"})
     assert course.candidates[speaker] == ("b", "a")
     course, speaker, proposer = speaking(count=2, shuffle=False)
     limit = WOLVES["options"].get("limit", 300)

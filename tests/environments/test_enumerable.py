@@ -21,7 +21,7 @@ from sparring.play.players.cfr import fits
 KUHN, TIC = make_game("kuhn_poker"), make_game("tic_tac_toe")
 
 
-def test_games_states_and_tables():
+def test_games_states_tables_and_solvers():
     assert KUHN.rules_key == "kuhn_poker(players=2)" != make_game("kuhn_poker", options={"players": 3}).rules_key
     assert KUHN.rules_name == make_game("kuhn_poker", options={"players": 3}).rules_name == "kuhn_poker"
     assert (KUHN.perfect_information, TIC.perfect_information) == (False, True)
@@ -43,9 +43,6 @@ def test_games_states_and_tables():
     make_game("needle_chain")  # registers its rules
     assert str(load("nim", {"pile_sizes": "1;2"})) == str(load("nim(pile_sizes=1;2)"))
     assert {"kuhn_poker", "needle_chain"} <= set(registered_names())
-
-
-def test_solvers_and_searches():
     table = average_policy(KUHN, "cfr_plus", 200)
     values = [best_response_value(KUHN, seat, table) for seat in (0, 1)]
     assert sum(values) == pytest.approx(0, abs=2e-3) and values[0] == pytest.approx(-1 / 18, abs=2e-3)
@@ -55,6 +52,11 @@ def test_solvers_and_searches():
     root = tree_search(state, simulations=200, rollouts=1, uct_c=2.0, solve=True, seeds=(1, 2))
     best = root.best_child()
     assert state.game.words[best.action] == "c1" and best.outcome == [1.0, -1.0]
+    assert (fits(Coin(), 7), fits(Coin(), 6)) == (True, False)
+    walked = walk(Coin())
+    assert list(walked.number) == [(0, "guess")] and walked.legal == ((0, 1),)
+    found = policy_values(walked.tree, walked.seats, [np.array([0.5, 0.5])])
+    assert found.returns.tolist() == [0.5] and found.action[0].tolist() == [0.25, 0.75]
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,3 @@ class Coin:
 
     def first_node(self):
         return Toss()
-
-
-def test_a_game_of_another_kind_is_walked_the_same():
-    assert (fits(Coin(), 7), fits(Coin(), 6)) == (True, False)
-    walked = walk(Coin())
-    assert list(walked.number) == [(0, "guess")] and walked.legal == ((0, 1),)
-    found = policy_values(walked.tree, walked.seats, [np.array([0.5, 0.5])])
-    assert found.returns.tolist() == [0.5] and found.action[0].tolist() == [0.25, 0.75]

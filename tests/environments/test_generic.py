@@ -10,29 +10,11 @@ from sparring.environments.openspiel.generic import one_word
 from tests.cases import every_case
 
 
-def test_words_of_actions():
+def test_words_bids_and_games_that_cannot_be_played_here():
     game = make_game("breakthrough")
     assert game._spell(["zebra", "é"]) == [*"zebra", "?"]
     assert (one_word("Play card 1", 3), one_word(" ", 3)) == ("Play-card-1", "3")
     assert {"kuhn_poker", "hanabi", "chess", "goofspiel", "matrix_mp"} <= set(game_names())
-
-
-@every_case("name", ["pig", "dots_and_boxes", "breakthrough", "goofspiel", "oshi_zumo", "blotto", "dark_chess", "chess", "2048", "sheriff"])
-@every_case("style", ["brief", "full"], parts=2)
-def test_registered_games_play_through_the_adapter(name, style):
-    game = make_game(name, options={"style": style})
-    state, draws, plies = game.reset(Stream.from_seed(0)), Stream.from_seed(1), 0
-    while not state.done and plies < 40:
-        text, legal = state.observe(state.seat, plies and 1).text, state.legal_actions()
-        assert text and (style == "brief" or legal[0] in text)
-        action = legal[draws.integer(plies, len(legal))]
-        assert state.parse(action) == action
-        state.apply(action)
-        plies += 1
-    assert len(state.returns) == game.num_seats
-
-
-def test_hidden_bids_and_payoffs():
     game = make_game("matrix_rps")
     told = set()
     for action in ("Rock", "Paper", "Scissors"):
@@ -51,6 +33,31 @@ def test_hidden_bids_and_payoffs():
         state.apply_index(index)
         keys.add(state.observe(1).key)
     assert len(keys) == 1
+    with pytest.raises(GameError, match="mean-field"):
+        make_game("mfg_crowd_modelling")
+    with pytest.raises(GameError, match="not numbered"):
+        make_game("crossword")
+    with pytest.raises(ConfigError, match="nfg_game"):
+        make_game("nfg_game")
+    sampled = [kind.short_name for kind in pyspiel.registered_games() if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC]
+    for name in sampled:
+        with pytest.raises(GameError, match="chance"):
+            make_game(name)
+
+
+@every_case("name", ["pig", "dots_and_boxes", "breakthrough", "goofspiel", "oshi_zumo", "blotto", "dark_chess", "chess", "2048", "sheriff"])
+@every_case("style", ["brief", "full"], parts=2)
+def test_registered_games_play_through_the_adapter(name, style):
+    game = make_game(name, options={"style": style})
+    state, draws, plies = game.reset(Stream.from_seed(0)), Stream.from_seed(1), 0
+    while not state.done and plies < 40:
+        text, legal = state.observe(state.seat, plies and 1).text, state.legal_actions()
+        assert text and (style == "brief" or legal[0] in text)
+        action = legal[draws.integer(plies, len(legal))]
+        assert state.parse(action) == action
+        state.apply(action)
+        plies += 1
+    assert len(state.returns) == game.num_seats
 
 
 @pytest.mark.parametrize(
@@ -70,16 +77,3 @@ def test_unknown_names_get_a_suggestion(name, options, message):
 def test_wrong_values_are_refused(name, options):
     with pytest.raises(ConfigError, match=name):
         make_game(name, options=options)
-
-
-def test_games_that_cannot_be_played_here():
-    with pytest.raises(GameError, match="mean-field"):
-        make_game("mfg_crowd_modelling")
-    with pytest.raises(GameError, match="not numbered"):
-        make_game("crossword")
-    with pytest.raises(ConfigError, match="nfg_game"):
-        make_game("nfg_game")
-    sampled = [kind.short_name for kind in pyspiel.registered_games() if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC]
-    for name in sampled:
-        with pytest.raises(GameError, match="chance"):
-            make_game(name)

@@ -43,7 +43,7 @@ class GuessPlay:
         return GuessPlay(self.coin, self.said)
 
 
-def test_openings_are_chance_and_nobody_sees_who_moves_at_once():
+def test_trees_of_openings_and_of_openspiel():
     states = enumerate_info_states(Guess())
     assert [query.key for query in states.queries] == ["0 heads", "1 ?", "0 tails"]
     assert len(states.tree.parent) == 1 + 2 * (1 + 2 + 4) and len(states.tree.terminal) == 8
@@ -51,6 +51,12 @@ def test_openings_are_chance_and_nobody_sees_who_moves_at_once():
     report = nash_conv(Guess(), states, TabularScorer(table))
     assert report.values == pytest.approx((1.25, 1.25)) and report.gains == pytest.approx((0, 0.5))
     assert report.best_joint_value == pytest.approx(1.75) and report.teams is None
+    game = make_game("kuhn_poker")
+    assert tree_of(game) is game and rules_key(game) == game.rules_key
+    one, two = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
+    assert rules_key(one) != rules_key(two) == PlayedTree(two).rules_key
+    with pytest.raises(GameError, match="cannot evaluate"):
+        nash_conv(two, enumerate_info_states(one), TabularScorer({}))
 
 
 def test_what_has_no_openings_has_no_tree_and_what_takes_any_text_no_figures(monkeypatch):
@@ -60,12 +66,3 @@ def test_what_has_no_openings_has_no_tree_and_what_takes_any_text_no_figures(mon
     monkeypatch.setattr(GuessPlay, "legal", lambda self, seat: None)
     with pytest.raises(GameError, match="guess: no exact figures, as a seat may reply with any text"):
         enumerate_info_states(Guess())
-
-
-def test_trees_of_openspiel_and_of_options():
-    game = make_game("kuhn_poker")
-    assert tree_of(game) is game and rules_key(game) == game.rules_key
-    one, two = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
-    assert rules_key(one) != rules_key(two) == PlayedTree(two).rules_key
-    with pytest.raises(GameError, match="cannot evaluate"):
-        nash_conv(two, enumerate_info_states(one), TabularScorer({}))

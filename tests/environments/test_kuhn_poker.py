@@ -9,14 +9,7 @@ from scipy import stats
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from tests.environments.worlds import check_says
-
-
-def dealt(game, *cards):
-    spiel = game.spiel.new_initial_state()
-    for card in cards:
-        spiel.apply_action(card)
-    return game.state_of(spiel)
+from tests.environments.worlds import actions, check_says, dealt
 
 
 def test_wording_deals_and_stakes():
@@ -31,8 +24,7 @@ def test_wording_deals_and_stakes():
     state.apply("bet")
     assert (state.done, state.seat, list(state.returns)) == (True, -1, [2.0, -2.0])
     state = dealt(make_game("kuhn_poker", options={"players": 3}), 0, 3, 1)
-    state.apply("pass")
-    state.apply("bet")
+    actions(state, "pass", "bet")
     assert state.observe(2).text == "kuhn third Q first pass second bet"
     state.apply("pass")
     assert state.observe(0, 1).text == "second bet third pass"

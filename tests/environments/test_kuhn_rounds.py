@@ -11,19 +11,11 @@ from sparring.config.plugins import registry
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.cases import every_case
-from tests.environments.worlds import check_says, maker, refusing
+from tests.environments.worlds import check_says, dealt, maker, refusing
 
 J, Q, K = range(3)
 CHECK, BET, CALL, FOLD = range(4)
 game = maker("kuhn_rounds")
-
-
-def played(made, *indices):
-    """Return the state after these cards and actions, as ids, from the start."""
-    spiel = made.spiel.new_initial_state()
-    for index in indices:
-        spiel.apply_action(index)
-    return made.state_of(spiel)
 
 
 @every_case(
@@ -32,41 +24,48 @@ def played(made, *indices):
 )
 @every_case(("cards", "higher"), [((K, Q), True), ((Q, J), True), ((K, J), True), ((J, K), False), ((Q, K), False)])
 def test_payoffs_of_every_way_to_play_a_round(actions, chips, cards, higher):
-    state = played(game(rounds=1), *cards, *actions)
+    state = dealt(game(rounds=1), *cards, *actions)
     expected = chips if higher or FOLD in actions else -chips
     assert (state.done, state.returns) == (True, (float(expected), float(-expected)))
 
 
-def test_what_rounds_pay():
+def test_what_rounds_pay_and_are_worth():
     made = game(rounds=3)
-    state = played(made, K, Q, BET, CALL)  # +2 for seat 0
+    state = dealt(made, K, Q, BET, CALL)  # +2 for seat 0
     assert (state.done, state.returns) == (False, (2.0, -2.0))
-    state = played(made, K, Q, BET, CALL, K, J)
+    state = dealt(made, K, Q, BET, CALL, K, J)
     assert state.seat == 1 and state.legal_actions() == ("check", "bet")
-    state = played(made, K, Q, BET, CALL, K, J, BET, FOLD)  # seat 1 bets, seat 0 folds: -1
+    state = dealt(made, K, Q, BET, CALL, K, J, BET, FOLD)  # seat 1 bets, seat 0 folds: -1
     assert state.returns == (1.0, -1.0)
-    state = played(made, K, Q, BET, CALL, K, J, BET, FOLD, J, Q)
+    state = dealt(made, K, Q, BET, CALL, K, J, BET, FOLD, J, Q)
     assert state.seat == 0
-    state = played(made, K, Q, BET, CALL, K, J, BET, FOLD, J, Q, CHECK, CHECK)
+    state = dealt(made, K, Q, BET, CALL, K, J, BET, FOLD, J, Q, CHECK, CHECK)
     assert (state.done, state.returns) == (True, (0.0, 0.0))
     one = (K, Q, BET, CALL, J, K, CHECK, CHECK)  # +2, then -1 for seat 0
-    assert played(game(rounds=2), *one).returns == (1.0, -1.0)
-    assert played(game(rounds=2, outcome="sign"), *one).returns == (1.0, -1.0)
-    assert played(game(rounds=2, outcome="last_round"), *one).returns == (-1.0, 1.0)
+    assert dealt(game(rounds=2), *one).returns == (1.0, -1.0)
+    assert dealt(game(rounds=2, outcome="sign"), *one).returns == (1.0, -1.0)
+    assert dealt(game(rounds=2, outcome="last_round"), *one).returns == (-1.0, 1.0)
     level = (K, Q, CHECK, CHECK, J, K, CHECK, CHECK)
-    assert played(game(rounds=2, outcome="sign"), *level).returns == (0.0, 0.0)
-    assert played(game(rounds=2, outcome="last_round"), *level).returns == (-1.0, 1.0)
+    assert dealt(game(rounds=2, outcome="sign"), *level).returns == (0.0, 0.0)
+    assert dealt(game(rounds=2, outcome="last_round"), *level).returns == (-1.0, 1.0)
     for outcome in ("sign", "last_round"):
-        assert played(game(rounds=2, outcome=outcome), *one[:-1]).returns == (0.0, 0.0)
+        assert dealt(game(rounds=2, outcome=outcome), *one[:-1]).returns == (0.0, 0.0)
     spiel = game(rounds=2).spiel.new_initial_state()
     paid = []
     for index in (K, Q, BET, CALL, J, K, CHECK, CHECK):
         spiel.apply_action(index)
         paid.append(None if spiel.is_chance_node() else spiel.rewards()[0])
     assert paid == [None, 0.0, 0.0, None, None, 2.0, 0.0, -1.0]  # at the first decision after the round, as OpenSpiel asks
-    state = played(game(rounds=2), K, Q, BET, CALL, J, K, BET)
+    state = dealt(game(rounds=2), K, Q, BET, CALL, J, K, BET)
     assert [state.game.stake(state, seat) for seat in (0, 1)] == [1.0, 2.0]
-    assert played(game(outcome="sign"), K, Q, BET).game.stake(state, 1) == 1.0
+    assert dealt(game(outcome="sign"), K, Q, BET).game.stake(state, 1) == 1.0
+    made = game(rounds=1)
+    solved = registry.bind("players", "cfr", {"iterations": 400, "variant": "cfr_plus"})().policy(made)
+    value = expected_game_score.policy_value(made.spiel.new_initial_state(), [solved, solved])
+    assert value[0] == pytest.approx(-1 / 18, abs=0.001)
+    made, spiel = game(rounds=1).spiel, pyspiel.load_game("kuhn_poker")
+    values = [expected_game_score.policy_value(g.new_initial_state(), [policies.UniformRandomPolicy(g)] * 2)[0] for g in (made, spiel)]
+    assert values[0] == pytest.approx(values[1])
 
 
 def test_deals_and_what_is_known():
@@ -80,7 +79,7 @@ def test_deals_and_what_is_known():
     assert spiel.is_terminal()
     made = game(rounds=2)
     def keys(seat, *indices):
-        return {played(made, *indices[:seat], card, *indices[seat:]).observe(1 - seat).key for card in (J, K)}
+        return {dealt(made, *indices[:seat], card, *indices[seat:]).observe(1 - seat).key for card in (J, K)}
     for seat in (0, 1):
         assert len(keys(seat, Q)) == len(keys(seat, Q, CHECK)) == len(keys(seat, Q, CHECK, BET)) == 1
         assert len(keys(seat, Q, BET, FOLD)) == 1
@@ -115,29 +114,19 @@ def test_uniform_play_is_as_exploitable_as_in_the_single_round(rounds):
     assert nash_conv(made, states, UniformScorer()).nash_conv == pytest.approx(rounds * 11 / 12)
 
 
-def test_one_round_is_kuhn_poker():
-    made = game(rounds=1)
-    solved = registry.bind("players", "cfr", {"iterations": 400, "variant": "cfr_plus"})().policy(made)
-    value = expected_game_score.policy_value(made.spiel.new_initial_state(), [solved, solved])
-    assert value[0] == pytest.approx(-1 / 18, abs=0.001)
-    made, spiel = game(rounds=1).spiel, pyspiel.load_game("kuhn_poker")
-    values = [expected_game_score.policy_value(g.new_initial_state(), [policies.UniformRandomPolicy(g)] * 2)[0] for g in (made, spiel)]
-    assert values[0] == pytest.approx(values[1])
-
-
 def test_wording():
     made = game(rounds=2)
     assert made.vocabulary() == tuple(sorted([".", "J", "K", "Q", "bet", "call", "check", "deal", "fold", "illegal", "kuhnrounds", "seat0", "seat1", "shows"]))
     line = (K, Q, CHECK, BET, CALL, J, K)
-    assert played(made, *line[:2]).observe(0).text == "kuhnrounds seat0 deal K"
-    assert played(made, *line[:3]).observe(1).text == "kuhnrounds seat1 deal Q check"
-    assert played(made, *line[:4]).observe(0, 1).text == "bet"
-    assert played(made, *line).observe(1, 2).text == "call shows K deal K"
-    assert played(made, *line).observe(0, 3).text == "shows Q deal J"
-    assert played(made, *line).observe(0).text == "kuhnrounds seat0 deal K check bet call shows Q deal J"
-    assert played(made, K, Q, BET, FOLD, J, Q).observe(0, 1).text == "fold deal J"
+    assert dealt(made, *line[:2]).observe(0).text == "kuhnrounds seat0 deal K"
+    assert dealt(made, *line[:3]).observe(1).text == "kuhnrounds seat1 deal Q check"
+    assert dealt(made, *line[:4]).observe(0, 1).text == "bet"
+    assert dealt(made, *line).observe(1, 2).text == "call shows K deal K"
+    assert dealt(made, *line).observe(0, 3).text == "shows Q deal J"
+    assert dealt(made, *line).observe(0).text == "kuhnrounds seat0 deal K check bet call shows Q deal J"
+    assert dealt(made, K, Q, BET, FOLD, J, Q).observe(0, 1).text == "fold deal J"
     made = game(rounds=2, style="full", outcome="sign")
-    text = played(made, K, Q, CHECK, BET, CALL, J, K).observe(1).text
+    text = dealt(made, K, Q, CHECK, BET, CALL, J, K).observe(1).text
     check_says(
         text, "2 round(s) of Kuhn poker", "wins the game; with equal chips it is a draw",
         "Round 1 of 2: your card is the Queen and 'seat0' acts first. The player 'seat0' chose check. You chose bet.",

@@ -9,16 +9,9 @@ from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import ask, nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states, exact_values
-from tests.environments.worlds import check_says, maker, refusing
+from tests.environments.worlds import after, check_says, maker, refusing
 
 game = maker("needle_chain")
-
-
-def played(made, *words):
-    state = made.reset(Stream.from_seed(0))
-    for word in words:
-        state.apply(word)
-    return state
 
 
 @settings(max_examples=60, deadline=None)
@@ -26,7 +19,7 @@ def played(made, *words):
 def test_only_the_action_at_the_needle_decides(data):
     length, actions = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 3))
     needle, stop = data.draw(st.integers(1, length)), data.draw(st.booleans())
-    state, walk = played(game(length=length, actions=actions, needle=needle, stop=stop)), []
+    state, walk = after(game(length=length, actions=actions, needle=needle, stop=stop)), []
     while not state.done:
         assert state.returns == (0.0,)
         assert state.legal_actions() == ("red", "green", "blue")[:actions] + (("stop",) if stop else ())
@@ -69,23 +62,23 @@ def test_true_credit_of_every_other_step_is_nothing(needle):
 
 def test_a_game_for_one_and_its_wording():
     choose = registry.bind("players", "mcts", {"simulations": 400})().choose
-    assert choose(played(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
+    assert choose(after(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
     made = game(stop=True)
     assert (made.num_seats, made.cooperative, made.zero_sum, made.utility_sum) == (1, True, False, None)
-    assert made.illegal.forfeit_returns(made, played(made), 0) == (0.0,)
+    assert made.illegal.forfeit_returns(made, after(made), 0) == (0.0,)
     assert (game().max_turns, game(length=2, needle=1).max_turns) == (6, 2)
     pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
     made = game()
-    one, two = (played(made, *walk).observe(0) for walk in (("red", "green"), ("green", "green")))
+    one, two = (after(made, *walk).observe(0) for walk in (("red", "green"), ("green", "green")))
     assert one.key == "walk: red green" != two.key
     assert one.view == two.view == "step 3"
-    assert one.view != played(made, "red").observe(0).view
+    assert one.view != after(made, "red").observe(0).view
     made = game(stop=True)
     assert made.vocabulary() == tuple(sorted([".", "illegal", "needlechain", "walker", "red", "green", "stop"]))
-    state = played(made, "red", "green")
+    state = after(made, "red", "green")
     assert state.observe(0).text == "needlechain walker red green"
     assert state.observe(0, 2).text == "."
-    text = played(game(style="full", actions=3), "red", "green").observe(0).text
+    text = after(game(style="full", actions=3), "red", "green").observe(0).text
     check_says(text, "6 step(s)", "red, green, blue", "You chose red. You chose green.", "This is step 3 of 6.", "Legal actions: red, green, blue.")
     assert "stop" not in text and "'stop'" in game(style="full", stop=True).rules
 

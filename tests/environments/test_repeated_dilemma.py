@@ -9,29 +9,21 @@ from hypothesis import strategies as st
 
 from sparring import make_environment, play_episodes, turn_table
 from sparring.core.errors import ConfigError
-from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import TabularScorer, UniformScorer, enumerate_info_states
-from tests.environments.worlds import check_says, maker, refusing
+from tests.environments.worlds import after, check_says, maker, refusing
 
 C, D = "cooperate", "defect"
 game = maker("repeated_dilemma")
 
 
-def played(made, *words):
-    state = made.reset(Stream.from_seed(0))
-    for word in words:
-        state.apply(word)
-    return state
-
-
 @pytest.mark.parametrize(("words", "pay"), [((C, C), (3, 3)), ((C, D), (0, 5)), ((D, C), (5, 0)), ((D, D), (1, 1))])
 def test_payoffs_of_a_round(words, pay):
-    assert played(game(rounds=1), *words).returns == pay
-    assert played(game(), *words).returns == pay
-    assert played(game(), *words, D, C).returns == (pay[0] + 5, pay[1])
+    assert after(game(rounds=1), *words).returns == pay
+    assert after(game(), *words).returns == pay
+    assert after(game(), *words, D, C).returns == (pay[0] + 5, pay[1])
     other = game(rounds=1, temptation=2, reward=1.5, punishment=0, sucker=-1)
-    assert played(other, *words).returns == tuple({3: 1.5, 0: -1, 5: 2, 1: 0}[value] for value in pay)
+    assert after(other, *words).returns == tuple({3: 1.5, 0: -1, 5: 2, 1: 0}[value] for value in pay)
 
 
 def test_it_is_openspiels_prisoners_dilemma_repeated():
@@ -40,7 +32,7 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
         spiel.apply_action(index)
         paid.append(spiel.rewards())
     assert paid == [[0.0, 0.0], [5.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
-    assert played(game(), C, D, C).returns == (0.0, 5.0)
+    assert after(game(), C, D, C).returns == (0.0, 5.0)
     utilities = [[5.0, 0.0], [10.0, 1.0]]  # of matrix_pd
     made = game(rounds=2, reward=5, sucker=0, temptation=10, punishment=1)
     theirs = pyspiel.convert_to_turn_based(pyspiel.create_repeated_game(pyspiel.load_matrix_game("matrix_pd"), {"num_repetitions": 2}))
@@ -55,7 +47,7 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
         assert mine.returns() == other.returns()
     made = game(rounds=3, sucker=-1)
     assert (made.cooperative, made.zero_sum, made.utility_sum, made.min_utility, made.max_utility) == (False, False, None, -3.0, 15.0)
-    assert made.illegal.forfeit_returns(made, played(made, C, D), 0) == (-3.0, 5.0)
+    assert made.illegal.forfeit_returns(made, after(made, C, D), 0) == (-3.0, 5.0)
     pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
     # Both seats' turns t have what round t paid them, though seat 1 replies after seat 0.
     made = make_environment("repeated_dilemma", rounds=3, told=False)
@@ -75,12 +67,12 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
 def test_the_second_seat_does_not_see_the_open_choice(style):
     made = game(style=style, rounds=3)
     for before in ((), (C, D), (D, D, C, D)):
-        seen = [played(made, *before, choice) for choice in (C, D)]
+        seen = [after(made, *before, choice) for choice in (C, D)]
         for since in (0, len(before)):
             assert seen[0].observe(1, since) == seen[1].observe(1, since)
         assert seen[0].observe(0).key != seen[1].observe(0).key
-        after = [played(made, *before, choice, C).observe(1) for choice in (C, D)]
-        assert after[0].key != after[1].key and after[0].text != after[1].text and after[0].view != after[1].view
+        later = [after(made, *before, choice, C).observe(1) for choice in (C, D)]
+        assert later[0].key != later[1].key and later[0].text != later[1].text and later[0].view != later[1].view
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -126,26 +118,26 @@ def test_random_games_keep_bounds_rewards_and_recall(data):
 
 def test_views_and_wording():
     made = game(rounds=3)
-    one, two = played(made, C, C, D, C), played(made, D, D, D, C)
+    one, two = after(made, C, C, D, C), after(made, D, D, D, C)
     for seat in (0, 1):
         assert one.observe(seat).view == two.observe(seat).view == "round 3: dc"
         assert one.observe(seat).key != two.observe(seat).key
-    assert played(made, D, C).observe(1).view == "round 2: dc"
+    assert after(made, D, C).observe(1).view == "round 2: dc"
     made = game()
     assert made.vocabulary() == tuple(sorted([".", "illegal", "dilemma", "row", "column", C, D]))
-    assert played(made, C).observe(1).text == "dilemma column"
-    assert played(made, C, D).observe(0, 1).text == D
-    assert played(made, C, D, D).observe(1, 2).text == C
-    assert played(made, C, D, D).observe(0).text == "dilemma row cooperate defect defect"
-    assert played(made, C, D, D).observe(1).text == "dilemma column defect cooperate"
-    assert played(made, C, D, D, D).observe(0, 3).text == D
-    text = played(game(style="full"), C, D, D).observe(1, 2).text
+    assert after(made, C).observe(1).text == "dilemma column"
+    assert after(made, C, D).observe(0, 1).text == D
+    assert after(made, C, D, D).observe(1, 2).text == C
+    assert after(made, C, D, D).observe(0).text == "dilemma row cooperate defect defect"
+    assert after(made, C, D, D).observe(1).text == "dilemma column defect cooperate"
+    assert after(made, C, D, D, D).observe(0, 3).text == D
+    text = after(game(style="full"), C, D, D).observe(1, 2).text
     check_says(
         text, "Round 1: you chose defect and the other player chose cooperate. You get 5 point(s), the other player 0.",
         "This is round 2 of 2. Points so far: 5 for you, 0 for the other player.", "Legal actions: cooperate, defect.",
     )
     assert "Round 2" not in text
-    assert "Round 2: you chose defect." in played(game(style="full"), C, D, D).observe(0).text
+    assert "Round 2: you chose defect." in after(game(style="full"), C, D, D).observe(0).text
     assert "each gets 2.5 point(s)" in game(style="full", reward=2.5).rules
     assert game(rounds=100, told=False).max_turns == 200
     with pytest.raises(ConfigError, match="rounds=101 must be at least 1 and at most 100"):
@@ -163,14 +155,14 @@ def test_nothing_says_how_many_rounds_there_are_if_that_is_not_told(style):
     short, long = (game(rounds=rounds, told=False, style=style) for rounds in (20, 60))
     assert short.rules == long.rules and short.vocabulary() == long.vocabulary()
     for words in ((), (C, D), (C, D) * 7, (C, D) * 7 + (D,)):
-        one, two = played(short, *words), played(long, *words)
+        one, two = after(short, *words), after(long, *words)
         for seat, since in itertools.product((0, 1), (0, len(words))):
             assert one.observe(seat, since) == two.observe(seat, since)
             assert one.described(seat) == two.described(seat)
             assert one.draw(seat) == two.draw(seat)
     assert "20" not in short.rules and "many rounds" in short.rules
     told = [game(rounds=rounds, style="full") for rounds in (5, 6)]
-    assert told[0].rules != told[1].rules and "round 1 of 5" in played(told[0]).observe(0).text
+    assert told[0].rules != told[1].rules and "round 1 of 5" in after(told[0]).observe(0).text
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -178,12 +170,12 @@ def test_the_view_is_the_last_round_alone_if_rounds_are_not_told(seat):
     """In words of the vocabulary, own choice first, and alike in every round."""
     made, other = game(rounds=20, told=False), 1 - seat
     last = [(C, D)[seat], (C, D)[other]]
-    assert played(made).observe(seat).view == f"dilemma {made.roles[seat]}"
+    assert after(made).observe(seat).view == f"dilemma {made.roles[seat]}"
     for before in ((), (D, D), (C, C, D, C)):
-        view = played(made, *before, C, D).observe(seat).view
+        view = after(made, *before, C, D).observe(seat).view
         assert view.split() == ["dilemma", made.roles[seat], *last] and set(view.split()) <= set(made.vocabulary())
-        assert played(made, *before, C, D, C).observe(1).view == played(made, *before, C, D, D).observe(1).view
+        assert after(made, *before, C, D, C).observe(1).view == after(made, *before, C, D, D).observe(1).view
     full = game(rounds=20, told=False, style="full")
-    view = played(full, D, D, C, D).observe(seat).view
+    view = after(full, D, D, C, D).observe(seat).view
     assert view.startswith(full.rules) and view.endswith(f"In the last round you chose {last[0]} and the other player chose {last[1]}.")
-    assert played(full).observe(seat).view.endswith("No round has ended.")
+    assert after(full).observe(seat).view.endswith("No round has ended.")

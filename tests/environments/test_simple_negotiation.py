@@ -46,7 +46,7 @@ def test_payoffs_of_trades(words, gains):
     assert (state.done, state.returns) == (True, (sign, -sign))
 
 
-def test_turns_offers_values_and_stakes():
+def test_trades_and_perfect_play():
     spiel = played(game(turns=4, outcome="gain"), "offer:3wood-2gold", "accept").spiel
     assert (spiel.rewards(), spiel.returns()) == ([15.0, 35.0], [15.0, 35.0])
     after = played(game(turns=4, outcome="gain"), "offer:3wood-2gold", "accept", "deny").spiel
@@ -81,6 +81,22 @@ def test_turns_offers_values_and_stakes():
     state = played(made, "offer:1wood-1gold", "accept")
     assert made.illegal.forfeit_returns(made, state, 0) == (-195.0, 10.0)
     assert game().illegal.forfeit_returns(game(), played(game()), 0) == (-1.0, 1.0)
+    # A trade that is better for one seat is worse for the other, which then declines it; so the value is 0.
+    made = game(turns=4, largest=2)
+    values = registry.bind("players", "minimax", {})().action_values(played(made))
+    assert max(values.values()) == 0.0
+    assert values["deny"] == values["offer:1wood-2gold"] == 0.0  # too greedy: will be declined
+    assert values["offer:2wood-1gold"] == -1.0  # seat 1 accepts, 20 ahead, and then declines everything
+    state = played(game(turns=2, largest=2), "offer:2wood-1gold")
+    assert registry.bind("players", "mcts", {"simulations": 200})().choose(state, 1, Stream.from_seed(0)) == "accept"
+    made = game(turns=2, largest=1)
+    states = enumerate_info_states(made)
+    # Trades of 1 for 1 gain or lose 10 for both seats alike: all games are drawn.
+    assert nash_conv(made, states, UniformScorer()).nash_conv == pytest.approx(0.0)
+    wide = game(turns=2, largest=2)
+    report = nash_conv(wide, enumerate_info_states(wide), UniformScorer())
+    # Of seat 0's 9 actions 2 should be accepted (they give 2 for 1); seat 1 accepts an offer of 1 for 2 once in 10 times.
+    assert report.gains == pytest.approx((1 / 10, 2 / 9))
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -123,25 +139,6 @@ def test_openspiels_own_checks_of_a_game_pass(outcome, values):
     made = game(outcome=outcome, values=values, largest=4)
     assert (made.zero_sum, made.utility_sum) == ((True, 0.0) if outcome == "sign" else (False, None))
     pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
-
-
-def test_perfect_play():
-    # A trade that is better for one seat is worse for the other, which then declines it; so the value is 0.
-    made = game(turns=4, largest=2)
-    values = registry.bind("players", "minimax", {})().action_values(played(made))
-    assert max(values.values()) == 0.0
-    assert values["deny"] == values["offer:1wood-2gold"] == 0.0  # too greedy: will be declined
-    assert values["offer:2wood-1gold"] == -1.0  # seat 1 accepts, 20 ahead, and then declines everything
-    state = played(game(turns=2, largest=2), "offer:2wood-1gold")
-    assert registry.bind("players", "mcts", {"simulations": 200})().choose(state, 1, Stream.from_seed(0)) == "accept"
-    made = game(turns=2, largest=1)
-    states = enumerate_info_states(made)
-    # Trades of 1 for 1 gain or lose 10 for both seats alike: all games are drawn.
-    assert nash_conv(made, states, UniformScorer()).nash_conv == pytest.approx(0.0)
-    wide = game(turns=2, largest=2)
-    report = nash_conv(wide, enumerate_info_states(wide), UniformScorer())
-    # Of seat 0's 9 actions 2 should be accepted (they give 2 for 1); seat 1 accepts an offer of 1 for 2 once in 10 times.
-    assert report.gains == pytest.approx((1 / 10, 2 / 9))
 
 
 def test_wording():

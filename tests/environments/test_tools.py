@@ -20,6 +20,7 @@ from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
+from tests.environments.worlds import steps
 
 TTT = {"name": "tic_tac_toe"}
 FULL = {"name": "tic_tac_toe", "options": {"style": "full"}}
@@ -147,8 +148,7 @@ def test_seats_that_move_at_once_wait_for_one_anothers_calls():
     course = WithTools(environment=completed("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
     course.step({0: "search word", 1: "yes"})
     assert course.due() == (0,) and course.observe(0).told == "the word is no" and not course.done
-    course.step({0: "search word"})
-    course.step({0: "yes"})
+    steps(course, {0: "search word"}, {0: "yes"})
     assert course.done and course.returns == (1.0, 1.0) and course.due() == ()
     with pytest.raises(GameError, match="its plays cannot be copied, so neither can those of tools"):
         course.clone()

@@ -16,7 +16,7 @@ from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.initial_states import SeenInitialStates, columns
-from tests.environments.worlds import keeping, refusing
+from tests.environments.worlds import keeping, refusing, steps
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
 TRUTH = WORLD.rows()
@@ -34,8 +34,56 @@ test_it_keeps_the_contract = keeping(wide_search, [
 # -- the score -----------------------------------------------------------------------------------
 
 
-def test_item_f1_by_hand():
-    """Three rows of two cells; two are in the answer, one cell of them wrong and one missing, and a row that is none."""
+def test_plays_by_hand():
+    play = begun()
+    assert play.due() == (0,) and play.legal(0) == ("call 1", "call 2", "finish")
+    assert play.observe(0).told == "lead items 3 find colour size workers 2 waves 2"
+    play.step({0: "call 2"})
+    assert play.due() == (1, 2)
+    assert play.observe(1) == play.observe(1) and play.observe(1).fresh
+    assert play.observe(1).told == "worker 1 find colour size of ardan left 4"
+    assert play.observe(2).told == "worker 2 find colour size of bemir cosol left 4"
+    assert play.legal(1) == ("open ardan", "done")
+    play.step({1: "open ardan", 2: "open cosol"})
+    assert play.observe(1).told == "page ardan colour red size tiny left 3" and not play.observe(1).fresh
+    assert play.legal(2) == ("open bemir", *(f"note {one} {value}" for one in ("colour", "size") for value in VALUES[one]), "done")
+    play.step({1: "note colour red", 2: "note size tall"})
+    assert "note colour red" not in play.legal(1) and play.observe(1).told == "noted left 2"
+    play.step({1: "done", 2: "note colour blue"})
+    assert play.due() == (2,) and play.returns == (0.0,) * 3
+    play.step({2: "done"})
+    assert play.due() == (0,) and play.observe(0).told == "back noted 3 left 2"
+    assert play.open_items() == [0, 1] and play.critical_steps == 1 + 4 and play.total_steps == 1 + 3 + 4
+    play.step({0: "call 2"})
+    assert play.observe(1).fresh and play.observe(1).told == "worker 1 find colour size of ardan left 4"
+    steps(play, {1: "open ardan", 2: "done"}, {1: "note size tiny"}, {1: "done"})
+    assert play.done and play.answer == {"ardan": {"colour": "red", "size": "tiny"}, "cosol": {"colour": "blue", "size": "tall"}}
+    # 2 names and 3 right cells, of 6 said and of 9 there are
+    assert play.returns == (pytest.approx(2 * (5 / 6) * (5 / 9) / (5 / 6 + 5 / 9)),) * 3
+    figures = play.figures()
+    assert figures["found"] == (0.0, 2.0, 1.0) and figures["waves"][0] == 2 and figures["width"][0] == 2
+    assert figures["critical_steps"][0] == 1 + 4 + 1 + 3 and figures["total_steps"][0] == 1 + 7 + 1 + 4
+    # four calls, of which the last one found nothing
+    assert figures["called"][0] == 4 and figures["finished"][0] == 3 and figures["finished_share"][0] == 3 / 4 and figures["parallel"][0] == 1.0
+    play = begun(turns=2)
+    play.step({0: "call 1"})
+    for reply in ("open ardan", "note colour red"):
+        assert play.due() == (1,)
+        play.step({1: reply})
+    assert play.due() == (0,)
+    play.step({0: "finish"})
+    assert play.done and play.due() == () and play.returns[0] == pytest.approx(2 * (2 / 3) * (2 / 9) / (2 / 3 + 2 / 9))
+    play = begun(critical=3)
+    steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
+    assert play.done and play.critical_steps == 3 and play.figures()["found"] == (0.0, 1.0, 1.0)
+    play = begun(workers=0, turns=9)
+    assert play.rules.roles == ("single",) and play.due() == (0,) and play.observe(0).fresh
+    for name, row in TRUTH.items():
+        play.step({0: f"open {name}"})
+        for column, value in row.items():
+            play.step({0: f"note {column} {value}"})
+    assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 9
+    # Three rows of two cells; two are in the answer, one cell of them wrong and one missing, and a row that is none.
     found = score(TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2)
     assert found.precision == pytest.approx(4 / 9) and found.recall == pytest.approx(4 / 9)
     assert found.item_f1 == pytest.approx(4 / 9)
@@ -65,64 +113,6 @@ def test_every_figure_is_a_share_and_f1_is_dices_coefficient_of_cells(answer):
 # -- plays by hand -------------------------------------------------------------------------------
 
 
-def test_a_play_by_hand():
-    play = begun()
-    assert play.due() == (0,) and play.legal(0) == ("call 1", "call 2", "finish")
-    assert play.observe(0).told == "lead items 3 find colour size workers 2 waves 2"
-    play.step({0: "call 2"})
-    assert play.due() == (1, 2)
-    assert play.observe(1) == play.observe(1) and play.observe(1).fresh
-    assert play.observe(1).told == "worker 1 find colour size of ardan left 4"
-    assert play.observe(2).told == "worker 2 find colour size of bemir cosol left 4"
-    assert play.legal(1) == ("open ardan", "done")
-    play.step({1: "open ardan", 2: "open cosol"})
-    assert play.observe(1).told == "page ardan colour red size tiny left 3" and not play.observe(1).fresh
-    assert play.legal(2) == ("open bemir", *(f"note {one} {value}" for one in ("colour", "size") for value in VALUES[one]), "done")
-    play.step({1: "note colour red", 2: "note size tall"})
-    assert "note colour red" not in play.legal(1) and play.observe(1).told == "noted left 2"
-    play.step({1: "done", 2: "note colour blue"})
-    assert play.due() == (2,) and play.returns == (0.0,) * 3
-    play.step({2: "done"})
-    assert play.due() == (0,) and play.observe(0).told == "back noted 3 left 2"
-    assert play.open_items() == [0, 1] and play.critical_steps == 1 + 4 and play.total_steps == 1 + 3 + 4
-    play.step({0: "call 2"})
-    assert play.observe(1).fresh and play.observe(1).told == "worker 1 find colour size of ardan left 4"
-    play.step({1: "open ardan", 2: "done"})
-    play.step({1: "note size tiny"})
-    play.step({1: "done"})
-    assert play.done and play.answer == {"ardan": {"colour": "red", "size": "tiny"}, "cosol": {"colour": "blue", "size": "tall"}}
-    # 2 names and 3 right cells, of 6 said and of 9 there are
-    assert play.returns == (pytest.approx(2 * (5 / 6) * (5 / 9) / (5 / 6 + 5 / 9)),) * 3
-    figures = play.figures()
-    assert figures["found"] == (0.0, 2.0, 1.0) and figures["waves"][0] == 2 and figures["width"][0] == 2
-    assert figures["critical_steps"][0] == 1 + 4 + 1 + 3 and figures["total_steps"][0] == 1 + 7 + 1 + 4
-    # four calls, of which the last one found nothing
-    assert figures["called"][0] == 4 and figures["finished"][0] == 3 and figures["finished_share"][0] == 3 / 4 and figures["parallel"][0] == 1.0
-
-
-def test_ends_of_calls_and_of_plays():
-    play = begun(turns=2)
-    play.step({0: "call 1"})
-    for reply in ("open ardan", "note colour red"):
-        assert play.due() == (1,)
-        play.step({1: reply})
-    assert play.due() == (0,)
-    play.step({0: "finish"})
-    assert play.done and play.due() == () and play.returns[0] == pytest.approx(2 * (2 / 3) * (2 / 9) / (2 / 3 + 2 / 9))
-    play = begun(critical=3)
-    play.step({0: "call 2"})
-    play.step({1: "open ardan", 2: "open bemir"})
-    play.step({1: "note colour red", 2: "note size huge"})
-    assert play.done and play.critical_steps == 3 and play.figures()["found"] == (0.0, 1.0, 1.0)
-    play = begun(workers=0, turns=9)
-    assert play.rules.roles == ("single",) and play.due() == (0,) and play.observe(0).fresh
-    for name, row in TRUTH.items():
-        play.step({0: f"open {name}"})
-        for column, value in row.items():
-            play.step({0: f"note {column} {value}"})
-    assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 9
-
-
 @given(st.integers(1, 48), st.integers(1, 16))
 def test_rows_are_shared_out_evenly_and_each_once(items, workers):
     play = wide_search(items=items, workers=workers).reset(Stream.from_seed(1))
@@ -141,8 +131,7 @@ def test_what_seats_know_in_other_worlds():
     other = World(WORLD.names, WORLD.columns, (WORLD.values[0], ("pink", "small"), ("gold", "giant")))
     plays = [Search(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
     for play in plays:
-        play.step({0: "call 2"})
-        play.step({1: "open ardan", 2: "open bemir"})
+        steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"})
     assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
     for play, theirs in zip(plays, ("note size huge", "note size tall"), strict=True):
         play.step({1: "note colour red", 2: theirs})

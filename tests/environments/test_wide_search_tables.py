@@ -16,6 +16,7 @@ from sparring.environments.wide_search.scoring import plain
 from sparring.environments.wide_search.world import LEAST, READ, _text, questions, table
 from sparring.play.players.searcher import searcher
 from sparring.testing import check_environment, check_picture
+from tests.environments.worlds import steps
 
 REAL = {"style": "full", "search": "words"}
 
@@ -53,8 +54,7 @@ def test_pages_and_questions():
     assert f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}" in play.observe(0).told
     play.step({0: "call 1"})
     assert f"(countries {start.asked})" in play.observe(1).told and all(name in play.observe(1).told for name in start.names)
-    play.step({1: "done"})
-    play.step({0: "finish"})
+    steps(play, {1: "done"}, {0: "finish"})
     assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
     with pytest.raises(ConfigError, match="write items=8"):
         make_game("wide_search", options={"tables": "countries", "items": 1, **REAL})

@@ -55,12 +55,31 @@ def start(made, seed=0):
     return made.reset(Stream.from_seed(seed))
 
 
+def steps(play, *replies):
+    """Take one step of a play after the other."""
+    for moment in replies:
+        play.step(moment)
+
+
+def actions(state, *words):
+    """Apply one action to a state after the other."""
+    for word in words:
+        state.apply(word)
+
+
 def after(made, *words, seed=0):
     """Return the state after these actions."""
     state = start(made, seed)
-    for word in words:
-        state.apply(word)
+    actions(state, *words)
     return state
+
+
+def dealt(made, *indices):
+    """Return the state after these cards and actions, as ids, from the start."""
+    spiel = made.spiel.new_initial_state()
+    for index in indices:
+        spiel.apply_action(index)
+    return made.state_of(spiel)
 
 
 def right_play(made, number):

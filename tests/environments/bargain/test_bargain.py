@@ -21,6 +21,7 @@ from sparring.play.players.house import house
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
+from tests.environments.worlds import steps
 
 # two books, a hat and three balls: 2*1 + 2 + 3*2 = 10 to the first, 2*0 + 4 + 3*2 = 10 to the second
 SCENE = Scenario((2, 1, 3), ((1, 2, 2), (0, 4, 2)))
@@ -98,8 +99,7 @@ def test_a_malformed_proposal_is_talk_and_its_seat_is_told_why(message, why):
     assert played.table.offer_of(0) is None and played.malformed == (1, 0)
     assert "could not be read" in told and why in told
     assert "could not be read" not in played.observe(1).text
-    played.step({0: "Sorry."})
-    played.step({1: "Go on."})
+    steps(played, {0: "Sorry."}, {1: "Go on."})
     assert "could not be read" not in played.observe(0).text
 
 
@@ -184,13 +184,31 @@ def test_what_is_drawn_has_the_form(style):
 # -- the house
 
 
-def test_the_house_asks_for_much_and_concedes():
+def test_what_the_house_does_and_banks():
     # 8 of 10 with the fewest items: the second needs the hat and two balls, 4 + 4
     assert course("yes").house(1, Stream.from_seed(0)) == "offer 0 1 2"
     # at its last message it accepts anything
     assert course("offer 1 1 3", "no", "yes", messages=4).house(1, Stream.from_seed(0)) != "accept"  # worth 0 to it
     assert course("offer 1 1 2", "no", "yes", messages=4).house(1, Stream.from_seed(0)) == "accept"  # worth 2
     assert course("offer 1 1 2", messages=4).house(1, Stream.from_seed(0)) == "offer 0 1 2"
+    for options in ({}, {"kinds": 2, "most": 4, "total": 7}, {"kinds": 4, "most": 3, "total": 12}):
+        rules = bargain(**options, scenarios=200)
+        for counts, values in rules.starts():
+            assert all(sum(n * v for n, v in zip(counts, own, strict=True)) == rules.source.total for own in values)
+            pairs = list(zip(*values, strict=True))
+            assert all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
+    rules = bargain(scenarios=50)
+    drawn = {rules.start_of(rules.reset(Stream.from_seed(seed))) for seed in range(500)}
+    assert drawn == rules.starts() and 40 < len(drawn) <= 50
+    other = make_game("bargain", options=dict(rules.other_bank()))
+    assert len(other.starts() - drawn) > 500
+    config = resolve({"environments": [{"name": "bargain", "options": {"scenarios": 100}}], "steps": 1})
+    rules = bargain(scenarios=100)
+    unseen, seen = columns(rules, SeenInitialStates(config, [rules]))
+    assert (unseen.label, seen.label) == ("unseen", "seen")
+    root = Stream.from_seed(0)
+    dealt = {rules.start_of(unseen.game.reset(unseen.deal(root.child(n), n))) for n in range(200)}
+    assert not dealt & rules.starts()
 
 
 @pytest.mark.parametrize("options", [{}, {"kinds": 4, "most": 5, "total": 20, "messages": 2}, {"most": 1, "messages": 3}], ids=str)
@@ -210,27 +228,6 @@ def test_two_houses_always_agree_or_run_out_of_messages(options, style):
 
 
 # -- banks and specs
-
-
-def test_banks_of_scenarios():
-    for options in ({}, {"kinds": 2, "most": 4, "total": 7}, {"kinds": 4, "most": 3, "total": 12}):
-        rules = bargain(**options, scenarios=200)
-        for counts, values in rules.starts():
-            assert all(sum(n * v for n, v in zip(counts, own, strict=True)) == rules.source.total for own in values)
-            pairs = list(zip(*values, strict=True))
-            assert all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
-    rules = bargain(scenarios=50)
-    drawn = {rules.start_of(rules.reset(Stream.from_seed(seed))) for seed in range(500)}
-    assert drawn == rules.starts() and 40 < len(drawn) <= 50
-    other = make_game("bargain", options=dict(rules.other_bank()))
-    assert len(other.starts() - drawn) > 500
-    config = resolve({"environments": [{"name": "bargain", "options": {"scenarios": 100}}], "steps": 1})
-    rules = bargain(scenarios=100)
-    unseen, seen = columns(rules, SeenInitialStates(config, [rules]))
-    assert (unseen.label, seen.label) == ("unseen", "seen")
-    root = Stream.from_seed(0)
-    dealt = {rules.start_of(unseen.game.reset(unseen.deal(root.child(n), n))) for n in range(200)}
-    assert not dealt & rules.starts()
 
 
 @pytest.mark.parametrize("options", [{}, {"kinds": 2, "most": 2, "total": 8, "messages": 4, "talk": 40, "pay": "joint", "scenarios": 7, "bank": 3, "style": "full"}])

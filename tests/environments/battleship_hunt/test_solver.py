@@ -167,7 +167,7 @@ class Held:
         self.table = table
 
 
-def test_by_hand():
+def test_by_hand_and_the_largest_board():
     # 1 x 5, a ship of two, three shots: it begins at cell 0, 1, 2 or 3
     sea = Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,))
     found = posterior_of(sea, "uniform", 9)
@@ -186,31 +186,20 @@ def test_by_hand():
         return belief(Held(Sea(rows=1, columns=5, lengths=(2,), shots=shots, layouts=1, pay="share" if share else "sunk", ships=(0b00110,))), worlds=0).bound
     assert [bound(3, False), bound(2, False)] == [3 / 4, 1 / 2]  # cells hit with 1/4 or 1/2; a miss with two shots is lost
     assert [bound(3, True), bound(2, True), bound(1, True)] == [7 / 8, 1 / 2, 0.0]
-
-
-def test_beliefs_are_counted_once_each_and_only_where_there_is_something_to_find_out():
     def least(table):
         return next(number for number in range(60) if belief(Held(table), beliefs=number).certainty == 1.0)
-
     hit = reached(Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,)), 1)
     assert least(hit) == 1  # a1 or a3: a shot at either tells which, one at a4 or a5 nothing, and both leave the same belief
     assert least(Sea(rows=2, columns=2, lengths=(2, 2), shots=4, layouts=1, pay="sunk", ships=(0b0011, 0b1100))) == 0  # the ships fill the board
     assert least(Sea(rows=1, columns=6, lengths=(2,), shots=4, layouts=1, pay="sunk", ships=(0b000110,))) == 27  # 28 if no shot were passed over
-
-
-def test_the_likeliest_hit_need_not_be_the_best_shot():
-    # x at a4 and b2, misses at c3, d2 and d3, four shots for three cells: b4 hits more often than b3 and wins less often
-    table = Sea(rows=4, columns=4, lengths=(3, 2), shots=9, layouts=1, pay="sunk", ships=(1,), moves=(13, 14, 3, 10, 5), answers=(0, 0, 1, 0, 1))
-    words = [table.name_of(0, cell) for cell in table.legal()]
-    exact, short = (dict(zip(words, belief(Held(table), worlds=worlds).values, strict=True)) for worlds in (64, 0))
-    assert (short["b4"], short["b3"]) == pytest.approx((7 / 12, 5 / 12)) and max(short.values()) == short["b4"]
-    assert (exact["b4"], exact["b3"]) == pytest.approx((7 / 12, 2 / 3)) and max(exact.values()) == exact["b3"]
-    worlds = agreeing(game(shots=9), every_fleet(table), table)
-    assert len(worlds) == 12
-    assert list(exact.values()) == pytest.approx([value / 12 for value in action_values(worlds)])
-
-
-def test_what_sunk_tells_and_the_key_forgets():
+    made = game(rows=8, columns=8, fleet="4 3 3 2", shots=40, layouts=5)
+    for state in played(made, 1)[::4]:
+        table = state.spiel.table
+        found = posterior_of(table, "uniform")
+        cover = sum(table.ships)
+        assert found.chances.sum() == pytest.approx(12)  # the ships' cells
+        assert all(found.chances[cell] > 0 for cell in range(64) if cover >> cell & 1)
+        assert not any(found.chances[cell] == 1.0 for cell in range(64) if not cover >> cell & 1)
     sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
     hits = reached(sea, 1, 3)  # a2 and a4 hit, neither sunk
     assert set(posterior_of(hits, "uniform", 9).some) == {
@@ -232,15 +221,16 @@ def test_what_sunk_tells_and_the_key_forgets():
     assert verdict.certainty == 1.0 and verdict.entropy is not None and verdict.best
 
 
-def test_the_largest_board_with_four_ships_is_counted_and_what_is_sure_is_true():
-    made = game(rows=8, columns=8, fleet="4 3 3 2", shots=40, layouts=5)
-    for state in played(made, 1)[::4]:
-        table = state.spiel.table
-        found = posterior_of(table, "uniform")
-        cover = sum(table.ships)
-        assert found.chances.sum() == pytest.approx(12)  # the ships' cells
-        assert all(found.chances[cell] > 0 for cell in range(64) if cover >> cell & 1)
-        assert not any(found.chances[cell] == 1.0 for cell in range(64) if not cover >> cell & 1)
+def test_the_likeliest_hit_need_not_be_the_best_shot():
+    # x at a4 and b2, misses at c3, d2 and d3, four shots for three cells: b4 hits more often than b3 and wins less often
+    table = Sea(rows=4, columns=4, lengths=(3, 2), shots=9, layouts=1, pay="sunk", ships=(1,), moves=(13, 14, 3, 10, 5), answers=(0, 0, 1, 0, 1))
+    words = [table.name_of(0, cell) for cell in table.legal()]
+    exact, short = (dict(zip(words, belief(Held(table), worlds=worlds).values, strict=True)) for worlds in (64, 0))
+    assert (short["b4"], short["b3"]) == pytest.approx((7 / 12, 5 / 12)) and max(short.values()) == short["b4"]
+    assert (exact["b4"], exact["b3"]) == pytest.approx((7 / 12, 2 / 3)) and max(exact.values()) == exact["b3"]
+    worlds = agreeing(game(shots=9), every_fleet(table), table)
+    assert len(worlds) == 12
+    assert list(exact.values()) == pytest.approx([value / 12 for value in action_values(worlds)])
 
 
 @pytest.mark.parametrize("prior", ["uniform", "bank"])

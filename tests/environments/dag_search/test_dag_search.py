@@ -9,7 +9,7 @@ from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import RESULTS, Dag, World, dag_search
 from sparring.measure.initial_states import SeenInitialStates, columns
-from tests.environments.worlds import keeping, refusing
+from tests.environments.worlds import keeping, refusing, steps
 
 # 1 and 2 are ready at first; 3 needs both
 WORLD = World((("ardan",), ("bemir", "cosol"), ("dutek",)), ("red", "blue", "gold"), ((), (), (0, 1)))
@@ -25,7 +25,7 @@ test_it_keeps_the_contract = keeping(dag_search, [
     ], plays=8)
 
 
-def test_a_play_by_hand():
+def test_plays_by_hand():
     play = begun()
     # 1 + 2 + 3 of the first wave, 1 + 1 + 2 of the second
     assert play.limit == 6 + 4 and play.due() == (0,)
@@ -42,9 +42,7 @@ def test_a_play_by_hand():
     assert play.due() == (2,) and play.done_by == {0: 1}
     play.step({2: "note blue"})
     assert play.due() == (0,) and play.observe(0).told == "finished 2 left 4 ready 1 of 3" and play.returns == (0.0,) * 4
-    play.step({0: "call 1"})
-    play.step({1: "open dutek"})
-    play.step({1: "note gold"})
+    steps(play, {0: "call 1"}, {1: "open dutek"}, {1: "note gold"})
     assert play.done and play.due() == () and play.returns == (1.0,) * 4
     figures = play.figures()
     assert {name: values[0] for name, values in figures.items() if name != "found"} == {
@@ -52,24 +50,16 @@ def test_a_play_by_hand():
         "finished_share": 1.0, "success": 1.0, "optimal_width": 2, "optimal_critical_steps": 10, "serial_critical_steps": 3 * (1 + 1) + 2 + 3 + 2,
     }
     assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
-
-
-def test_waves_that_waste_steps():
     # Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short.
     play = begun()
     play.step({0: "call 3"})
     assert play.due() == (1, 2) and play.critical_steps == 4
-    play.step({1: "open ardan", 2: "open bemir"})
-    play.step({1: "note red", 2: "open cosol"})
-    play.step({2: "note blue"})
-    play.step({0: "call 1"})
-    play.step({1: "open dutek"})
+    steps(play, {1: "open ardan", 2: "open bemir"}, {1: "note red", 2: "open cosol"}, {2: "note blue"}, {0: "call 1"}, {1: "open dutek"})
     assert play.done and play.critical_steps == play.limit and play.returns[0] == pytest.approx(2 / 3)
     figures = play.figures()
     assert figures["called"][0] == 4 and figures["finished_share"][0] == 2 / 4 and figures["parallel"][0] == 1.0 and figures["success"][0] == 0.0
     play = begun(slack=10.0)
-    play.step({0: "call 2"})
-    play.step({1: "note blue", 2: "done"})
+    steps(play, {0: "call 2"}, {1: "note blue", 2: "done"})
     assert play.ready() == [0, 1] and play.observe(0).told.startswith("finished 0 left")
     play.step({0: "call 1"})
     for _ in range(4):
@@ -89,8 +79,7 @@ def test_what_lead_and_workers_know():
     plays = [Dag(dag_search(tasks=3, workers=3, turns=4), start) for start in (WORLD, other)]
     assert plays[0].observe(0) == plays[1].observe(0) and plays[0].draw(0) == plays[1].draw(0)
     for play in plays:
-        play.step({0: "call 2"})
-        play.step({1: "open ardan", 2: "open cosol"})
+        steps(play, {0: "call 2"}, {1: "open ardan", 2: "open cosol"})
     assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
     assert plays[0].draw(1) == plays[1].draw(1) and plays[0].draw(None) != plays[1].draw(None)
     before = plays[0].draw(0), plays[0].described(0)
@@ -145,10 +134,7 @@ def test_banks_limits_and_parts():
     assert play.parts() == (1, 2)
     play.step({1: "note red", 2: "note gold"})
     assert play.worth((1, 2)) == play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == play.worth(()) == 0.0
-    play.step({0: "call 1"})
-    play.step({1: "note blue"})
-    play.step({0: "call 2"})
-    play.step({1: "note gold"})
+    steps(play, {0: "call 1"}, {1: "note blue"}, {0: "call 2"}, {1: "note gold"})
     assert play.done and play.returns == (play.worth((1, 2)),) * 4 == (1.0,) * 4
     assert play.own_share(1) == 1.0 and play.own_share(2) == 0.0  # of three calls and of one
     play.done_by = {0: 1, 1: 2, 2: 1}

@@ -11,7 +11,7 @@ from scipy import stats
 
 from sparring.core.errors import GameError
 from sparring.environments.mastermind import Board, answer_of, bank_of, code_of, word_of
-from tests.environments.worlds import check_says, maker, refusing, start
+from tests.environments.worlds import actions, check_says, maker, refusing, start
 
 game = maker("mastermind")
 
@@ -78,8 +78,7 @@ def test_banks_and_a_game_for_one():
     one, two = (Board(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
     assert one.answers == two.answers and one.key(0) == two.key(0) and str(one) != str(two)
     state = start(game(), 1)
-    state.apply("rrr")
-    state.apply("rrr")
+    actions(state, "rrr", "rrr")
     assert state.parse("rrw") is state.parse("rr") is state.parse("rrrr") is None
     with pytest.raises(GameError, match="not legal"):
         state.apply("rrw")

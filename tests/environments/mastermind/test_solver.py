@@ -135,7 +135,7 @@ def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, inside, o
     assert found["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # told before
 
 
-def test_the_last_guess_and_the_prior():
+def test_last_guesses_keys_and_refusals():
     state = after(game(guesses=2), "rgb", "rgg")
     left = consistent(state)
     found = belief(state)
@@ -149,6 +149,18 @@ def test_the_last_guess_and_the_prior():
     if not state.done:
         found = belief(state, prior="bank")
         assert {word for word, value in zip(made.words, found.values, strict=True) if value} <= possible
+    made = game(guesses=5)
+    one, two = after(made, "rgb", "rrr", "ggb", "rrr"), after(made, "rgb", "ggb", "rrr", "ggb")
+    assert key(one, prior="uniform") == key(two, prior="uniform") and belief(one) == belief(two)
+    assert key(one, prior="uniform") != key(after(made, "rgb", "rrr", "ggb"), prior="uniform")
+    with pytest.raises(OracleError, match="no guess is to be made"):
+        belief(after(game(), "rgb", "rgb"))
+    made = game(codes=1, bank=0)
+    alien = game().state_of(game().spiel.new_initial_state())
+    with pytest.raises(OracleError, match="no guess is to be made"):
+        belief(alien)
+    state = made.reset(Stream.from_seed(0))
+    assert belief(state, prior="bank").entropy == 0.0
 
 
 @settings(max_examples=30, deadline=None)
@@ -200,18 +212,3 @@ def test_budgets_of_work():
         assert found.entropy == pytest.approx(log(len(consistent(state))))
         state.apply(state.legal_actions()[max(range(len(found.values)), key=found.values.__getitem__)])
     assert seen[0] == 0.5 and seen[-1] == 1.0 and state.returns == (1.0,)
-
-
-def test_the_key_and_states_that_are_refused():
-    made = game(guesses=5)
-    one, two = after(made, "rgb", "rrr", "ggb", "rrr"), after(made, "rgb", "ggb", "rrr", "ggb")
-    assert key(one, prior="uniform") == key(two, prior="uniform") and belief(one) == belief(two)
-    assert key(one, prior="uniform") != key(after(made, "rgb", "rrr", "ggb"), prior="uniform")
-    with pytest.raises(OracleError, match="no guess is to be made"):
-        belief(after(game(), "rgb", "rgb"))
-    made = game(codes=1, bank=0)
-    alien = game().state_of(game().spiel.new_initial_state())
-    with pytest.raises(OracleError, match="no guess is to be made"):
-        belief(alien)
-    state = made.reset(Stream.from_seed(0))
-    assert belief(state, prior="bank").entropy == 0.0

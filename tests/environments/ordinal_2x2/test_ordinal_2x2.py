@@ -8,23 +8,15 @@ import pytest
 from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player
 from sparring.core.errors import ConfigError
-from sparring.core.rng import Stream
 from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, chosen
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.suite import load_suite
-from tests.environments.worlds import maker
+from tests.environments.worlds import after, maker
 
 DILEMMA = {"game": "prisoners_dilemma", "drawn": False}  # cooperation is the second choice there
 game = maker("ordinal_2x2")
-
-
-def played(made, *words, seed=0):
-    state = made.reset(Stream.from_seed(seed))
-    for word in words:
-        state.apply(word)
-    return state
 
 
 @pytest.mark.parametrize(
@@ -36,28 +28,28 @@ def played(made, *words, seed=0):
 )
 def test_what_a_play_returns(pay, returns):
     made = game(**DILEMMA, pay=pay)
-    assert [played(made, *words).returns for words in itertools.product(("one", "two"), repeat=2)] == returns
+    assert [after(made, *words).returns for words in itertools.product(("one", "two"), repeat=2)] == returns
     assert made.cooperative == (pay in ("equilibrium", "joint"))
     assert (made.min_utility, made.max_utility) == ((1.0, 4.0) if pay == "own" else (0.0, 1.0))
-    assert played(made, "one").returns == (0.0, 0.0)
+    assert after(made, "one").returns == (0.0, 0.0)
 
 
 def test_ranks_that_are_told_and_games_by_hand():
     made = game(game="2", drawn=False)  # seat 0: 1 2 3 4; seat 1: 1 3 2 4
-    assert played(made).observe(0).text == "ordinal row 1 2 3 4 1 2 3 4"
-    assert played(made, "one").observe(1).text == "ordinal column 1 3 2 4 1 3 2 4"
-    assert played(made, "one", "two").observe(0, 1).text == "two" and played(made, "one", "two").observe(1, 2).text == "one"
+    assert after(made).observe(0).text == "ordinal row 1 2 3 4 1 2 3 4"
+    assert after(made, "one").observe(1).text == "ordinal column 1 3 2 4 1 3 2 4"
+    assert after(made, "one", "two").observe(0, 1).text == "two" and after(made, "one", "two").observe(1, 2).text == "one"
     for pay in ("response", "equilibrium", "joint"):
         for style in ("brief", "full"):
             other, own = (game(game="2", drawn=False, style=style, pay=one) for one in (pay, "own"))
-            assert played(other).observe(0) == played(own).observe(0)
-    full = played(game(**DILEMMA, style="full"), "one")
+            assert after(other).observe(0) == after(own).observe(0)
+    full = after(game(**DILEMMA, style="full"), "one")
     assert "If you choose one and the other player chooses two: 4 for you, 1 for the other player." in full.observe(1).text
     assert game().spiel.max_chance_outcomes() == 4 * 144 and game(drawn=False).spiel.max_chance_outcomes() == 144
     made = game(game="prisoners_dilemma")
-    seen = Counter(played(made, seed=seed).observe(0).key for seed in range(200))
+    seen = Counter(after(made, seed=seed).observe(0).key for seed in range(200))
     assert len(seen) == 4 and min(seen.values()) > 30
-    assert made.illegal.forfeit_returns(made, played(made), 0)[0] == 1.0
+    assert made.illegal.forfeit_returns(made, after(made), 0)[0] == 1.0
     made = game(**DILEMMA)
     report = nash_conv(made, enumerate_info_states(made), UniformScorer())
     assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx((0.5, 0.5))  # defecting earns (4 + 2) / 2
@@ -72,17 +64,17 @@ def test_ranks_that_are_told_and_games_by_hand():
 def test_a_choice_is_hidden_until_both_have_chosen(style):
     made = game(style=style)
     for seed in range(20):
-        one, two = (played(made, word, seed=seed) for word in ("one", "two"))
+        one, two = (after(made, word, seed=seed) for word in ("one", "two"))
         assert one.observe(1) == two.observe(1) and one.described(1) == two.described(1) and one.draw(1) == two.draw(1)
         assert one.observe(0).key != two.observe(0).key
-        ends = [played(made, word, "one", seed=seed).observe(1).key for word in ("one", "two")]
+        ends = [after(made, word, "one", seed=seed).observe(1).key for word in ("one", "two")]
         assert ends[0] != ends[1]
 
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_a_seat_remembers_its_own_choice_first_then_the_others(seat):
     words = ("one", "two")
-    keys = [played(game(**DILEMMA), *words[:count]).observe(seat).key for count in (0, seat + 1, 2)]
+    keys = [after(game(**DILEMMA), *words[:count]).observe(seat).key for count in (0, seat + 1, 2)]
     assert keys[1] == f"{keys[0]} {words[seat]}" if seat == 0 else keys[1] == keys[2]
     assert keys[2] == f"{keys[0]} {words[seat]} {words[1 - seat]}"
 

@@ -43,7 +43,7 @@ def of(name):
     return NAMED[name], NAMED[name]
 
 
-def test_there_are_144_games_and_78_if_the_seats_may_be_exchanged():
+def test_games_families_and_measures():
     classes = [frozenset(map(frozen, orders(tables(game)))) for game in all_games()]
     assert len(all_games()) == len(set(classes)) == 144
     assert all(len(one) == 4 for one in classes)
@@ -57,6 +57,30 @@ def test_there_are_144_games_and_78_if_the_seats_may_be_exchanged():
         assert number_of(exchanged(game)) == 12 * column + row + 1
     assert made.chosen("all") == tuple(range(1, 145)) and made.chosen("17 3") == (17, 3)
     assert sorted(number for name in FAMILIES for number in made.chosen(name)) == list(range(1, 145))
+    # 36 win-win games, 18 without a pure equilibrium, 7 whose only one both would leave together: the dilemma and six alibi games.
+    counts = Counter(map(family, all_games()))
+    assert counts == {"win_win": 36, "cyclic": 18, "dilemma": 7, "coordination": 9, "one_dominant": 48, "both_dominant": 26}
+    assert set(counts) == set(FAMILIES)
+    for game in all_games():
+        cells = tables(game)
+        stable, best = equilibria(cells), (4, 4) in cells.values()
+        found = family(game)
+        assert (found == "win_win") == best
+        assert best or ((found == "cyclic") == (not stable) and (found == "coordination") == (len(stable) == 2))
+        if found in ("dilemma", "one_dominant", "both_dominant"):
+            (at,) = stable
+            better = [value for value in cells.values() if value[0] > cells[at][0] and value[1] > cells[at][1]]
+            assert (found == "dilemma") == bool(better)
+            rows = len({one for one, two in CELLS if cells[one, two][0] > cells[1 - one, two][0]}) == 1
+            columns = len({two for one, two in CELLS if cells[one, two][1] > cells[one, 1 - two][1]}) == 1
+            assert found == "dilemma" or (found == "both_dominant") == (rows and columns)
+        assert found == family(canonical(exchanged(game)))
+    dilemma = of("prisoners_dilemma")
+    assert [made.is_equilibrium(dilemma, at) for at in CELLS] == [False, False, False, True]
+    assert [made.is_joint_maximum(dilemma, at) for at in CELLS] == [True, False, False, False]
+    assert [made.is_response(dilemma, 0, at) for at in CELLS] == [False, False, True, True]
+    assert [made.is_response(dilemma, 1, at) for at in CELLS] == [False, True, False, True]
+    assert made.dominant(dilemma, 0) and not made.dominant(of("chicken"), 0)
 
 
 @pytest.mark.parametrize("own", CELLS)
@@ -84,33 +108,6 @@ def test_the_well_known_ones_are_there(name, cells, stable):
     (number,) = made.chosen(name)
     assert number == number_of(of(name)) and frozen(tables(all_games()[number - 1])) in map(frozen, orders(cells))
     assert len({number_of(of(other)) for other in NAMED}) == len(NAMED) == 6
-
-
-def test_families_and_measures():
-    # 36 win-win games, 18 without a pure equilibrium, 7 whose only one both would leave together: the dilemma and six alibi games.
-    counts = Counter(map(family, all_games()))
-    assert counts == {"win_win": 36, "cyclic": 18, "dilemma": 7, "coordination": 9, "one_dominant": 48, "both_dominant": 26}
-    assert set(counts) == set(FAMILIES)
-    for game in all_games():
-        cells = tables(game)
-        stable, best = equilibria(cells), (4, 4) in cells.values()
-        found = family(game)
-        assert (found == "win_win") == best
-        assert best or ((found == "cyclic") == (not stable) and (found == "coordination") == (len(stable) == 2))
-        if found in ("dilemma", "one_dominant", "both_dominant"):
-            (at,) = stable
-            better = [value for value in cells.values() if value[0] > cells[at][0] and value[1] > cells[at][1]]
-            assert (found == "dilemma") == bool(better)
-            rows = len({one for one, two in CELLS if cells[one, two][0] > cells[1 - one, two][0]}) == 1
-            columns = len({two for one, two in CELLS if cells[one, two][1] > cells[one, 1 - two][1]}) == 1
-            assert found == "dilemma" or (found == "both_dominant") == (rows and columns)
-        assert found == family(canonical(exchanged(game)))
-    dilemma = of("prisoners_dilemma")
-    assert [made.is_equilibrium(dilemma, at) for at in CELLS] == [False, False, False, True]
-    assert [made.is_joint_maximum(dilemma, at) for at in CELLS] == [True, False, False, False]
-    assert [made.is_response(dilemma, 0, at) for at in CELLS] == [False, False, True, True]
-    assert [made.is_response(dilemma, 1, at) for at in CELLS] == [False, True, False, True]
-    assert made.dominant(dilemma, 0) and not made.dominant(of("chicken"), 0)
 
 
 @pytest.mark.parametrize("which", ["none", "0", "145", "", "1 1", "1 x"])

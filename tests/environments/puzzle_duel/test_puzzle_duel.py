@@ -60,7 +60,7 @@ def test_payoffs_by_hand(payoff, replies, done, returns):
     assert play.due() == (() if done else (len(replies) % 2,))
 
 
-def test_what_seats_are_told():
+def test_what_seats_are_told_and_draw():
     play = played(VALID)
     assert play.observe(1).text == "solve 3 5 7 target 22"
     full = played("I take <puzzle>3  5 7 ->22</puzzle> as <proof>(3*5)+7</proof>", style="full")
@@ -75,6 +75,27 @@ def test_what_seats_are_told():
     assert full.observe(0).text.startswith("The last puzzle was solved.\nRound 2 of 2. The numbers of your puzzle may be, also repeatedly: 1 2 3")
     with pytest.raises(GameError, match=r"seats \(0,\) are due"):
         game().reset(Stream.from_seed(0)).step({1: VALID})
+    rules, random = make_game("puzzle_duel"), RandomAgent("random")
+    report = play_matches(rules, random, random, games_per_seat=200, stream=Stream.from_seed(0))
+    proposer, solver = report.seats
+    assert 0.5 <= proposer.mean_return.mean <= 1.0
+    assert 0.05 < solver.mean_return.mean < 0.6
+    config = resolve({"environments": [{"name": "puzzle_duel", "options": {"largest": 6, "numbers": 2, "allowed": 3, "sets": 8}}]})
+    rules = configured_game(config.environments[0])
+    known = rules.starts()
+    assert 1 < len(known) <= 8
+    assert all(len(set(one)) == 3 and list(one) == sorted(one) and 1 <= one[0] <= one[-1] <= 6 for one in known)
+    unseen, seen = columns(rules, SeenInitialStates(config, [rules]))
+    assert (unseen.label, seen.label) == ("unseen", "seen")
+    for number in range(60):
+        stream = Stream.from_seed(7).child(number)
+        for column, inside in ((unseen, False), (seen, True)):
+            start = column.game.start_of(column.game.reset(column.deal(stream, number)))
+            assert (start in known) == inside
+    rules = make_game("puzzle_duel", options={"rounds": 2, "payoff": "duel", "style": "full"}, illegal={"penalty": 0.5})
+    again = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(rules))))))
+    assert spec_of(again) == spec_of(rules)
+    assert (again.rules, again.max_turns, again.utility_sum, again.starts()) == (rules.rules, 4, 0.0, rules.starts())
 
 
 @every_case("style", ["brief", "full"])
@@ -100,30 +121,6 @@ def test_payoffs_keep_their_bounds_and_what_is_said_has_its_words(seed, rounds, 
         assert all(rules.min_utility <= value <= rules.max_utility for value in play.returns)
         assert payoff == "frontier" or sum(play.returns) == 0
     assert turns <= rules.max_turns
-
-
-def test_random_proposers_and_sets_that_are_held_out():
-    rules, random = make_game("puzzle_duel"), RandomAgent("random")
-    report = play_matches(rules, random, random, games_per_seat=200, stream=Stream.from_seed(0))
-    proposer, solver = report.seats
-    assert 0.5 <= proposer.mean_return.mean <= 1.0
-    assert 0.05 < solver.mean_return.mean < 0.6
-    config = resolve({"environments": [{"name": "puzzle_duel", "options": {"largest": 6, "numbers": 2, "allowed": 3, "sets": 8}}]})
-    rules = configured_game(config.environments[0])
-    known = rules.starts()
-    assert 1 < len(known) <= 8
-    assert all(len(set(one)) == 3 and list(one) == sorted(one) and 1 <= one[0] <= one[-1] <= 6 for one in known)
-    unseen, seen = columns(rules, SeenInitialStates(config, [rules]))
-    assert (unseen.label, seen.label) == ("unseen", "seen")
-    for number in range(60):
-        stream = Stream.from_seed(7).child(number)
-        for column, inside in ((unseen, False), (seen, True)):
-            start = column.game.start_of(column.game.reset(column.deal(stream, number)))
-            assert (start in known) == inside
-    rules = make_game("puzzle_duel", options={"rounds": 2, "payoff": "duel", "style": "full"}, illegal={"penalty": 0.5})
-    again = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(rules))))))
-    assert spec_of(again) == spec_of(rules)
-    assert (again.rules, again.max_turns, again.utility_sum, again.starts()) == (rules.rules, 4, 0.0, rules.starts())
 
 
 @pytest.mark.parametrize(

@@ -19,18 +19,11 @@ from sparring.environments.sokoban.distances import (
     mask_of,
     positions,
 )
-from tests.environments.worlds import check_says, maker, refusing, start
+from tests.environments.worlds import after, check_says, maker, refusing, start
 
 STEP = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 CORRIDOR = "@-$-."
 game = maker("sokoban")
-
-
-def after(made, *words):
-    state = start(made)
-    for word in words:
-        state.apply(word)
-    return state
 
 
 def plain(table):

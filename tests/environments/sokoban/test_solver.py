@@ -101,7 +101,7 @@ def test_the_value_of_a_move_is_that_of_the_best_move_after_it(seed, boxes, shar
         assert worth == pytest.approx(state.returns[0])
 
 
-def test_values_by_hand():
+def test_values_by_hand_and_what_cannot_be_judged():
     found = judged(CORRIDOR, moves=5)  # 3 moves solve it
     assert dict(zip(found.actions, found.values, strict=True)) == {"right": 1.0} and found.best == {"right"}
     assert judged(CORRIDOR, "right", moves=5).best == {"left", "right"}  # back and forth costs 2, and 2 are to spare
@@ -128,6 +128,20 @@ def test_values_by_hand():
     assert found.best == {"down", "left"} and found.bound == 0.0
     found = judged(room, moves=4, pay="share", cost=0.1)
     assert dict(zip(found.actions, found.values, strict=True)) == pytest.approx({"down": 0.1, "left": 0.1, "right": 0.6})
+    made = game(rows=7, columns=7, boxes=3, walls=0, shortest=5, longest=6, moves=6)
+    found = constraint_oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
+    assert max(found.values) == 1.0 and found.best
+    made, judge = game(room="@$."), puzzle.sokoban
+    state = made.reset(Stream.from_seed(0))
+    with pytest.raises(OracleError, match="no solver 'z3'"):
+        judge(state, right="solution", lost="abstain", solver="z3")
+    state.apply("right")
+    with pytest.raises(OracleError, match="is finished"):
+        judge(state)
+    with pytest.raises(OracleError, match="waits for chance"):
+        judge(made.state_of(made.spiel.new_initial_state()))
+    with pytest.raises(OracleError, match="state of 'sudoku'"):
+        judge(make_game("sudoku").reset(Stream.from_seed(0)))
 
 
 @pytest.mark.parametrize(("pay", "numbers"), [("solved", {2}), ("share", {1, 2})])
@@ -148,23 +162,6 @@ def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
     puzzle.solutions.cache_clear()
     assert judged(CORRIDOR) is not None
     puzzle.solutions.cache_clear()
-
-
-def test_the_budget_and_what_cannot_be_judged():
-    made = game(rows=7, columns=7, boxes=3, walls=0, shortest=5, longest=6, moves=6)
-    found = constraint_oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
-    assert max(found.values) == 1.0 and found.best
-    made, judge = game(room="@$."), puzzle.sokoban
-    state = made.reset(Stream.from_seed(0))
-    with pytest.raises(OracleError, match="no solver 'z3'"):
-        judge(state, right="solution", lost="abstain", solver="z3")
-    state.apply("right")
-    with pytest.raises(OracleError, match="is finished"):
-        judge(state)
-    with pytest.raises(OracleError, match="waits for chance"):
-        judge(made.state_of(made.spiel.new_initial_state()))
-    with pytest.raises(OracleError, match="state of 'sudoku'"):
-        judge(make_game("sudoku").reset(Stream.from_seed(0)))
 
 
 @pytest.mark.parametrize("boxes", [1, 2])

@@ -47,7 +47,7 @@ def test_halving_by_hand(questions, value):
     assert found.entropy == pytest.approx(log(8))
 
 
-def test_values_by_hand():
+def test_values_by_hand_and_large_games():
     state = cube(questions=3, cost=0.1)
     assert max(belief(state).values) == pytest.approx(0.7)
     state.apply("red")
@@ -69,6 +69,20 @@ def test_values_by_hand():
     for one, other in zip(worlds.played(truthful, 6, seed=2), worlds.played(noisy, 6, seed=2), strict=False):
         if one.legal_actions() == other.legal_actions() and one.observe(0).key == other.observe(0).key:
             assert belief(one).values == pytest.approx(belief(other).values, abs=1e-6)
+    state = game(objects=27, attributes=3, values=3, questions=5, tables=1).reset(Stream.from_seed(0))
+    found = belief(state, beliefs=100)
+    assert found.certainty == 0.5 and found.bound > 0.0
+    assert len({round(value, 12) for value in found.values[:9]}) == 1  # a third against two thirds, each of them
+    for _ in range(2):
+        state.apply("red")
+    told = belief(state, beliefs=100)
+    wasted = told.values[state.legal_actions().index("red")]
+    assert wasted == min(told.values[:9]) < max(told.values[:9])
+    state = game(objects=32, attributes=5, values=4, questions=20, noise=0.1, cost=0.01).reset(Stream.from_seed(0))
+    while not state.done:
+        found = belief(state, beliefs=2000)
+        assert found.certainty in (0.5, 1.0) and (found.bound == 0.0) == (found.certainty == 1.0)
+        state.apply(state.legal_actions()[max(range(len(found.values)), key=found.values.__getitem__)])
 
 
 @settings(max_examples=25, deadline=None)
@@ -85,23 +99,6 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         open_question = state.spiel.table.asked < made.spiel.opening.questions and exact.entropy > 0.0
         assert short.certainty == (0.5 if open_question else 1.0)
         assert short.entropy == exact.entropy
-
-
-def test_large_games_and_the_short_cut():
-    state = game(objects=27, attributes=3, values=3, questions=5, tables=1).reset(Stream.from_seed(0))
-    found = belief(state, beliefs=100)
-    assert found.certainty == 0.5 and found.bound > 0.0
-    assert len({round(value, 12) for value in found.values[:9]}) == 1  # a third against two thirds, each of them
-    for _ in range(2):
-        state.apply("red")
-    told = belief(state, beliefs=100)
-    wasted = told.values[state.legal_actions().index("red")]
-    assert wasted == min(told.values[:9]) < max(told.values[:9])
-    state = game(objects=32, attributes=5, values=4, questions=20, noise=0.1, cost=0.01).reset(Stream.from_seed(0))
-    while not state.done:
-        found = belief(state, beliefs=2000)
-        assert found.certainty in (0.5, 1.0) and (found.bound == 0.0) == (found.certainty == 1.0)
-        state.apply(state.legal_actions()[max(range(len(found.values)), key=found.values.__getitem__)])
 
 
 @settings(max_examples=60, deadline=None)

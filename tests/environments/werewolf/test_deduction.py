@@ -26,6 +26,7 @@ from sparring.play.rollout import play as played
 from sparring.play.spec import EpisodeSpec
 from sparring.run.step import environment_metrics
 from sparring.testing import check_environment
+from tests.environments.worlds import steps
 
 KINDS = ("wolf", "seer", "villager", "villager")
 ROOT = Stream.from_seed(0)
@@ -50,8 +51,7 @@ def test_who_deduces_and_when():
     play.step({0: "silence"})
     assert play.due() == (1,) and play.legal(1) is None
     for seat in (1, 3):
-        play.step({seat: "p1 wolf high"})
-        play.step({seat: "silence"})
+        steps(play, {seat: "p1 wolf high"}, {seat: "silence"})
     assert play.due() == (0, 1, 3) and all(play.legal(seat) is None and play.observe(seat).note for seat in play.due())
     play.step({0: "p2 seer high p4 villager high", 1: "p1 wolf high p4 villager high", 3: "p1 seer low p2 wolf low"})
     assert play.due() == (0, 1, 3) and play.legal(3) == ("p1", "p2", "abstain")
@@ -191,8 +191,7 @@ def test_malformed_deductions_and_lines_of_a_language_model():
         if seat:
             play.step({seat: text})
         play.step({seat: "silence"})
-    play.step({0: "p2 seer high p4 villager low", 1: "what?", 3: "p1 wolf low p2 wolf low"})
-    play.step({0: "p2", 1: "p1", 3: "p1"})
+    steps(play, {0: "p2 seer high p4 villager low", 1: "what?", 3: "p1 wolf low p2 wolf low"}, {0: "p2", 1: "p1", 3: "p1"})
     found = play.figures()
     assert found["malformed"] == (1, 1, 0, 0) and play.returns == (-1.0, 1.0, 1.0, 1.0)
     assert found["right_roles"][0] == 2 / 4 and found["right_roles"][1] == 2 / 4 and found["right_roles"][3] == 1 / 4
@@ -233,19 +232,38 @@ def test_what_is_drawn_is_read_and_agrees_with_what_is_known(options):
             play.step(replies)
 
 
-def test_draws_are_even_over_what_a_seat_cannot_exclude():
+def test_draws_means_words_and_bots():
     play = day()
     counts = Counter(drawn(play.position, 0, ROOT.child(number)) for number in range(900))
     assert {one.split()[1] for one in counts} == {"seer", "villager"} and all("medium" in one for one in counts)
     assert sum(n for one, n in counts.items() if one.startswith("p2 seer")) == pytest.approx(300, abs=60)
-    play.step({0: ""})
-    play.step({0: "silence"})
+    steps(play, {0: ""}, {0: "silence"})
     assert {drawn(play.position, 1, ROOT.child(number)) for number in range(20)} == {"p1 wolf high p4 villager high"}
     for reply in ("", "silence"):
         play.step({1: reply})
     counts = Counter(drawn(play.position, 3, ROOT.child(number)) for number in range(900))
     assert len(counts) == 4 and all("high" not in one for one in counts)  # p3 was killed, so that it is no wolf
     assert sum(n for one, n in counts.items() if one.startswith("p1 wolf")) == pytest.approx(450, abs=60)
+    game = make_game("werewolf", options={"deduce": True, "rounds": 1})
+    specs = [
+        EpisodeSpec(game=game, episode_id=n, group_id=n, deal=ROOT.child(n), stream=ROOT.child("play").child(n), seats=("a",) * 4, trained=(True,) * 4)
+        for n in range(12)
+    ]
+    found = environment_metrics(played(specs, {"a": random()}), [game])
+    assert 0 < found["figure/werewolf/right_roles"] < 1 and found["figure/werewolf/right_roles_seer"] > found["figure/werewolf/right_roles_villager"]
+    assert found["figure/werewolf/malformed"] == 0
+    own = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
+    assert 0 < own.figures["right_roles"].mean < 1 and own.figures["right_roles_wolf"].count == 8
+    play, bot = day(), werewolf_bot()
+    assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
+    with pytest.raises(GameError, match="no exact description where any text is a reply"):
+        bot.chances(play, 0)
+    assert {"deduce", "think", "unknown", "low", "medium", "high"} <= set(werewolf(deduce=True).vocabulary())
+    assert not {"deduce", "think", "unknown", "low", "medium", "high"} & set(werewolf().vocabulary())
+    said = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
+    assert read(said, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
+    for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
+        assert read(broken, ["p1"], ["wolf"], False) == "p1 unknown"
 
 
 def possible(position, seat):
@@ -288,33 +306,9 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
         play.step({seat: random_reply(play, seat, play.legal(seat), stream.child(seat)) for seat in play.due()})
 
 
-def test_means_words_and_bots():
-    game = make_game("werewolf", options={"deduce": True, "rounds": 1})
-    specs = [
-        EpisodeSpec(game=game, episode_id=n, group_id=n, deal=ROOT.child(n), stream=ROOT.child("play").child(n), seats=("a",) * 4, trained=(True,) * 4)
-        for n in range(12)
-    ]
-    found = environment_metrics(played(specs, {"a": random()}), [game])
-    assert 0 < found["figure/werewolf/right_roles"] < 1 and found["figure/werewolf/right_roles_seer"] > found["figure/werewolf/right_roles_villager"]
-    assert found["figure/werewolf/malformed"] == 0
-    own = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
-    assert 0 < own.figures["right_roles"].mean < 1 and own.figures["right_roles_wolf"].count == 8
-    play, bot = day(), werewolf_bot()
-    assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
-    with pytest.raises(GameError, match="no exact description where any text is a reply"):
-        bot.chances(play, 0)
-    assert {"deduce", "think", "unknown", "low", "medium", "high"} <= set(werewolf(deduce=True).vocabulary())
-    assert not {"deduce", "think", "unknown", "low", "medium", "high"} & set(werewolf().vocabulary())
-    said = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
-    assert read(said, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
-    for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
-        assert read(broken, ["p1"], ["wolf"], False) == "p1 unknown"
-
-
 def test_what_wolves_and_seers_deduce():
     play = werewolf(deduce=True, players=7).begun(tuple(range(7)), ROOT)
-    play.step({0: "p7", 2: "p1", 3: "p4"})
-    play.step({1: "p7"})
+    steps(play, {0: "p7", 2: "p1", 3: "p4"}, {1: "p7"})
     for number in range(12):
         found = guesses(drawn(play.position, 0, ROOT.child(number)))
         assert found[0] == ("p2", "wolf", "high") and all(one.role != "wolf" and one.confidence == "medium" for one in found[1:])

@@ -70,7 +70,7 @@ def test_values_are_the_returns_of_best_play(wrong, pay):
     check_values_of_puzzles(played(game(houses=2, attributes=2, wrong=wrong, pay=pay), number=12))
 
 
-def test_boards_by_hand():
+def test_boards_by_hand_and_after_a_wrong_value():
     made = game(wrong="continues")
     check_lost_boards(made, played(made, number=10))
     # Blue with milk in house 2 or 3, tea in the other: nothing follows at once. In house 2, tea is in 3, green in 1, red with tea.
@@ -82,6 +82,17 @@ def test_boards_by_hand():
     assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
     start.apply("h3=blue")  # milk is there too, tea in 2, green left of blue, red in 1
     assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=milk"}
+    made, misled, states = game(houses=4, attributes=4, wrong="continues", pay="share", level="search"), 0, []
+    for seed in range(4):
+        start = made.reset(Stream.from_seed(seed))
+        states += [made.state_of(start.spiel.child(index)) for index in start.spiel.legal_actions()]
+    states = [state for state in states if state.spiel.table.mistakes]
+    for state, every, forced in zip(states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True):
+        assert forced.best <= every.best and forced.values == every.values
+        table = state.spiel.table
+        known = deduced(4, 4, table.clues, table.cells) or table.cells
+        misled += any(value not in (0, held, true) for value, held, true in zip(known, table.cells, table.solution, strict=True))
+    assert misled > 5  # boards on which a wrong value follows
 
 
 @pytest.mark.parametrize("level", ["deduced", "search"])
@@ -97,17 +108,3 @@ def test_forced_moves_are_those_of_unit_propagation(houses, attributes, level):
         assert forced.best == (follow or every.best) and forced.values == every.values
         fewer += 0 < len(follow) < len(every.best)
     assert (fewer > 0) == (level == "search")
-
-
-def test_after_a_wrong_value_only_right_ones_are_forced():
-    made, misled, states = game(houses=4, attributes=4, wrong="continues", pay="share", level="search"), 0, []
-    for seed in range(4):
-        start = made.reset(Stream.from_seed(seed))
-        states += [made.state_of(start.spiel.child(index)) for index in start.spiel.legal_actions()]
-    states = [state for state in states if state.spiel.table.mistakes]
-    for state, every, forced in zip(states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True):
-        assert forced.best <= every.best and forced.values == every.values
-        table = state.spiel.table
-        known = deduced(4, 4, table.clues, table.cells) or table.cells
-        misled += any(value not in (0, held, true) for value, held, true in zip(known, table.cells, table.solution, strict=True))
-    assert misled > 5  # boards on which a wrong value follows

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from sparring.config.plugins.registry import bind
 from sparring.league.meta_solvers.base import of_matrix
-from tests.league.meta_solvers.meta_games import HARD, THREE_SIDES, games
+from tests.league.meta_solvers.meta_games import HARD, THREE_SIDES
 
 SOLVE = bind("league.meta_solvers", "last")
 
@@ -19,10 +18,3 @@ def test_by_hand():
 @pytest.mark.parametrize("name", HARD)
 def test_hard_inputs(name):
     assert [side[-1] for side in SOLVE(HARD[name]).sides] == [1.0, 1.0]
-
-
-@settings(deadline=None, max_examples=30)
-@given(games())
-def test_it_is_the_newest_share_of_one_member(game):
-    newest = bind("league.meta_solvers", "delta_uniform", {"delta": 1.0})(game)
-    assert [side.tolist() for side in SOLVE(game).sides] == [side.tolist() for side in newest.sides]

@@ -9,6 +9,7 @@ import pytest
 
 from sparring.config import PluginConfig, resolve
 from sparring.config.plugins import registry
+from sparring.config.plugins.plugin import of_base
 from sparring.core.errors import ConfigError, HungError, RunError, UnknownNameError
 from sparring.engine.local import LocalEngine
 from sparring.run import events
@@ -170,7 +171,7 @@ class Fragile:
 def sinks(monkeypatch):
     def of(*made):
         waiting = list(made)
-        monkeypatch.setattr("sparring.config.plugins.plugin._entry", lambda _: lambda start: waiting.pop(0))
+        monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else of_base(slot, name))
         return Sinks([PluginConfig(name="tensorboard")] * len(made), Start(folder=None))
 
     return of
@@ -237,7 +238,7 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
         made.append(plugin)
         return (lambda start: first) if len(made) == 1 else (lambda start: 1 / 0)
 
-    monkeypatch.setattr("sparring.config.plugins.plugin._entry", entry)
+    monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: entry if name == "adapted" else of_base(slot, name))
     with pytest.raises(Exception, match="ZeroDivisionError"):
         Sinks([PluginConfig(name="tensorboard")] * 2, Start(folder=None))
     assert first.closed

@@ -200,7 +200,7 @@ def test_an_agent_whose_code_fails_is_named():
         def chances(self, state, seat):
             return 1 / 0
 
-    with pytest.raises(PluginError, match=r"player 'broken' .* failed in test_described.py"):
+    with pytest.raises(PluginError, match=r"player 'broken' .* failed in test_together.py"):
         chances_of("broken", Broken(), make_game("tic_tac_toe").reset(ROOT), 0)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from published import record, settings
 
 from sparring.config import resolve
-from sparring.core.refs import snapshot
+from sparring.core.records import snapshot
 from sparring.engine.local import LocalEngine
 from sparring.run import checkpoint
 from sparring.run.state import RunState

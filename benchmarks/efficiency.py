@@ -18,7 +18,7 @@ from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.engine.local import LocalEngine
 from sparring.learn.pack import pack
-from sparring.models.prefixes import PrefixTree
+from sparring.models.attention import PrefixTree
 from sparring.play.turn_table import ordered_turns
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round

@@ -21,7 +21,7 @@ from published import TRIALS, record, settings
 
 from sparring.api.cells import by_seed
 from sparring.api.load import load_run
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.measure.matches import succeeded
 from sparring.play.replay import ended

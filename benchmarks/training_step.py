@@ -23,8 +23,8 @@ from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.learn.learner import Learner, WeightedLoss
 from sparring.learn.pack import pack
+from sparring.models.attention import PrefixTree
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import PrefixTree
 from sparring.models.samplers.in_process import in_process
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.turn_table import turn_table

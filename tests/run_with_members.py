@@ -6,7 +6,7 @@ import torch
 
 from sparring.config import resolve
 from sparring.config.recipe import to_yaml
-from sparring.core.refs import snapshot
+from sparring.core.records import snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
 from sparring.league.payoffs import Payoffs, Results, Row

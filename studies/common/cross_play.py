@@ -19,8 +19,7 @@ from sparring.api.load import load_run
 from sparring.config import RunConfig
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.files import write_bytes_atomic
-from sparring.core.records import Turn
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED, Turn
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, teams_of
 from sparring.environments.catalogue import make_game

@@ -16,7 +16,7 @@ from typing import Any, cast
 from sparring.api.load import load_run
 from sparring.core.errors import GameError
 from sparring.core.files import write_bytes_atomic
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED
 from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Counts, Scenario
 from sparring.environments.base import Environment, HasStarts

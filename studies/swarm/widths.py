@@ -14,7 +14,7 @@ from typing import Any
 from sparring.api.load import load_run
 from sparring.core.errors import ConfigError
 from sparring.core.files import write_bytes_atomic
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import another_bank

@@ -25,8 +25,7 @@ from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.core.errors import ConfigError
 from sparring.core.files import sha256_hex, write_bytes_atomic
 from sparring.core.process import GracefulStop
-from sparring.core.records import Episode
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED, Episode
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment

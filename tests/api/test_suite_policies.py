@@ -14,7 +14,7 @@ from sparring.cli import app
 from sparring.config import resolve
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import UnknownNameError
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.run import checkpoint

@@ -9,7 +9,7 @@ import pytest
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import Plugin, with_options
 from sparring.core.errors import PluginError
-from sparring.core.refs import snapshot
+from sparring.core.records import snapshot
 from sparring.testing import check_keeping, keep_request
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.core.refs import (
+from sparring.core.records import (
     DEMONSTRATOR,
     LEARNER,
     NAMED,

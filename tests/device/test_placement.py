@@ -25,7 +25,7 @@ from transformers import (
 from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
-from sparring.core.refs import LEARNER, PlayerRef, snapshot
+from sparring.core.records import LEARNER, PlayerRef, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks.messages import Sums
 from sparring.league.seating import starts

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sparring.config import resolve
-from sparring.core.refs import LEARNER, PUBLISHED, snapshot
+from sparring.core.records import LEARNER, PUBLISHED, snapshot
 from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers.distributed import PublishedWeights

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from sparring.config import resolve
 from sparring.config.checks import measured_weights
 from sparring.core.errors import ConfigError, GameError, ModelError, UnknownNameError
-from sparring.core.refs import snapshot
+from sparring.core.records import snapshot
 from sparring.core.rng import Stream
 from sparring.engine.export import CARD, export, export_mixture, first_prompt
 from sparring.engine.local import LocalEngine

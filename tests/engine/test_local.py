@@ -16,8 +16,7 @@ from sparring.core.errors import (
     TooLargeError,
     UnknownNameError,
 )
-from sparring.core.records import Credit
-from sparring.core.refs import LEARNER, PUBLISHED, bot, ref, snapshot
+from sparring.core.records import LEARNER, PUBLISHED, Credit, bot, ref, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
 from sparring.engine.protocol import Judging, rewards_of

@@ -15,7 +15,7 @@ from sparring.config import of_any, resolve
 from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.config.yaml_text import parse_yaml
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
-from sparring.core.refs import LEARNER, PUBLISHED, PlayerRef, ref, snapshot
+from sparring.core.records import LEARNER, PUBLISHED, PlayerRef, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.engine.export import export
 from sparring.engine.local import LocalEngine

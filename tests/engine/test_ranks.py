@@ -22,7 +22,7 @@ from sparring.config import resolve
 from sparring.config.plugins.registry import bind
 from sparring.core.child_process import ChildProcess
 from sparring.core.errors import ConfigError, DivergedError, RunError
-from sparring.core.refs import snapshot
+from sparring.core.records import snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe, process_memory
 from sparring.engine.ranks import messages as rank_messages

@@ -5,10 +5,10 @@ import pytest
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
+from sparring.environments.base import spec_of
 from sparring.environments.bluff import MEANT, bluff, claimed
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.history_tree import tree_of
-from sparring.environments.spec import spec_of
 from sparring.environments.tree_arrays import walk
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import average_strategies, policy_values

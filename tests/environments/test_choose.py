@@ -6,12 +6,12 @@ import pytest
 
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
+from sparring.environments.base import spec_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
 from sparring.environments.choose.proposer import MOST, Proposer, numbers
 from sparring.environments.repeated import repeated
 from sparring.environments.reply import meant
-from sparring.environments.spec import spec_of
 from sparring.environments.trial import trial
 from sparring.play.players.biased import biased
 from sparring.play.players.random import random

@@ -6,11 +6,10 @@ import pytest
 
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
-from sparring.environments.base import teams_of
+from sparring.environments.base import spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.choose import choose
 from sparring.environments.repeated import repeated
-from sparring.environments.spec import spec_of
 from sparring.environments.trial import trial
 from sparring.measure.exact_figures import beneath
 from sparring.measure.info_states import enumerate_info_states

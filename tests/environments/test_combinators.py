@@ -5,9 +5,9 @@ import pytest
 from sparring.config import resolve
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.rng import Stream
+from sparring.environments.base import spec_of
 from sparring.environments.catalogue import another_bank, from_spec, make_game
 from sparring.environments.repeated import repeated
-from sparring.environments.spec import spec_of
 from sparring.environments.talk import talk
 from sparring.environments.trial import trial
 from sparring.measure.initial_states import SeenInitialStates, columns

@@ -15,10 +15,9 @@ from sparring.core.rng import Stream
 from sparring.engine.export import first_prompt
 from sparring.environments import catalogue
 from sparring.environments.bank import Bank
-from sparring.environments.base import random_reply
+from sparring.environments.base import IllegalRule, random_reply
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.foreign import completed, environment_call, words_of
-from sparring.environments.illegal import IllegalRule
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
 from sparring.measure.initial_states import Starts, _start
 from sparring.methods.rewards.base import outcome_gap

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sparring.core.rng import Stream
+from sparring.environments.base import spec_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.rock_paper_scissors import rock_paper_scissors
 from sparring.environments.rps_spock_lizard import MOVES, rps_spock_lizard
-from sparring.environments.spec import spec_of
 from sparring.ops.matrix_games import maximin
 from sparring.testing import check_environment
 from tests.cases import every_case

@@ -12,8 +12,8 @@ from sparring.config import EnvironmentConfig
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
+from sparring.environments.base import plain, spec_of
 from sparring.environments.catalogue import configured_game, from_spec, make_game
-from sparring.environments.spec import plain, spec_of
 
 MADE = [
     ("kuhn_poker", {"players": 3}, {}, None), ("sudoku", {"size": 4, "blanks": 3}, {"rule": "retry", "retries": 1, "penalty": 0.25}, "small"),

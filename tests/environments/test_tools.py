@@ -10,10 +10,9 @@ from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments import tools as module
-from sparring.environments.base import read_reply, teams_of
+from sparring.environments.base import read_reply, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.foreign import completed
-from sparring.environments.spec import spec_of
 from sparring.environments.tools import UNREAD, WithTools
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.play.players.base import Reply

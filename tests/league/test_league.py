@@ -9,8 +9,7 @@ import pytest
 from sparring.config import resolve
 from sparring.config.plugins.registry import Plugin, bind, with_options
 from sparring.core.errors import ConfigError
-from sparring.core.records import EnvironmentSpec
-from sparring.core.refs import LEARNER, snapshot
+from sparring.core.records import LEARNER, EnvironmentSpec, snapshot
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.league.matchmakers.base import self_play

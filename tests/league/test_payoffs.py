@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from sparring.config import resolve
 from sparring.core.errors import CheckpointError, GameError
-from sparring.core.records import Episode
-from sparring.core.refs import LEARNER, bot, refs, snapshot
+from sparring.core.records import LEARNER, Episode, bot, refs, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import sides_of, teams_of
 from sparring.environments.catalogue import make_game

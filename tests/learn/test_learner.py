@@ -18,8 +18,8 @@ from sparring.learn.gradient_step import ratio_tails
 from sparring.learn.learner import GradientCheck, Learner
 from sparring.learn.pack import WeightedLoss, chunks, pack
 from sparring.models import language_model
+from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import Gpt2
 from sparring.play.turn_table import ordered_turns, turn_table
 from sparring.run.state import RunState

@@ -5,7 +5,7 @@ import torch
 
 from sparring.config import resolve
 from sparring.core.errors import CheckpointError, ModelError
-from sparring.core.refs import snapshot
+from sparring.core.records import snapshot
 from sparring.engine import plan
 from sparring.engine.local import LocalEngine
 from sparring.learn.weights import (

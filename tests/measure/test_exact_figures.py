@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparring.api.policy_evaluation import evaluate_policy
 from sparring.config import EvaluationConfig
 from sparring.core.errors import GameError
-from sparring.core.refs import snapshot
+from sparring.core.records import snapshot
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure import exact_figures

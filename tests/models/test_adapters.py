@@ -13,8 +13,8 @@ from sparring.core.errors import ModelError
 from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters
 from sparring.models.architectures import architecture
+from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import AdaptedGpt2, Gpt2, tiny_model
 
 IDS = [(5, 9, 3, 7, 1), (5, 9, 4)]

@@ -13,10 +13,10 @@ from sparring.core.errors import ModelError
 from sparring.core.rng import Stream
 from sparring.models import lean
 from sparring.models.architectures import architecture
+from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import Shape, how, library, shape_of
 from sparring.models.load import load_language_model
-from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")

@@ -16,10 +16,10 @@ from transformers import (
 
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models import invariance
+from sparring.models import language_model
 from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree
 from sparring.models.samplers import prefix_cache
 from sparring.models.samplers.base import Lot
 from sparring.models.samplers.in_process import in_process
@@ -205,7 +205,7 @@ def test_where_no_number_of_rows_is_good_for_all_they_are_asked_one_after_the_ot
     over = base()
     models = [adapted(over, 1, rank=3), adapted(over, 2, rank=2)]
     expected = [in_process(model).sample(asked(0), PARAMS, STOP) for model in models]
-    inner = {model: {one.outer for one in invariance.products(model.network)} & {2, 3} for model in models}
+    inner = {model: {one.outer for one in language_model.products(model.network)} & {2, 3} for model in models}
     assert list(inner.values()) == [{3}, {2}]
     monkeypatch.setattr(prefix_cache, "fewest_rows", lambda wanted: 0)
     members = [member_of(model) for model in models]

@@ -20,11 +20,11 @@ from transformers import (
 from sparring.core.errors import ModelError
 from sparring.core.rng import Stream
 from sparring.methods.features.entropy import entropy
-from sparring.models import attention, prefixes
+from sparring.models import attention
 from sparring.models.architectures import architecture
+from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel, agree
 from sparring.models.load import load_language_model
-from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from tests.hugging_face import hugging_face
 
@@ -80,12 +80,12 @@ def family(name):
     return LanguageModel(network.eval(), None)
 
 
-@pytest.mark.parametrize("pairs", [0, prefixes.WHOLE_PAIRS])
+@pytest.mark.parametrize("pairs", [0, attention.WHOLE_PAIRS])
 @pytest.mark.parametrize("scores", [0, attention.EXPLICIT_SCORES])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_lean_forward_equals_hugging_face(name, scores, pairs, monkeypatch):
     monkeypatch.setattr(attention, "EXPLICIT_SCORES", scores)
-    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", pairs)
+    monkeypatch.setattr(attention, "WHOLE_PAIRS", pairs)
     model, ids = family(name), much_shared(11)
     assert bool(prefix_tree([tuple(row) for row in ids.tolist()]).parts) == (pairs == 0)
     expected = hugging_face(model.network)(ids, attention_mask=torch.ones_like(ids)).logits
@@ -119,11 +119,11 @@ def test_in_half_precision_a_model_is_judged_by_the_mean(dtype):
     assert agree(own + 5e-4, own, dtype)
 
 
-@pytest.mark.parametrize("pairs", [0, prefixes.WHOLE_PAIRS])
+@pytest.mark.parametrize("pairs", [0, attention.WHOLE_PAIRS])
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
-    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", pairs)
+    monkeypatch.setattr(attention, "WHOLE_PAIRS", pairs)
     model, ids = family(name), much_shared(7)
     model.forward.recompute = recompute
     gradients = []
@@ -147,10 +147,10 @@ def test_extending_in_any_chunks_equals_the_whole(name, chunks):
     assert torch.allclose(torch.cat(parts, 1), expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("pairs", [0, prefixes.WHOLE_PAIRS])
+@pytest.mark.parametrize("pairs", [0, attention.WHOLE_PAIRS])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_cache_filled_with_a_tree_is_extended_like_any_other(name, pairs, monkeypatch):
-    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", pairs)
+    monkeypatch.setattr(attention, "WHOLE_PAIRS", pairs)
     model, ids = family(name), much_shared(9)
     cache = model.new_cache(len(ids), 12)
     with torch.no_grad():

@@ -3,8 +3,8 @@ import torch
 from hypothesis import given
 from pytest import MonkeyPatch
 
-from sparring.models import prefixes
-from sparring.models.prefixes import prefix_tree, shared_lengths
+from sparring.models import attention
+from sparring.models.attention import prefix_tree, shared_lengths
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple), min_size=1, max_size=12)
 
@@ -36,7 +36,7 @@ def test_every_prefix_is_one_node(sequences):
 @given(SEQUENCES)
 def test_what_the_parts_ask_holds_every_prefix_where_it_is_said_to_be(sequences):
     with MonkeyPatch.context() as patch:
-        patch.setattr(prefixes, "WHOLE_PAIRS", 0)
+        patch.setattr(attention, "WHOLE_PAIRS", 0)
         tree = prefix_tree(sequences)
     if not tree.parts:
         assert tree.place.tolist() == tree.first.tolist()
@@ -52,7 +52,7 @@ def test_what_the_parts_ask_holds_every_prefix_where_it_is_said_to_be(sequences)
 
 
 def test_parts_by_hand(monkeypatch):
-    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", 0)
+    monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
     ones = (1,) * 8
     tree = prefix_tree([(*ones[:6], 2, 2), ones, (*ones[:7], 3), ones, (*ones[:6], 2, 4)])
     # in order: all ones (8 own), the same again (none), a 3 at the end (1), two 2s (2), a 4 at the end (1)
@@ -65,7 +65,7 @@ def test_sequences_that_share_little_or_are_short_have_no_parts(monkeypatch):
     apart = [(token,) * 8 for token in range(4)]
     shared = [(1,) * 7 + (token,) for token in range(4)]
     assert prefix_tree(shared).parts == ()
-    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", 0)
+    monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
     assert prefix_tree(apart).parts == ()
     assert len(prefix_tree(shared).parts) == 2
 

@@ -13,10 +13,10 @@ from sparring.core.errors import ModelError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.models import memory, pretrained
 from sparring.models.adapters import add_adapters
+from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.memory import GIB, Shape, check_memory, count_parameters, training_bytes
-from sparring.models.prefixes import prefix_tree
 from sparring.models.pretrained import KNOWN, known_config, known_size, size_of
 
 

@@ -8,8 +8,8 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, RolloutError, SparringError
 from sparring.core.records import Observation, Verdict
 from sparring.core.rng import Stream
+from sparring.environments.base import IllegalRule
 from sparring.environments.foreign import completed
-from sparring.environments.illegal import IllegalRule
 from sparring.environments.repeated import Repeated
 from sparring.environments.trial import Trial
 from sparring.measure.initial_states import every

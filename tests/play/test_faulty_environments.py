@@ -7,8 +7,8 @@ from sparring.config.plugins.guard import Watch
 from sparring.core.errors import GameError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import IllegalRule
 from sparring.environments.foreign import completed
-from sparring.environments.illegal import IllegalRule
 from sparring.play.players.base import Reply
 from sparring.play.rollout import play, rollout
 from sparring.play.spec import EpisodeSpec

@@ -7,18 +7,17 @@ from sparring.config.plugins.guard import Watch
 from sparring.core.errors import GameError, HungError, ModelError, PluginError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import IllegalRule
 from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import completed
-from sparring.environments.illegal import IllegalRule
 from sparring.models.samplers.base import sample
-from sparring.play.episode import Candidates
+from sparring.play.episode import Candidates, moment_begin, moment_end
 from sparring.play.players.base import Reply
 from sparring.play.players.random import random
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import replay
 from sparring.play.rollout import answered, play, rollout
 from sparring.play.spec import EpisodeSpec
-from sparring.play.turn_draft import moment_begin, moment_end
 from sparring.play.turn_table import turn_table
 from tests.play.plays import learner, specs
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
-from sparring.core.records import Segment, Turn, Verdict
-from sparring.core.refs import LEARNER, PlayerRef, bot, ref, snapshot
+from sparring.core.records import LEARNER, PlayerRef, Segment, Turn, Verdict, bot, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.play.players.random import random

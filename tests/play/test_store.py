@@ -25,8 +25,17 @@ from sparring.config import resolve
 from sparring.config.plugins.registry import bind
 from sparring.core import files
 from sparring.core.errors import PluginError, RunError, SparringError
-from sparring.core.records import Credit, EnvironmentSpec, Episode, Segment, Turn
-from sparring.core.refs import LEARNER, bot, ref, snapshot
+from sparring.core.records import (
+    LEARNER,
+    Credit,
+    EnvironmentSpec,
+    Episode,
+    Segment,
+    Turn,
+    bot,
+    ref,
+    snapshot,
+)
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import from_spec, make_game

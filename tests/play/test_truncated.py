@@ -5,8 +5,8 @@ import pytest
 
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
+from sparring.environments.base import IllegalRule
 from sparring.environments.foreign import completed
-from sparring.environments.illegal import IllegalRule
 from sparring.league.payoffs import Payoffs
 from sparring.measure.initial_states import every
 from sparring.measure.matches import play_matches, self_plays

@@ -180,7 +180,7 @@ def test_every_metric_of_a_real_step_is_documented():
     from sparring.config import resolve
     from sparring.engine.local import LocalEngine
     from sparring.run.evaluation import Evaluator
-    from sparring.run.health import matches
+    from sparring.run.events import matches
     from sparring.run.state import RunState
     from sparring.run.step import Methods, play_round
 

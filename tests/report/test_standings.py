@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import sparring
 from sparring import cli
 from sparring.core.errors import CheckpointError, RunError
-from sparring.core.refs import LEARNER, bot, snapshot
+from sparring.core.records import LEARNER, bot, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval
 from sparring.report.ratings import HEAD, Standing, league_rows, standings_of

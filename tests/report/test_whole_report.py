@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import sparring
 from sparring import cli
-from sparring.core.refs import LEARNER, snapshot
+from sparring.core.records import LEARNER, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.report import ratings
 from sparring.report.run_page import write_report

@@ -9,11 +9,18 @@ from sparring.config import HealthConfig, HealthRule, resolve
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.engine.local import LocalEngine
-from sparring.run import checkpoint, health
+from sparring.run import checkpoint, events
 from sparring.run.config_checks import check_same
-from sparring.run.events import HEALTH, METRICS, read_lines
+from sparring.run.events import (
+    HEALTH,
+    METRICS,
+    UNRECORDED_AFTER,
+    HealthMonitor,
+    matches,
+    read_lines,
+    stopping,
+)
 from sparring.run.folder import RunFolder
-from sparring.run.health import PATIENCE, HealthMonitor, matches, stopping
 from sparring.run.loop import train
 
 CONFIG = {
@@ -78,13 +85,13 @@ def test_the_message_says_what_where_and_what_to_do():
     assert found.message.startswith("seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: snapshots")
     assert found.event() == {"metric": "seat_asymmetry/g", "value": 2.0, "stops": False, "message": found.message}
     (unknown,) = monitor({"metric": "x", "below": 0}).observe(7, {"x": math.nan})
-    assert unknown.message == f"x is no number at step 7. Usual remedy: {health.OTHERWISE}." and unknown.value is None
+    assert unknown.message == f"x is no number at step 7. Usual remedy: {events.OTHERWISE}." and unknown.value is None
 
 
 def test_a_metric_that_never_appears_is_told_of_once_and_stops_nothing():
     watched = monitor({"metric": "seat_asymmetry/chess", "above": 1, "action": "stop"}, {"metric": "rare", "above": 1}, stop=True)
-    found = [one for step in range(1, 4 * PATIENCE) for one in watched.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})]
-    assert [(one.step, one.metric, one.stops) for one in found] == [(PATIENCE, "seat_asymmetry/chess", False)]
+    found = [one for step in range(1, 4 * UNRECORDED_AFTER) for one in watched.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})]
+    assert [(one.step, one.metric, one.stops) for one in found] == [(UNRECORDED_AFTER, "seat_asymmetry/chess", False)]
     assert "No step up to 10 has recorded seat_asymmetry/chess" in found[0].message
 
 
@@ -147,7 +154,7 @@ def test_every_rule_of_every_run_watches_a_figure_of_a_real_step_and_names_a_rem
     (line,) = read_lines(tmp_path / "run" / METRICS)
     for rule in HealthConfig().rules:
         assert rule.if_recorded or any(matches(rule.metric, name) for name in line), rule.metric
-        assert rule.metric.split("/")[0] in health.REMEDIES
+        assert rule.metric.split("/")[0] in events.REMEDIES
         assert rule.action == "warn"
 
 

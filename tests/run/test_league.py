@@ -21,7 +21,7 @@ from sparring.core.errors import (
     UnknownNameError,
 )
 from sparring.core.files import file_digest
-from sparring.core.refs import LEARNER, snapshot
+from sparring.core.records import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.play.store import EpisodeStore

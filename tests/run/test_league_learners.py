@@ -16,7 +16,7 @@ from sparring.config import resolve
 from sparring.config.plugins.registry import bind
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError
-from sparring.core.refs import LEARNER, ref, snapshot
+from sparring.core.records import LEARNER, ref, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game, make_game
 from sparring.league.matchmakers import meta_strategy

@@ -13,7 +13,7 @@ import sparring
 from sparring.config import resolve
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError
-from sparring.core.refs import LEARNER, snapshot
+from sparring.core.records import LEARNER, snapshot
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import filled_together, teams_of

@@ -15,9 +15,8 @@ from sparring.environments.catalogue import configured_game
 from sparring.play.store import EpisodeStore
 from sparring.play.turn_table import ordered_turns
 from sparring.report.catalogue import glossary
-from sparring.run.events import read_lines
+from sparring.run.events import matches, read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.health import matches
 from sparring.run.loop import train
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round

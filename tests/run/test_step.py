@@ -12,8 +12,7 @@ from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import RolloutError
-from sparring.core.records import Episode, Segment, Turn
-from sparring.core.refs import bot
+from sparring.core.records import Episode, Segment, Turn, bot
 from sparring.core.rng import Stream
 from sparring.engine import protocol
 from sparring.engine.local import LocalEngine

@@ -10,8 +10,7 @@ import torch
 import sparring
 from sparring.api.load import load_run
 from sparring.core.errors import SparringError
-from sparring.core.records import Segment
-from sparring.core.refs import ref
+from sparring.core.records import Segment, ref
 from sparring.play.store import EpisodeStore
 from sparring.view import action_probabilities as policy
 from sparring.view.http_requests import Refused

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparring.core.refs import ref, snapshot
+from sparring.core.records import ref, snapshot
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.view import meta_strategy as module

@@ -247,7 +247,7 @@ def test_plays_more_are_none_where_they_say_nothing(opened, run_folder):
 
 
 def _book(row, **results):
-    from sparring.core.refs import PlayerRef
+    from sparring.core.records import PlayerRef
     from sparring.league.payoffs import Payoffs, Results, Row
 
     own = Row(environment=row["environment"], seat=row["seat"], player=PlayerRef.from_json(row["player"]), opponent=PlayerRef.from_json(row["opponent"]))

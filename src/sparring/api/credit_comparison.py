@@ -15,8 +15,7 @@ from sparring.api.load import load_run
 from sparring.config import resolve
 from sparring.config.parts import parse_named
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.core.records import Interval
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED, Interval
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment

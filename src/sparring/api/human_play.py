@@ -15,8 +15,7 @@ from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY, check_answer
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.files import disk_errors
-from sparring.core.records import Episode, Verdict
-from sparring.core.refs import OWN, PUBLISHED, PlayerRef, bot, ref, snapshot
+from sparring.core.records import OWN, PUBLISHED, Episode, PlayerRef, Verdict, bot, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.environments.base import (
     Environment,

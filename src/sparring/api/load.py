@@ -9,7 +9,7 @@ from sparring.config import RunConfig, resolve
 from sparring.config.checks import LAST, PLAIN, POLICY, check_answer
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import CheckpointError, ConfigError, UnknownNameError
-from sparring.core.refs import LEARNER, PUBLISHED, PlayerRef
+from sparring.core.records import LEARNER, PUBLISHED, PlayerRef
 from sparring.engine.export import export, export_mixture
 from sparring.engine.local import LocalEngine
 from sparring.league.meta_game import apart_by, check_sides

@@ -8,8 +8,7 @@ from typing import Any
 from sparring.api.runs import Run, whole
 from sparring.config.plugins.guard import watched
 from sparring.core.errors import ConfigError, quoted
-from sparring.core.records import EnvironmentSpec, Episode, TurnTable
-from sparring.core.refs import LEARNER
+from sparring.core.records import LEARNER, EnvironmentSpec, Episode, TurnTable
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec, make_game

@@ -13,8 +13,7 @@ from typing import Any
 
 from sparring.config.parts import parse_named
 from sparring.core.errors import GameError
-from sparring.core.records import Interval
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED, Interval
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game

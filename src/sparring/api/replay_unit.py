@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sparring.api.load import load_run
 from sparring.config import RunConfig, resolve
-from sparring.config.scale import FRESH
+from sparring.config.sections import FRESH
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.engine.protocol import Judging

@@ -16,8 +16,7 @@ from sparring.config.recipe import apply_overrides, laid_over, load_recipe, to_y
 from sparring.config.sections import StoreConfig
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.process import GracefulStop
-from sparring.core.records import Episode
-from sparring.core.refs import PUBLISHED
+from sparring.core.records import PUBLISHED, Episode
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
 from sparring.engine.run_processes import learning, playing

@@ -15,7 +15,7 @@ from sparring.api.policy_evaluation import exact_figures
 from sparring.api.suite_player import REMOTE, Player, SuiteResults, met_by, row_key, styles
 from sparring.config.checks import AVERAGE, LAST, POLICY
 from sparring.core.errors import ConfigError, GameError, ModelError, OracleError
-from sparring.core.refs import LEARNER, PUBLISHED, PlayerRef
+from sparring.core.records import LEARNER, PUBLISHED, PlayerRef
 from sparring.core.trust import trust_file
 from sparring.core.worker_pool import WorkerPool
 from sparring.engine.local import LocalEngine

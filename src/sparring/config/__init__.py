@@ -3,26 +3,31 @@
 Every field has its one default here, or in the signature of the plug-in it configures.
 """
 
-from sparring.config.league import LeagueConfig
-from sparring.config.learning import (
+from sparring.config.parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
+from sparring.config.policies import (
     LearnerConfig,
+    LoraConfig,
     LossConfig,
+    ModelConfig,
+    PolicyConfig,
     ProcessConfig,
     RewardConfig,
+    SamplingConfig,
     WarmupConfig,
+    of_any,
 )
-from sparring.config.parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
-from sparring.config.play import EnvironmentConfig, RolloutConfig, SamplingConfig
-from sparring.config.policies import LoraConfig, ModelConfig, PolicyConfig, of_any
 from sparring.config.run import RunConfig, resolve
-from sparring.config.scale import ScaleConfig
 from sparring.config.sections import (
     CheckpointConfig,
+    EnvironmentConfig,
     EvaluationConfig,
     HealthConfig,
     HealthRule,
+    LeagueConfig,
     LoggingConfig,
     OpponentConfig,
+    RolloutConfig,
+    ScaleConfig,
     StoreConfig,
 )
 

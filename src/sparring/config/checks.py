@@ -16,7 +16,7 @@ from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part, offering
 from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
-from sparring.core.refs import MAIN, OWN, ref
+from sparring.core.records import MAIN, OWN, ref
 
 MOST_REPLIES = 10**6  # that are asked for at once
 

@@ -35,8 +35,7 @@ from sparring.config.policies import (
     check_policies,
     completed,
 )
-from sparring.config.scale import FRESH
-from sparring.config.sections import RunSections
+from sparring.config.sections import FRESH, RunSections
 from sparring.core.errors import ConfigError
 from sparring.core.foreign_text import current_keys
 from sparring.core.rng import Stream

@@ -1,35 +1,469 @@
-"""The sections of a run's configuration that no other module holds, and all of them together."""
+"""The sections of a configuration besides those about policies, with their defaults."""
 
 from __future__ import annotations
 
+import os
 from operator import not_
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from sparring.config.league import LeagueConfig
-from sparring.config.learning import (
-    LearnerConfig,
-    LossConfig,
-    ProcessConfig,
-    RewardConfig,
-    WarmupConfig,
-)
 from sparring.config.parts import (
+    LARGEST_COUNT,
     Count,
+    Few,
+    FewOrNone,
+    FromOne,
+    Gpus,
     Number,
     PluginConfig,
     Positive,
     Some,
+    SomeOrNone,
     Strict,
     refuse_repeated,
 )
-from sparring.config.play import EnvironmentConfig, Label, RolloutConfig
 from sparring.config.plugins.guard import LIMIT
-from sparring.config.policies import SECTIONS, ModelConfig, PolicyConfig, PolicyName
-from sparring.config.scale import ScaleConfig
-from sparring.core.foreign_text import check_path_name
-from sparring.core.refs import MAIN
+from sparring.config.policies import (
+    SECTIONS,
+    LearnerConfig,
+    LossConfig,
+    ModelConfig,
+    PolicyConfig,
+    PolicyName,
+    ProcessConfig,
+    RewardConfig,
+    SamplingConfig,
+    WarmupConfig,
+)
+from sparring.core.foreign_text import check_label, check_path_name
+from sparring.core.records import MAIN
+
+Label = Annotated[str, AfterValidator(check_label)]
+
+
+class EnvironmentConfig(Strict):
+    """An environment to train on, or to hold out: weight 0. A text is its name."""
+
+    name: str = Field(description="a hand-written game or any sequential OpenSpiel game")
+    label: Label | None = Field(
+        None,
+        description="its name in metrics and baselines; null: name. Two sizes of one game need two",
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="options of the game, e.g. {players: 3}"
+    )
+    illegal: dict[str, Any] = Field(
+        default_factory=dict,
+        description="what an illegal reply costs: rule, penalty, retries, payoff",
+    )
+    weight: float = Field(
+        1.0,
+        ge=0,
+        description="share of the games played; 0 holds it out: only warmed up and measured",
+    )
+    oracle: PluginConfig | None = Field(
+        None,
+        description=(
+            "judges every turn of trained seats, for process rewards and regret; null: none"
+        ),
+    )
+    outcome_gap: float | None = Field(
+        None,
+        gt=0,
+        description="smallest difference of two outcomes, bounds shaping; null: from the game",
+    )
+
+    scale: float = Field(
+        1.0,
+        gt=0,
+        description="factor of the game's payoffs in what credit sees; figures keep its units",
+    )
+
+    roles: dict[str, str] = Field(
+        default_factory=dict,
+        exclude_if=not_,
+        description="policy of each role of this game, before what the run says",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, data: Any) -> Any:
+        return {"name": data} if isinstance(data, str) else data
+
+    @property
+    def known_as(self) -> str:
+        """The game's name in this run."""
+        return self.label or self.name
+
+
+class CandidatesConfig(Strict):
+    """Several replies to each prompt of a trained seat, of which one is played."""
+
+    count: int = Field(
+        1, ge=1, le=1024, description="replies to each prompt, at most 1024; 1: no candidates"
+    )
+    commit: Literal["best", "any_best", "random"] = Field(
+        "any_best",
+        description="which is played: the first of the best, one of the best, or any of all",
+    )
+    explore: float = Field(
+        0.0, ge=0, le=1, description="share of the decisions in which any of all is played instead"
+    )
+    by: Literal["rewards", "oracle"] = Field(
+        "rewards",
+        description="what judges them: the rewards of the run that read one turn alone, or the "
+        "game's oracle",
+    )
+
+
+class RolloutConfig(SamplingConfig):
+    """How games are played for training."""
+
+    games_per_step: Some = Field(256, description="games played between two updates")
+    group_size: Some = Field(
+        1,
+        description=(
+            "games that share a deal, for group-relative estimators; divides games_per_step"
+        ),
+    )
+    plan: PluginConfig = Field(
+        PluginConfig(name="none"),
+        description="where the games of a group begin: at the start, or as branches",
+    )
+    candidates: CandidatesConfig = CandidatesConfig()
+    in_flight: Some = Field(
+        4096,
+        description="games running at the same time, for memory and speed; with threads=1 and "
+        "float32 on a CPU another number changes no bit of a run",
+    )
+    starts: SomeOrNone = Field(
+        0,
+        description=(
+            "fixed deals per game that are played again and again; 0: every group is dealt afresh"
+        ),
+    )
+    max_turns: FromOne | None = Field(
+        None,
+        description="turns of all seats after which a game is truncated: it keeps what was paid so "
+        "far, and estimators with a critic bootstrap (their option cut); a number or a schedule",
+    )
+    refills: FewOrNone = Field(
+        0,
+        description=(
+            "how often a step plays more games in place of those that selection drops (DAPO)"
+        ),
+    )
+    playouts: FewOrNone = Field(
+        0,
+        description=(
+            "games played on from after every trained turn, to estimate its value; 0 plays none"
+        ),
+    )
+    retries: FewOrNone = Field(
+        2, description="how often a failed game begins anew before its group is dropped"
+    )
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> RolloutConfig:
+        if self.games_per_step % self.group_size:
+            raise ValueError(
+                f"group_size={self.group_size} must divide games_per_step={self.games_per_step}"
+            )
+        return self
+
+
+EXACT: Final = "exact"  # in place of a number of plays: their expected results, by the tree
+
+
+def _plays(value: Any) -> Any:
+    """Return a number of plays, or the word, as it was written."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value == EXACT or (number and 0 <= value <= LARGEST_COUNT and value == int(value)):
+        return value
+    raise ValueError(
+        f"it is no number of plays from 0 to {LARGEST_COUNT}; write plays: 2000, say, or plays: "
+        f"{EXACT}"
+    )
+
+
+Plays = Annotated[int | Literal["exact"], BeforeValidator(_plays)]
+
+
+class LeagueLearnerConfig(Strict):
+    """One of several policies that learn in one league."""
+
+    tag: Annotated[str, AfterValidator(lambda text: text and check_label(text))] = Field(
+        "",
+        description="what it is for, such as exploiter: matchmakers choose opponents by it; empty: "
+        "its name",
+    )
+    share: float = Field(
+        1.0,
+        gt=0,
+        le=1e6,
+        description="share of the initial states in which it learns, relative to the others'",
+    )
+    matchmaker: PluginConfig | None = Field(
+        None, description="who is met where it learns; null: the run's matchmaker"
+    )
+    schedule: PluginConfig | None = Field(
+        None, description="when a snapshot of it is taken; null: the league's schedule"
+    )
+    restart: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="probability that it begins anew from its start after a snapshot of it; null: "
+        "as league.restart says",
+    )
+
+
+class LeagueConfig(Strict):
+    """Snapshots kept as opponents; which are met is the matchmaker's choice."""
+
+    every: Count = Field(
+        0, description="steps between snapshots taken into the league; 0 keeps none"
+    )
+    schedule: PluginConfig = Field(
+        PluginConfig(name="steps"),
+        description="when a snapshot is taken: every so many steps, or by what was learnt",
+    )
+    keep: Few = Field(
+        8, description="snapshots kept of each learner; which ones is the keeping rule's choice"
+    )
+    keeping: PluginConfig = Field(
+        PluginConfig(name="spread"), description="which snapshots stay when there are too many"
+    )
+    start: bool = Field(
+        False,
+        description="whether the learner as it is before the first step is a member; it stays",
+    )
+    restart: bool = Field(
+        False, description="whether the learner begins anew from that start after each snapshot"
+    )
+    learners: dict[PolicyName, LeagueLearnerConfig] = Field(
+        default_factory=dict,
+        exclude_if=not_,
+        description="policies that learn in this league, each in all roles; one of them is main",
+    )
+    together: bool = Field(
+        True,
+        exclude_if=bool,
+        description="whether several learners learn at once; else one after another, the next one "
+        "after each snapshot",
+    )
+    plays: Plays = Field(
+        0,
+        description="plays among the members after each snapshot, in each environment, whose "
+        "results go into the payoff book; exact: no plays, but what each two would earn, by the "
+        "environment's tree",
+    )
+    focus: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        exclude_if=not_,
+        description="share of these plays that goes to pairs of members by their weight in the "
+        "meta-strategy and the spread of their returns; 0: to those that have met least",
+    )
+    answer: str = Field(
+        "policy",
+        description="who is measured and played with: policy, as it is published; last, the "
+        "learner's weights; average, their average; or a meta-solver, such as nash: the mixture "
+        "of members that it gives",
+    )
+    payoff_decay: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of its weight that a result in the payoff book loses per step; 0: none",
+    )
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tag of each policy that learns in the league, by its name."""
+        return {name: own.tag or name for name, own in self.learners.items()} or {MAIN: MAIN}
+
+    def restart_of(self, policy: str) -> float:
+        """Return the probability that a learner begins anew after a snapshot of it."""
+        own = self.learners.get(policy)
+        return float(self.restart) if own is None or own.restart is None else own.restart
+
+    @property
+    def restarts(self) -> bool:
+        """Whether a learner may begin anew."""
+        return any(self.restart_of(name) for name in self.tags)
+
+    @model_validator(mode="after")
+    def _fits(self) -> LeagueConfig:
+        if (self.start or self.plays) and not self.every:
+            raise ValueError("no snapshot is taken, so there are no members; write every: 20, say")
+        if self.focus and self.plays in (0, EXACT):
+            raise ValueError(
+                f"focus says which members play, and plays: {self.plays} plays none; write plays: "
+                "2000, say, or leave focus out"
+            )
+        if self.restarts and not self.start:
+            raise ValueError("restart begins anew from the start, which is kept by start: true")
+        if self.start and self.keep < 2:
+            raise ValueError("keep: 1 leaves no room beside the start; write keep: 2, or more")
+        if self.learners and MAIN not in self.learners:
+            raise ValueError(
+                f"learners: one of them must be named {MAIN}, which is the one that is measured; "
+                f"there are {', '.join(self.learners)}"
+            )
+        if not self.together and not self.every:
+            raise ValueError("together: false changes after a snapshot; write every: 20, say")
+        return self
+
+
+PINNED, FRESH = "pinned", "fresh"  # values of order
+BINDING = ("lag", "order")  # keys on which the bytes of a run depend
+
+
+class ScaleConfig(Strict):
+    """Where plays are played: in the training process, or by workers beside it.
+
+    With ``threads: 1`` and the sampler ``in_process``, ``lag`` and ``order`` alone change the bytes
+    of a run. All other keys may be changed when a run goes on.
+    """
+
+    fleet: Literal["here", "processes", "ray"] = Field(
+        "here",
+        description="who plays: the training process; worker processes of this machine; or actors "
+        "of Ray, on many machines",
+    )
+    workers: int = Field(
+        0,
+        ge=-1,
+        le=4096,
+        description="number of workers, each with one thread; 0: the training process plays; "
+        "-1: one per core",
+    )
+    unit_games: Some = Field(
+        32,
+        description="plays that a worker is given, and plays again if it is lost, as one; groups "
+        "stay whole",
+    )
+    lag: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="steps that the players' weights are behind the learner's: step s is played "
+        "with the weights of step s - lag, while the steps between are learnt from; in fresh order "
+        "the most that they may be behind",
+    )
+    order: Literal["pinned", "fresh"] = Field(
+        "pinned",
+        description="pinned: which weights play which step is a function of lag alone, so seeds "
+        "bind; fresh: a step learns from what comes first, plays go on with newer weights, and no "
+        "seed binds",
+    )
+    timeout: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="seconds that such a unit may take until its worker counts as hung; null: 20 "
+        "times the median, and 60 at least",
+    )
+    restarts: Count = Field(10, description="how often a worker is started again in an hour")
+    weights: Literal["pipe", "file", "ray"] | None = Field(
+        None,
+        description="how weights reach workers: with the message; as files that all workers can "
+        "read; through Ray's object store; null: ray for fleet ray, file for others",
+    )
+    address: str | None = Field(
+        None, description="of a Ray cluster that is running; null: one on this machine is started"
+    )
+    gpus: Gpus = Field(
+        (),
+        exclude_if=not_,
+        description="numbers of this machine's GPUs that its workers take: shared out in their "
+        "order among worker processes; all that a Ray has which is started here",
+    )
+    gpus_per_worker: float | None = Field(
+        None,
+        le=64,
+        exclude_if=lambda value: value is None,
+        description="GPUs that each actor of Ray reserves: a whole number, or less than 1 for "
+        "several workers on one; null: none",
+    )
+    share_gpus: bool = Field(
+        False,
+        exclude_if=not_,
+        description="whether learners, workers and replicas of vLLM may be given the same GPU",
+    )
+    mixed: bool = Field(
+        False,
+        description="whether workers may have other processors or versions, which gives up that "
+        "seeds bind",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> ScaleConfig:
+        if self.workers and self.fleet == "here":
+            raise ValueError(
+                f"workers={self.workers} and fleet=here, which has none; write fleet: processes"
+            )
+        if not self.workers and self.fleet != "here":
+            raise ValueError(
+                f"fleet={self.fleet} and workers=0, so that nobody plays; write workers: -1 (one "
+                "per core), or a number of them"
+            )
+        if self.order == FRESH and (not self.workers or not self.lag):
+            lacking = "workers" if not self.workers else "lag"
+            raise ValueError(
+                f"order=fresh and {lacking}=0: workers are to play on while the process learns; "
+                "write fleet: processes, workers: -1 (one per core) and lag: 2, or order: pinned"
+            )
+        if self.weights == "ray" and self.fleet != "ray":
+            raise ValueError(
+                f"weights=ray needs Ray, and fleet={self.fleet}; write weights: file, or leave "
+                "it out"
+            )
+        if self.address is not None and self.fleet != "ray":
+            raise ValueError(
+                f"address={self.address} is of a Ray cluster, and fleet={self.fleet}; write "
+                "fleet: ray"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _gpus_fit(self) -> ScaleConfig:
+        each, own = self.gpus_per_worker, self.fleet == "ray" and self.address is None
+        if self.gpus and self.fleet == "here":
+            raise ValueError(
+                f"gpus={list(self.gpus)} are for workers, and fleet={self.fleet}; write fleet: "
+                "processes, or leave gpus out (learner.gpus is for learners)"
+            )
+        if each is not None and self.fleet != "ray":
+            raise ValueError(
+                f"gpus_per_worker={each:g} is what an actor of Ray reserves, and "
+                f"fleet={self.fleet}; write gpus: [1, 2] (numbers of GPUs), or fleet: ray"
+            )
+        if each is not None and (each <= 0 or (each > 1 and not each.is_integer())):
+            raise ValueError(
+                f"gpus_per_worker={each:g} is no number of GPUs; write 1, 2 ..., a share of one "
+                "such as 0.5, or null for workers without GPUs"
+            )
+        if self.gpus and self.fleet == "ray" and not own:
+            raise ValueError(
+                f"gpus={list(self.gpus)} are of this machine, and address={self.address} is of a "
+                "cluster, which knows its own; leave gpus out and write gpus_per_worker: 1"
+            )
+        if own and bool(self.gpus) != (each is not None):
+            raise ValueError(
+                f"fleet=ray, gpus={list(self.gpus)} and gpus_per_worker={each}: a Ray that is "
+                "started here is told which GPUs it has, and what a worker reserves; write both, "
+                "such as gpus: [1, 2] and gpus_per_worker: 1"
+            )
+        return self
+
+    @property
+    def count(self) -> int:
+        """Number of workers."""
+        return self.workers if self.workers >= 0 else os.cpu_count() or 1
 
 
 class OpponentConfig(PluginConfig):

@@ -14,7 +14,7 @@ from sparring.config import RunConfig
 from sparring.config.checks import EMA, LIVE
 from sparring.config.yaml_text import dump_yaml
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.core.refs import MAIN, PUBLISHED, PlayerRef
+from sparring.core.records import MAIN, PUBLISHED, PlayerRef
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine, Policy
 from sparring.engine.plan import TINY

@@ -14,11 +14,20 @@ import numpy as np
 from sparring.config import RunConfig
 from sparring.config.parts import named_components
 from sparring.config.plugins.registry import asks, bind, ordered
-from sparring.config.scale import FRESH
+from sparring.config.sections import FRESH
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, SparringError
 from sparring.core.files import parse_json, write_synced
-from sparring.core.records import Credit, Episode, FloatArray, TurnTable
-from sparring.core.refs import LEARNER, MAIN, PlayerRef, ref, snapshot
+from sparring.core.records import (
+    LEARNER,
+    MAIN,
+    Credit,
+    Episode,
+    FloatArray,
+    PlayerRef,
+    TurnTable,
+    ref,
+    snapshot,
+)
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.players import Players, PlayingPolicy

@@ -10,7 +10,7 @@ from sparring.config import RunConfig
 from sparring.config.checks import CUDA, VLLM
 from sparring.config.plugins.registry import Bound, asks
 from sparring.core.errors import ConfigError
-from sparring.core.refs import MAIN
+from sparring.core.records import MAIN
 from sparring.environments.catalogue import configured_game
 from sparring.learn.weights import planned, planned_copies
 from sparring.models.memory import (

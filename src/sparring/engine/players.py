@@ -15,8 +15,16 @@ from sparring.config.checks import training_device
 from sparring.config.parts import bound_agent
 from sparring.config.plugins.registry import asks
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.core.records import Episode, SamplingParams
-from sparring.core.refs import LEARNER, MAIN, OWN, PlayerRef, ref, snapshot
+from sparring.core.records import (
+    LEARNER,
+    MAIN,
+    OWN,
+    Episode,
+    PlayerRef,
+    SamplingParams,
+    ref,
+    snapshot,
+)
 from sparring.core.rng import Stream
 from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
 from sparring.engine.protocol import Clock, Judging

@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sparring.config import RunConfig
-from sparring.core.records import BoolArray, Credit, Episode, FloatArray, TurnTable, Verdict
-from sparring.core.refs import MAIN, PlayerRef
+from sparring.core.records import (
+    MAIN,
+    BoolArray,
+    Credit,
+    Episode,
+    FloatArray,
+    PlayerRef,
+    TurnTable,
+    Verdict,
+)
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.environments.base import Environment, SearchablePlay

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from sparring.config import RunConfig
-from sparring.config.scale import FRESH
+from sparring.config.sections import FRESH
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
 from sparring.engine.workers.gpu_placement import check_there, for_worker

@@ -15,14 +15,150 @@ import logging
 import math
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
-from typing import Any, Literal, Protocol, Self, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeGuard, get_args, runtime_checkable
 
-from sparring.core.errors import GameError, quoted
-from sparring.core.records import Observation
+from sparring.core.errors import ConfigError, GameError, UnknownNameError, quoted
+from sparring.core.foreign_text import check_label
+from sparring.core.records import EnvironmentSpec, Observation
 from sparring.core.rng import Stream
-from sparring.environments.illegal import IllegalRule
 from sparring.environments.reply import listed_reply
+
+Rule = Literal["forfeit", "retry", "random"]
+Payoff = Literal["zero_sum", "offender_only", "spiral", "mars"]
+
+SPIRAL_OFFENDER, SPIRAL_OTHERS = -1.5, 0.5  # the constants of the SPIRAL release
+MARS_FINE = 10.0  # the MARS release charges the stake and 10 more
+
+
+class HasUtilities(Protocol):
+    """What an environment says of its payoffs; see ``Environment``."""
+
+    name: str
+    num_seats: int
+    min_utility: float
+    utility_sum: float | None
+    cooperative: bool
+
+
+class HasReturns(Protocol):
+    """A play, as far as it has paid."""
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """HasUtilities so far, [num_seats], cumulative."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IllegalRule:
+    """What happens at a reply that is no legal action, and what a forfeiture pays.
+
+    ``rule``: "forfeit" ends the game; "retry" asks again up to ``retries`` times and then plays a
+    random legal action; "random" plays a random legal action at once. ``penalty`` is subtracted
+    from the offender at every such reply, as the reward component "illegal", under every rule;
+    where the game goes on it is shaping, and bounded as such, so that a win with illegal replies
+    stays better than a clean draw (``reorder_outcomes`` lifts that). ``payoff`` says what a
+    forfeiture pays:
+
+    - "zero_sum": the offender gets the game's least utility and the other seats share the rest of
+      the game's sum; in a cooperative game every seat gets the least utility; in a general-sum game
+      the others keep what they have.
+    - "offender_only": the offender gets the least utility, the others 0.
+    - "spiral": -1.5 for the offender, +0.5 for each other seat (as SPIRAL's code does).
+    - "mars": minus the offender's stake minus 10, the others 0 (as MARS's code does).
+    """
+
+    rule: Rule = "forfeit"
+    penalty: float = 0.0
+    retries: int = 2
+    payoff: Payoff = "zero_sum"
+
+    def __post_init__(self) -> None:
+        for field, kind in (("rule", Rule), ("payoff", Payoff)):
+            if getattr(self, field) not in get_args(kind):
+                raise UnknownNameError(
+                    f"value of illegal.{field}", str(getattr(self, field)), get_args(kind)
+                )
+        for field in ("penalty", "retries"):
+            value = getattr(self, field)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not 0 <= value < float("inf")
+            ):
+                raise ConfigError(
+                    f"illegal.{field}={quoted(value)} must be a finite number, at least 0; write "
+                    f"illegal.{field}=1."
+                )
+        if not isinstance(self.retries, int):
+            raise ConfigError(
+                f"illegal.retries={quoted(self.retries)} must be a whole number; write "
+                "illegal.retries=2."
+            )
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> IllegalRule:
+        """Return the rule that a configuration mapping describes.
+
+        Raises:
+            UnknownNameError: an option, a rule or a payoff that does not exist.
+            ConfigError: a number out of range.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise UnknownNameError("option of illegal", name, known)
+        return cls(**options)
+
+    def check(self, game: HasUtilities) -> None:
+        """Refuse a rule that asks an environment for what it does not say.
+
+        Raises:
+            GameError: a forfeit pays the least utility, and the environment names none.
+        """
+        if self.rule != "forfeit" or self.payoff in ("spiral", "mars"):
+            return
+        if not math.isfinite(game.min_utility):
+            raise GameError(
+                f"Environment {game.name!r} does not say what a seat can lose, which is what a "
+                "forfeit costs; give it min_utility = -1.0 (its least return), or write "
+                "illegal: {rule: retry}."
+            )
+
+    def forfeit_returns(
+        self, game: HasUtilities, state: HasReturns, offender: int
+    ) -> tuple[float, ...]:
+        """Return the final returns, [num_seats], when ``offender`` forfeits in ``state``."""
+        if self.payoff == "spiral":
+            mine, others = SPIRAL_OFFENDER, SPIRAL_OTHERS
+        elif self.payoff == "mars":
+            staked = getattr(game, "stake", None)  # an option's number in some environments
+            stake = staked(state, offender) if callable(staked) else 1.0
+            mine, others = -stake - MARS_FINE, 0.0
+        elif self.payoff == "offender_only":
+            mine, others = game.min_utility, 0.0
+        else:
+            return _zero_sum(game, state, offender)
+        return tuple(mine if seat == offender else others for seat in range(game.num_seats))
+
+
+def _zero_sum(game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:
+    """Return the returns of a forfeiture.
+
+    They keep the sum of the game's utilities where the game has one.
+    """
+    if game.cooperative:
+        return (game.min_utility,) * game.num_seats
+    if game.utility_sum is None:
+        return tuple(
+            game.min_utility if seat == offender else value
+            for seat, value in enumerate(state.returns)
+        )
+    share = (game.utility_sum - game.min_utility) / max(game.num_seats - 1, 1)
+    return tuple(game.min_utility if seat == offender else share for seat in range(game.num_seats))
+
 
 log = logging.getLogger(__name__)
 
@@ -655,3 +791,71 @@ def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the seats that one player fills: those of a team; each by itself where all are one."""
     sides = sides_of(teams)
     return sides if len(sides) > 1 else tuple((seat,) for seat in range(len(teams)))
+
+
+WORDS: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
+KEPT = "_spec_of"  # where a game keeps its spec, and what it was made from
+
+
+def spec_of(game: Environment) -> EnvironmentSpec | None:
+    """Return the value that a game was made from, or None for rules that no name makes.
+
+    The same object at every call.
+    """
+    made_by = game.made_by
+    if made_by is None:
+        return None
+    key = (id(made_by), game.illegal, game.name)
+    known, spec = vars(game).get(KEPT, (None, None)) if hasattr(game, "__dict__") else (None, None)
+    if known == key:
+        return spec
+    name = str(made_by["name"])
+    spec = EnvironmentSpec(
+        name=name,
+        options=plain(made_by["options"]),
+        illegal=asdict(game.illegal),
+        label="" if game.name == name else str(game.name),
+        version=version_of(game),
+    )
+    if hasattr(game, "__dict__"):
+        vars(game)[KEPT] = (key, spec)
+    return spec
+
+
+def check_spec(spec: EnvironmentSpec) -> None:
+    """Check the fields of a spec, which may come from a file.
+
+    Raises:
+        ConfigError: one of them is of the wrong kind.
+    """
+    kinds = {"name": str, "options": Mapping, "illegal": Mapping, "label": str, "version": int}
+    for field, kind in kinds.items():
+        value = getattr(spec, field)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ConfigError(
+                f"EnvironmentSpec.{field}={quoted(value)} is no {WORDS[kind]}; take it from an "
+                "episode, or write one."
+            )
+    try:
+        _ = spec.label and check_label(spec.label)
+    except ValueError as error:
+        raise ConfigError(
+            f"EnvironmentSpec.label={quoted(spec.label)} is no label: {error}."
+        ) from None
+
+
+def version_of(game: Environment) -> int:
+    """Return the version of a game's rules and wording; 1 where it is no whole number."""
+    return game.version if type(game.version) is int else 1
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON gives it back.
+
+    Tuples as lists, keys as texts, and what JSON has no form for as text.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -15,12 +15,16 @@ from sparring.config.plugins.guard import Call
 from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, UnknownNameError, quoted
 from sparring.core.records import EnvironmentSpec
-from sparring.environments.base import Environment, HasOtherBank
+from sparring.environments.base import (
+    Environment,
+    HasOtherBank,
+    IllegalRule,
+    check_spec,
+    version_of,
+)
 from sparring.environments.foreign import completed, environment_call, no_rules
-from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
-from sparring.environments.spec import check_spec, version_of
 
 
 @cache

@@ -19,8 +19,7 @@ from sparring.config.checks import PLAIN
 from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import ConfigError, GameError
-from sparring.core.records import FloatArray
-from sparring.core.refs import PlayerRef
+from sparring.core.records import FloatArray, PlayerRef
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
 from sparring.league.payoffs import Payoffs
 from sparring.ops.normal_form import largest_size

@@ -38,8 +38,7 @@ from itertools import permutations
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sparring.core.errors import CheckpointError, ConfigError
-from sparring.core.records import Episode
-from sparring.core.refs import MAIN, PlayerRef
+from sparring.core.records import MAIN, Episode, PlayerRef
 from sparring.environments.base import filled_together, sides_of
 from sparring.ops.statistics import student_half, student_quantile, wilson_ends
 

@@ -9,12 +9,10 @@ from typing import Any
 
 from sparring.config import RolloutConfig
 from sparring.config.plugins.registry import Bound, bind
-from sparring.core.records import EnvironmentSpec
-from sparring.core.refs import LEARNER, MAIN, PlayerRef, refs
+from sparring.core.records import LEARNER, MAIN, EnvironmentSpec, PlayerRef, refs
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.environments.base import Environment, first_seats, teams_of
-from sparring.environments.spec import spec_of
+from sparring.environments.base import Environment, first_seats, spec_of, teams_of
 from sparring.league.matchmakers.base import MatchRequest, Seating, drawn
 from sparring.league.payoffs import Payoffs
 from sparring.methods.selection.curricula.base import Arm, ArmBook

@@ -24,8 +24,8 @@ from sparring.core.errors import DivergedError
 from sparring.core.records import FloatArray, IntArray
 from sparring.learn.pack import Pack, WeightedLoss
 from sparring.methods.losses.base import LOG_RATIO_LIMIT, LossBatch
+from sparring.models.attention import prefix_tree, shared_lengths
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree, shared_lengths
 
 
 class Means:

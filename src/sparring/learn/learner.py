@@ -32,8 +32,8 @@ import torch
 from torch import Tensor
 
 from sparring.config import LearnerConfig
-from sparring.config.learning import Reduction, UpdateConfig
 from sparring.config.plugins.registry import names
+from sparring.config.policies import Reduction, UpdateConfig
 from sparring.core.errors import ModelError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream

@@ -28,8 +28,8 @@ from sparring.core.schedule import Schedule
 from sparring.methods.columns.base import Place
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.methods.losses.base import Whole
+from sparring.models.attention import PrefixTree, prefix_tree, shared_lengths
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import PrefixTree, prefix_tree, shared_lengths
 from sparring.models.samplers.in_process import restrict
 from sparring.play.turn_table import ordered_turns
 

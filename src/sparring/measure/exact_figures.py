@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparring.core.errors import GameError
-from sparring.core.records import FloatArray, IntArray, Observation
-from sparring.core.refs import PlayerRef
+from sparring.core.records import FloatArray, IntArray, Observation, PlayerRef
 from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
 from sparring.environments.choose import Choose
 from sparring.environments.choose.proposer import numbers, remembered

@@ -44,11 +44,11 @@ from sparring.models.attention import (
     Causal,
     InvariantAttention,
     KeyValueCache,
+    PrefixTree,
     attend,
     filled,
     room_for,
 )
-from sparring.models.prefixes import PrefixTree
 from sparring.models.tiny import AdaptedGpt2, Gpt2, tiny_model
 
 SOURCE = Path(__file__).with_name("gpt2.c")

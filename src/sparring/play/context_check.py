@@ -10,10 +10,9 @@ from sparring.core.errors import ContextError, GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.play.context.base import no_notes
-from sparring.play.episode import EpisodeInPlay
+from sparring.play.episode import Draft, EpisodeInPlay
 from sparring.play.players.demonstrator import demonstrator
 from sparring.play.spec import EpisodeSpec
-from sparring.play.turn_draft import Draft
 
 DEFAULT = "full"  # shows what any environment tells, so nothing is tried
 MOMENTS = 50  # of the play that is tried

@@ -11,9 +11,9 @@ from dataclasses import replace
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
+from sparring.play.episode import moment_begin, moment_end, sampled_tokens
 from sparring.play.rollout import Asking, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
-from sparring.play.turn_draft import moment_begin, moment_end, sampled_tokens
 
 Place = tuple[int, int, bool]  # number of the episode, number of the turn, whether before it
 

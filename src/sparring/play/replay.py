@@ -18,7 +18,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Closed, Closing, Environment, Play, temporary_play
 from sparring.environments.foreign import environment_call
 from sparring.environments.situation import close_copies
-from sparring.play.turn_draft import sampled_tokens
+from sparring.play.episode import sampled_tokens
 
 
 def replay(game: Environment, episode: Episode) -> list[Any]:

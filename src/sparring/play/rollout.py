@@ -30,10 +30,9 @@ from sparring.core.rng import Stream
 from sparring.environments.base import SearchablePlay
 from sparring.environments.foreign import lacking_error
 from sparring.environments.situation import close_copies
-from sparring.play.episode import Candidates, EpisodeInPlay
+from sparring.play.episode import Candidates, Draft, EpisodeInPlay
 from sparring.play.players.base import Agent, Failed, Flight, PendingTurn, Reply, parties
 from sparring.play.spec import EpisodeSpec
-from sparring.play.turn_draft import Draft
 
 log = logging.getLogger(__name__)
 REASON = 300  # characters of a reason

@@ -8,12 +8,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast, get_args
 
 from sparring.core.errors import ConfigError, quoted
-from sparring.core.records import EnvironmentSpec, Segment, Turn, TurnEvent, Verdict
-from sparring.core.refs import PlayerRef, refs
+from sparring.core.records import (
+    EnvironmentSpec,
+    PlayerRef,
+    Segment,
+    Turn,
+    TurnEvent,
+    Verdict,
+    refs,
+)
 from sparring.core.rng import Stream
-from sparring.environments.base import Environment
+from sparring.environments.base import Environment, plain, spec_of
 from sparring.environments.catalogue import from_spec
-from sparring.environments.spec import plain, spec_of
 
 
 def turn_record(turn: Turn) -> dict[str, Any]:

@@ -27,13 +27,14 @@ from sparring.core.records import (
     EnvironmentSpec,
     Episode,
     FloatArray,
+    PlayerRef,
     Segment,
     Turn,
     TurnTable,
     Verdict,
+    refs,
 )
-from sparring.core.refs import PlayerRef, refs
-from sparring.environments.spec import check_spec
+from sparring.environments.base import check_spec
 from sparring.play.parquet_parts import Columns, Parts
 from sparring.play.turn_table import ordered_turns
 

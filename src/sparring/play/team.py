@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sparring.core.errors import GameError
-from sparring.core.records import Episode, FloatArray
-from sparring.core.refs import PlayerRef
+from sparring.core.records import Episode, FloatArray, PlayerRef
 from sparring.environments.base import Environment, first_seats, teams_of
 from sparring.play.players.base import Agent, PendingTurn, Reply
 from sparring.play.players.mixture import Mixture

@@ -16,7 +16,7 @@ from sparring.config.yaml_text import dump_yaml
 from sparring.core.errors import UnknownNameError
 from sparring.environments.catalogue import game_names
 from sparring.environments.openspiel.people import wrapped
-from sparring.run.health import matches
+from sparring.run.events import matches
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
 KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparring.core.errors import RunError, SparringError, quoted
-from sparring.core.records import Episode, Turn, Verdict
-from sparring.core.refs import MAIN, ref
+from sparring.core.records import MAIN, Episode, Turn, Verdict, ref
 from sparring.environments.openspiel.people import listed
 from sparring.methods.oracles.judge import regret
 from sparring.play.replay import ENDS, Conversation, unsent

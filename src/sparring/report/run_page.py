@@ -23,7 +23,7 @@ from markupsafe import Markup, escape
 
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
-from sparring.config.scale import BINDING, FRESH, ScaleConfig
+from sparring.config.sections import BINDING, FRESH, ScaleConfig
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.files import write_bytes_atomic
 from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT, in_words, shown

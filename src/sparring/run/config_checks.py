@@ -19,7 +19,7 @@ from sparring.config import RunConfig, resolve
 from sparring.config.plugins.registry import asks
 from sparring.config.policies import ModelConfig
 from sparring.config.recipe import to_yaml
-from sparring.config.scale import BINDING
+from sparring.config.sections import BINDING
 from sparring.core.errors import ConfigError, RunError
 from sparring.core.files import write_bytes_atomic
 from sparring.environments.catalogue import configured_game

@@ -63,7 +63,7 @@ from sparring.config import EvaluationConfig
 from sparring.config.checks import EMA, LAST, LIVE, PLAIN
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import GameError
-from sparring.core.refs import LEARNER, PUBLISHED
+from sparring.core.records import LEARNER, PUBLISHED
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment

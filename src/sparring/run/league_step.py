@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sparring.config import RunConfig
-from sparring.core.records import Episode
-from sparring.core.refs import LEARNER, MAIN, PlayerRef, snapshot
+from sparring.core.records import LEARNER, MAIN, Episode, PlayerRef, snapshot
 from sparring.engine.protocol import Engine
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.schedules.base import ScheduleRequest

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparring.config import RunConfig
-from sparring.config.scale import FRESH
+from sparring.config.sections import FRESH
 from sparring.core.errors import DivergedError, PluginError
 from sparring.core.files import disk_errors
 from sparring.core.process import GracefulStop, settled_heap
@@ -29,9 +29,8 @@ from sparring.play.store import CreditStore, EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.config_checks import SAVED, adopt, saved
 from sparring.run.evaluation import Evaluator, answer_of
-from sparring.run.events import MetricsWriter, Sinks
+from sparring.run.events import HealthMonitor, MetricsWriter, Sinks, stopping
 from sparring.run.folder import RunFolder
-from sparring.run.health import HealthMonitor, stopping
 from sparring.run.league_step import begin_league, begun_anew, league_step
 from sparring.run.pipeline import FreshSteps, Prefetch
 from sparring.run.state import RunState

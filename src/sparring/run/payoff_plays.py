@@ -17,10 +17,9 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
-from sparring.config.league import EXACT
+from sparring.config.sections import EXACT
 from sparring.core.errors import ConfigError, GameError, TooLargeError
-from sparring.core.records import FloatArray
-from sparring.core.refs import LEARNER, PlayerRef
+from sparring.core.records import LEARNER, FloatArray, PlayerRef
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of

@@ -39,8 +39,7 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.files import parse_json
-from sparring.core.records import Episode, Turn
-from sparring.core.refs import MAIN, OWN, refs
+from sparring.core.records import MAIN, OWN, Episode, Turn, refs
 from sparring.engine.protocol import Engine, FreshRollouts, Pinned
 from sparring.engine.workers.episode_budget import ISSUED, Admission
 from sparring.league.payoffs import Payoffs

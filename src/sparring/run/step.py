@@ -104,12 +104,10 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config.checks import stands_for_others
-from sparring.config.league import LeagueConfig
 from sparring.config.plugins.registry import Bound, asks, bind
-from sparring.config.scale import FRESH
+from sparring.config.sections import FRESH, LeagueConfig
 from sparring.core.errors import ConfigError, RolloutError
-from sparring.core.records import Credit, Episode, Turn, TurnTable
-from sparring.core.refs import MAIN, PlayerRef
+from sparring.core.records import MAIN, Credit, Episode, PlayerRef, Turn, TurnTable
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.logprob_check import SAME
@@ -126,6 +124,7 @@ from sparring.methods.rewards.base import apply_rewards, outcome_gap
 from sparring.methods.rewards.components import WeightedReward
 from sparring.methods.selection.curricula.base import ArmBook
 from sparring.ops.groups import group_counts, group_std
+from sparring.play.episode import sampled_tokens
 from sparring.play.plans.base import play_planned
 from sparring.play.players.mixture import Mixture
 from sparring.play.playouts import with_playouts
@@ -133,7 +132,6 @@ from sparring.play.replay import figures_of
 from sparring.play.rollout import Asking, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 from sparring.play.store import Learned
-from sparring.play.turn_draft import sampled_tokens
 from sparring.play.turn_table import turn_table
 from sparring.run.state import LEAGUE, RunState
 

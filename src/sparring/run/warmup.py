@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sparring.config import RunConfig
 from sparring.core.process import GracefulStop
-from sparring.core.refs import DEMONSTRATOR
+from sparring.core.records import DEMONSTRATOR
 from sparring.engine.protocol import Engine
 from sparring.play.spec import EpisodeSpec
 

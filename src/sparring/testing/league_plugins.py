@@ -9,8 +9,15 @@ import numpy as np
 
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import GameError
-from sparring.core.records import EnvironmentSpec, FloatArray
-from sparring.core.refs import LEARNER, PlayerRef, ref, refs, snapshot
+from sparring.core.records import (
+    LEARNER,
+    EnvironmentSpec,
+    FloatArray,
+    PlayerRef,
+    ref,
+    refs,
+    snapshot,
+)
 from sparring.core.rng import Stream
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.matchmakers.base import MatchRequest

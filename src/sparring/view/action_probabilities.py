@@ -10,8 +10,7 @@ import numpy as np
 
 from sparring.config import resolve
 from sparring.core.errors import RolloutError, RunError
-from sparring.core.records import Episode, Turn
-from sparring.core.refs import MAIN, PlayerRef
+from sparring.core.records import MAIN, Episode, PlayerRef, Turn
 from sparring.measure.info_states import renormalise
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint

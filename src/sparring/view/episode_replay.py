@@ -21,8 +21,7 @@ from sparring.config import RunConfig
 from sparring.core.errors import SparringError
 from sparring.core.files import cache_folder
 from sparring.core.foreign_text import current_keys
-from sparring.core.records import Episode, Turn
-from sparring.core.refs import MAIN, ref
+from sparring.core.records import MAIN, Episode, Turn, ref
 from sparring.methods.oracles.judge import regret
 from sparring.models.render.plain import vocabulary, word_tokenizer
 from sparring.play.parquet_parts import DAMAGED

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sparring.core.errors import SparringError
 from sparring.core.files import parse_json
-from sparring.core.refs import MAIN, PlayerRef, ref, snapshot
+from sparring.core.records import MAIN, PlayerRef, ref, snapshot
 from sparring.run.events import LAST_STEP, LEAGUE, read_lines
 from sparring.run.state import STATE
 from sparring.view.http_requests import one_line

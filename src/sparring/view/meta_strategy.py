@@ -16,7 +16,7 @@ from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY
 from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import built_in
 from sparring.core.errors import SparringError
-from sparring.core.refs import PlayerRef, snapshot
+from sparring.core.records import PlayerRef, snapshot
 from sparring.league.matchmakers.meta_strategy import SIDES, meta_strategy
 from sparring.league.meta_game import (
     APART,

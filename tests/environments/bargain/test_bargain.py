@@ -14,8 +14,8 @@ from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
 from sparring.environments.bargain import BargainPlay
 from sparring.environments.bargain.rules import Scenario, Table
+from sparring.environments.base import spec_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.spec import spec_of
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.play.players.house import house
 from sparring.play.rollout import play

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import filled_together, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.code_words import Deal, Position, code_words, coded, deals, decoded
-from sparring.environments.spec import spec_of
 from sparring.measure.exploitability import team_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import policy_values

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sparring.core.errors import GameError
 from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
+from sparring.environments.base import spec_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.lookups import Library, Question, Questions, library, lookups
-from sparring.environments.spec import spec_of
 from sparring.measure.initial_states import SeenInitialStates, columns
 from tests.cases import every_case
 from tests.environments.worlds import keeping, refusing

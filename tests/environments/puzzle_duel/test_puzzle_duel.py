@@ -11,9 +11,9 @@ from sparring.config import resolve
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
+from sparring.environments.base import spec_of
 from sparring.environments.catalogue import configured_game, from_spec, make_game
 from sparring.environments.puzzle_duel import puzzle_duel
-from sparring.environments.spec import spec_of
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.measure.matches import play_matches
 from sparring.play.players.random import RandomAgent

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import filled_together, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.spec import spec_of
 from sparring.environments.team_matrix import team_matrix
 from sparring.testing import check_environment
 from tests.environments.worlds import refusing

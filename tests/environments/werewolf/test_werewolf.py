@@ -12,12 +12,11 @@ from transformers import PreTrainedTokenizerFast
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import filled
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import filled_together, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.choose import Choose, ChoosePlay
 from sparring.environments.choose.proposer import Proposer
 from sparring.environments.history_tree import tree_of
-from sparring.environments.spec import spec_of
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.rules import NIGHT
 from sparring.measure.info_states import enumerate_info_states

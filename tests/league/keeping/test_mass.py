@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError
-from sparring.core.refs import ref, refs, snapshot
+from sparring.core.records import ref, refs, snapshot
 from sparring.core.rng import Stream
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.keeping.mass import mass

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.core.refs import snapshot
+from sparring.core.records import snapshot
 from sparring.core.rng import Stream
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.keeping.spread import spread

@@ -3,7 +3,7 @@
 import pytest
 
 from sparring.config.plugins.registry import bind
-from sparring.core.refs import ref
+from sparring.core.records import ref
 from sparring.core.rng import Stream
 from sparring.league.matchmakers.alphastar import opponent, without_monotonic_suffix
 from sparring.league.payoffs import Payoffs, Results, Row

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError
-from sparring.core.refs import LEARNER, ref
+from sparring.core.records import LEARNER, ref
 from sparring.league.matchmakers.by_tag import by_tag
 from sparring.league.matchmakers.mirror import mirror
 from sparring.league.payoffs import Payoffs, Results, Row

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.core.refs import LEARNER, snapshot
+from sparring.core.records import LEARNER, snapshot
 from sparring.league.matchmakers.meta_strategy import meta_strategy
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.meta_game import member_payoffs, side_payoffs

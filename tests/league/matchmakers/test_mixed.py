@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from sparring.config import resolve
-from sparring.core.refs import LEARNER
+from sparring.core.records import LEARNER
 from sparring.engine.local import LocalEngine
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.config import resolve
 from sparring.config.plugins.registry import bind
-from sparring.core.refs import LEARNER, snapshot
+from sparring.core.records import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.matchmakers.pfsp import pfsp

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.core.refs import LEARNER, ref
+from sparring.core.records import LEARNER, ref
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.schedules.gate import gate
 from sparring.league.schedules.steps import steps

@@ -16,11 +16,17 @@ from transformers import (
 
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models import attention, prefixes
-from sparring.models.attention import filled
-from sparring.models.invariance import FILLS, MOST, Product, fewest_rows, holds, products
-from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree
+from sparring.models import attention
+from sparring.models.attention import filled, prefix_tree
+from sparring.models.language_model import (
+    FILLS,
+    MOST,
+    LanguageModel,
+    Product,
+    fewest_rows,
+    holds,
+    products,
+)
 from sparring.models.samplers.in_process import in_process
 from sparring.models.tiny import tiny_model
 
@@ -124,10 +130,10 @@ def test_nor_where_torch_does_what_is_compiled_elsewhere(name, every, monkeypatc
 @pytest.mark.parametrize("name", FAMILIES)
 def test_nor_on_whether_own_prefixes_alone_ask(name, monkeypatch):
     model, everyone = family(name), list(range(len(openings())))
-    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", 1 << 60)
+    monkeypatch.setattr(attention, "WHOLE_PAIRS", 1 << 60)
     expected = talk(model, order=everyone, size=len(everyone))
     assert not prefix_tree(openings()).parts
-    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", 0)
+    monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
     assert len(prefix_tree(openings()).parts) > 2
     assert talk(model, order=everyone, size=len(everyone)) == expected
     assert talk(model, order=everyone[::-1], size=7) == expected

@@ -1,6 +1,6 @@
 import pytest
 
-from sparring.models.samplers.of_model import strays
+from sparring.models.samplers.in_process import strays
 
 OWN = [-0.5, -4.0, -16.0]
 

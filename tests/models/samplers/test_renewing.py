@@ -14,8 +14,8 @@ from sparring.models.samplers.base import Lot
 from sparring.models.samplers.in_process import Renewing, in_process, restrict
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.context.base import Ledger, sampled
+from sparring.play.episode import said
 from sparring.play.players.base import Reply
-from sparring.play.turn_draft import said
 from sparring.report.episode_text import turn_texts
 from sparring.testing.context import Letters
 

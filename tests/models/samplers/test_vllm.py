@@ -18,8 +18,7 @@ from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError, DivergedError, ModelError, RunError
-from sparring.core.records import SampleRequest, SamplingParams
-from sparring.core.refs import LEARNER
+from sparring.core.records import LEARNER, SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
@@ -27,8 +26,8 @@ from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree
 from sparring.models.samplers.base import Lot, finished_together, sample
 from sparring.models.samplers.in_process import in_process, kept_sets, truncate
 from sparring.models.samplers.vllm import replica as replicas

@@ -9,7 +9,7 @@ from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError, GameError, PluginError, UnknownNameError
-from sparring.core.refs import LEARNER, bot, ref, snapshot
+from sparring.core.records import LEARNER, bot, ref, snapshot
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparring.core.refs import ref
+from sparring.core.records import ref
 from sparring.league.payoffs import Payoffs, Results, Row
 from tests.view import run_made as made
 

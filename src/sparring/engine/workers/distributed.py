@@ -39,7 +39,7 @@ from typing import Any
 
 from sparring.core.errors import CheckpointError, RolloutError, RunError
 from sparring.core.files import TEMPORARY, disk_errors, file_digest, link_or_copy
-from sparring.core.refs import LEARNER, MAIN, OWN, PlayerRef, ref, refs
+from sparring.core.records import LEARNER, MAIN, OWN, PlayerRef, ref, refs
 from sparring.engine.players import Players
 from sparring.engine.protocol import Judging, Pinned, WeightKey
 from sparring.engine.workers.fleet.base import Fleet, WorkerMessage

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sparring.core.files import disk_errors, write_json_atomic
-from sparring.core.refs import ref
+from sparring.core.records import ref
 from sparring.engine.players import Players
 from sparring.engine.protocol import Pinned
 from sparring.engine.workers.distributed import Distributed

@@ -16,11 +16,9 @@ import pyarrow as pa
 from sparring.core import errors
 from sparring.core.errors import RolloutError, SparringError
 from sparring.core.files import parse_json
-from sparring.core.records import EnvironmentSpec, Episode
-from sparring.core.refs import PlayerRef, ref
+from sparring.core.records import EnvironmentSpec, Episode, PlayerRef, ref
 from sparring.engine.logprob_check import LogprobCheck
-from sparring.environments.base import Environment
-from sparring.environments.spec import spec_of
+from sparring.environments.base import Environment, spec_of
 from sparring.play.rollout import Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 from sparring.play.store import from_stream, to_stream

@@ -23,11 +23,11 @@ import torch
 
 from sparring.config import resolve
 from sparring.config.plugins.guard import Watch
-from sparring.config.scale import FRESH
+from sparring.config.sections import FRESH
 from sparring.core import version
 from sparring.core.errors import RolloutError, RunError, SparringError
 from sparring.core.files import file_digest, sha256_hex
-from sparring.core.refs import MAIN, ref
+from sparring.core.records import MAIN, ref
 from sparring.engine.logprob_check import scored
 from sparring.engine.players import Players
 from sparring.engine.protocol import Judging, rewards_of

@@ -14,10 +14,9 @@ import pyspiel
 from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.base import Environment, Node
+from sparring.environments.base import Environment, IllegalRule, Node
 from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
 from sparring.environments.drawing.pieces import due_sentence, paragraph, printed, seats, strip
-from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.position import CHANCE, Event, Position, recent, trail_of
 from sparring.environments.reply import REPLY, ReplyParser, Style
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import PluginError
-from sparring.core.refs import PlayerRef, refs
+from sparring.core.records import PlayerRef, refs
 from sparring.core.rng import Stream
 from sparring.league.payoffs import Payoffs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparring.core.refs import PlayerRef
+from sparring.core.records import PlayerRef
 from sparring.league.keeping.base import KeepRequest
 from sparring.league.meta_game import member_payoffs
 from sparring.league.meta_solvers.base import SolverOption, solved

@@ -12,9 +12,8 @@ from typing import Any, TypeVar, cast
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import PluginError, nearest
-from sparring.core.records import EnvironmentSpec
-from sparring.core.refs import LEARNER as LEARNER
-from sparring.core.refs import MAIN, PlayerRef, ref, refs
+from sparring.core.records import LEARNER as LEARNER
+from sparring.core.records import MAIN, EnvironmentSpec, PlayerRef, ref, refs
 from sparring.core.rng import Stream
 from sparring.environments.base import filled_together
 from sparring.league.payoffs import Payoffs, Results

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.core.errors import ConfigError
-from sparring.core.refs import PlayerRef
+from sparring.core.records import PlayerRef
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
 from sparring.league.payoffs import weights
 

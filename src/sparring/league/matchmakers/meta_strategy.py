@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.core.errors import ConfigError
-from sparring.core.refs import PlayerRef
+from sparring.core.records import PlayerRef
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
 from sparring.league.meta_game import APART, member_payoffs, side_payoffs, takes_opposed
 from sparring.league.meta_solvers.base import SolverOption, bound, solved

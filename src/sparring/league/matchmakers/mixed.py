@@ -6,7 +6,7 @@ It prevents the collapse of playing nobody but the mirror.
 from __future__ import annotations
 
 from sparring.core.errors import ConfigError
-from sparring.core.refs import PlayerRef, bot
+from sparring.core.records import PlayerRef, bot
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, self_play
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import PluginError
-from sparring.core.refs import LEARNER, MAIN, PlayerRef, refs
+from sparring.core.records import LEARNER, MAIN, PlayerRef, refs
 from sparring.league.payoffs import Payoffs, Results
 
 GIVEN = {"returns": "mean return of each step in which the learner learnt"}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.core.refs import PlayerRef
+from sparring.core.records import PlayerRef
 from sparring.league.schedules.base import ScheduleRequest
 
 

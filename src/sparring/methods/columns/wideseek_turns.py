@@ -7,8 +7,8 @@ from sparring.core.records import BoolArray, Episode
 from sparring.environments.base import Environment, HasLeads
 from sparring.methods.columns.base import Source
 from sparring.methods.columns.failed import turns_in
+from sparring.play.episode import sampled_tokens
 from sparring.play.replay import FAILED, Conversation, conversations
-from sparring.play.turn_draft import sampled_tokens
 
 REPEATED = 8000  # tokens of a reply that was cut short, from which on it is taken to repeat itself
 

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.config.learning import Reduction
 from sparring.config.plugins.registry import Bound
+from sparring.config.policies import Reduction
 from sparring.core.errors import PluginError
 from sparring.core.records import FloatArray, IntArray
 

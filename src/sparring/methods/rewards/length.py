@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode
-from sparring.play.turn_draft import sampled_tokens
+from sparring.play.episode import sampled_tokens
 
 READS = "turn"
 PRESETS = {

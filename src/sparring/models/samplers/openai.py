@@ -32,10 +32,10 @@ from sparring.core.files import disk_errors
 from sparring.core.records import FloatArray, SampleRequest, SampleResult, SamplingParams
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import Ids, Lot
-from sparring.models.samplers.in_process import in_process
-from sparring.models.samplers.of_model import (
+from sparring.models.samplers.in_process import (
     OfModel,
     dtype_of,
+    in_process,
     probe_of,
     tolerance_of,
     vocabulary_of,

@@ -9,7 +9,7 @@ Members of a league are adapters over one base. The base's products are of the r
 at once, and each row has the adapters of its own model added: W x + (alpha / rank) B A x, unmerged,
 as peft computes them. Where a row's bits are its own in each model alone, they are the same bits
 here: products are filled up to a number of rows that is good for those of all the models
-(``models/invariance.py``).
+(``models/language_model.py``).
 
 Legend: N positions, B rows (distinct contexts), T tokens, C width, V vocabulary.
 """
@@ -27,11 +27,9 @@ import torch
 from torch import Tensor, nn
 
 from sparring.models.adapters import with_the_weights_of
-from sparring.models.attention import Blocks, KeyValueCache, filled
-from sparring.models.invariance import Product, fewest_rows, products
-from sparring.models.language_model import LanguageModel
+from sparring.models.attention import Blocks, KeyValueCache, PrefixTree, filled, prefix_tree
+from sparring.models.language_model import LanguageModel, Product, fewest_rows, products
 from sparring.models.lean import LeanForward
-from sparring.models.prefixes import PrefixTree, prefix_tree
 
 
 class Forward(Protocol):

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode
+from sparring.play.episode import moment_begin
 from sparring.play.rollout import Asking, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
-from sparring.play.turn_draft import moment_begin
 
 
 class Origin(NamedTuple):

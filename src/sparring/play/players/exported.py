@@ -20,8 +20,7 @@ from sparring.config.policies import LoraConfig
 from sparring.core.errors import ModelError, SparringError, quoted
 from sparring.core.files import disk_errors, file_digest, parse_json, write_json_atomic
 from sparring.core.foreign_text import check_file_name
-from sparring.core.records import SamplingParams
-from sparring.core.refs import PlayerRef, bot
+from sparring.core.records import PlayerRef, SamplingParams, bot
 from sparring.play.players.base import Agent
 from sparring.play.players.mixture import MemberMixture
 from sparring.play.players.policy import policy

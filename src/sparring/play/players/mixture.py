@@ -11,8 +11,7 @@ import numpy as np
 
 from sparring.config.parts import bound_agent
 from sparring.core.errors import ConfigError, GameError, quoted
-from sparring.core.records import FloatArray
-from sparring.core.refs import LEARNER, MAIN, OWN, PlayerRef, bot, ref
+from sparring.core.records import LEARNER, MAIN, OWN, FloatArray, PlayerRef, bot, ref
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, side_numbers, teams_of
 from sparring.play.players.base import Agent, PendingTurn, Reply

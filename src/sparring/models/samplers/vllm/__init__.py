@@ -16,7 +16,7 @@ from sparring.core.errors import ConfigError, ModelError
 from sparring.core.records import FloatArray, SampleRequest, SampleResult, SamplingParams
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import Ids, Lot
-from sparring.models.samplers.of_model import EXACT, OfModel, dtype_of
+from sparring.models.samplers.in_process import EXACT, OfModel, dtype_of
 from sparring.models.samplers.vllm.pool import Pool, pool_of
 from sparring.models.samplers.vllm.replica import Settings, python
 from sparring.models.samplers.vllm.weights import Served

@@ -20,7 +20,7 @@ from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.errors import ConfigError
 from sparring.core.files import cache_folder, disk_errors, file_digest
 from sparring.core.process import seeing
-from sparring.models.samplers.of_model import strays
+from sparring.models.samplers.in_process import strays
 from sparring.models.samplers.vllm.requests import Ask
 from sparring.models.samplers.vllm.weights import Key, Served, State, salt_of
 

@@ -12,8 +12,7 @@ import numpy as np
 from sparring.core.errors import DivergedError
 from sparring.core.records import FloatArray, SampledRun, SampleResult, SamplingParams
 from sparring.models.samplers.base import Ids, Lot
-from sparring.models.samplers.in_process import LOST, runs_of
-from sparring.models.samplers.of_model import vocabulary_of
+from sparring.models.samplers.in_process import LOST, runs_of, vocabulary_of
 from sparring.models.samplers.vllm.weights import Key, Served, key_of
 
 PROBE = -1  # place of the request that tries a replica

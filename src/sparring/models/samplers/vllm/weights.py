@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from sparring.core.errors import DivergedError
+from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree
-from sparring.models.samplers.in_process import LOST
-from sparring.models.samplers.of_model import probe_of
+from sparring.models.samplers.in_process import LOST, probe_of
 
 Key = tuple[int, int, int]  # number of the model, updates, and changes from outside
 State = tuple[Any, ...]  # of one tensor: equal where its values are

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 MOST_IN_A_STEP, MOST_IN_A_RUN, MOST_IMPORTED = 60, 180, 250
 FOLLOW = """
 import json, os, sys, threading
@@ -37,6 +39,8 @@ print(json.dumps({"imported": imported, "run": short(run), "step": short(steps[2
 """
 
 
+@pytest.mark.slow
+@pytest.mark.always
 def test_a_run_and_a_step_enter_few_files(tmp_path):
     done = subprocess.run([sys.executable, "-c", FOLLOW], cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr[-2000:]

@@ -83,6 +83,8 @@ def test_a_name_of_openspiel_is_noticed_elsewhere(text):
     assert rules.openspiel_named("environments/openspiel/base.py", text) == []
 
 
+@pytest.mark.slow
+@pytest.mark.always
 def test_only_games_over_openspiel_name_their_class():
     files = {path: rules.games_named(path.relative_to(SOURCE).as_posix(), path.read_text()) for path in FILES}
     assert {str(path): found for path, found in files.items() if found} == {}
@@ -91,6 +93,8 @@ def test_only_games_over_openspiel_name_their_class():
     assert rules.games_named("environments/nim.py", "from sparring.environments.openspiel.base import Game\nclass Nim(Game): ...") == []
 
 
+@pytest.mark.slow
+@pytest.mark.always
 def test_no_modules_import_each_other_in_a_circle():
     """Imports for types alone count: who needs another's type needs the other."""
     assert rules.circle({f"sparring.{module(path)}".rstrip("."): path.read_text() for path in FILES}) == []
@@ -219,6 +223,8 @@ def test_a_named_method_is_noticed():
     assert rules.named_methods("from sparring.methods.losses.base import LossBatch", {"mars"}) == []
 
 
+@pytest.mark.slow
+@pytest.mark.always
 def test_the_library_knows_no_study_and_studies_use_its_public_names_alone():
     known = [str(path) for path in FILES if any(name.split(".")[0] in ("studies", "tests") for name, _ in rules.imports(rules.parsed(path.read_text())))]
     assert known == []

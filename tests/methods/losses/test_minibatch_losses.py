@@ -3,7 +3,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
@@ -342,6 +342,7 @@ def test_kl_cov_by_hand(make_whole):
     assert kl_cov(batch).metrics["covariance_max"].item() == pytest.approx(4.0)
 
 
+@example([(0.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.01953125, 0.0, 1.8984375)], 1.0, 1.9372722689201964)
 @given(ROWS_OF_KL_COV, st.floats(0.01, 1), st.floats(0, 2))
 def test_value_and_gradient_are_those_of_a_loop_however_it_is_cut(make_whole, gradient_of, rows, share, coefficient):
     logprobs, old, advantages = ([row[k] for row in rows] for k in range(3))
@@ -356,7 +357,7 @@ def test_value_and_gradient_are_those_of_a_loop_however_it_is_cut(make_whole, gr
     if len(scores.round(decimals=9).unique()) < len(scores):
         return  # which of equal ones are taken depends on rounding
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0], atol=1e-6)  # parts of single precision may cancel
 
 
 @pytest.mark.parametrize("options", [{"share": 0.0}, {"coefficient": 0.0}])

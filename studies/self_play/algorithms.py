@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from studies.self_play.diverse import Diverse
+from studies.self_play.frame import Recipe, Row, Schedule
 from studies.self_play.ladder import Ladder
 from studies.self_play.league import League
 from studies.self_play.priority import Priority
-from studies.self_play.recipe import Recipe, Row, Schedule
 from studies.self_play.whole_game import Anytime, Xdo
 from studies.self_play.worlds import Oracle
 

@@ -6,14 +6,14 @@ what the meta-solver makes of them:
     sigma <- solver(U),    new policy of side s <- oracle(sigma of the others),    Pi <- Pi + new
 
 All sides answer the populations as they were when the round began. Mixtures are drawn once per
-play.
+play. What an algorithm is, a ``Recipe`` says: its row, oracle, schedule and answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal
 
 import numpy as np
 
@@ -23,11 +23,78 @@ from sparring.core.rng import Stream
 from sparring.league.meta_game import MetaGame, MetaStrategy
 from studies.self_play.both_seats import BothSeats
 from studies.self_play.payoff_table import PayoffTable
-from studies.self_play.recipe import STATIC, Recipe
-from studies.self_play.worlds import Against, P, World
+from studies.self_play.worlds import Against, Oracle, P, Start, World
 
 SLOT = "league.meta_solvers"
 MASS = 1e-6  # members with less are not answered by themselves
+
+STATIC = ("uniform", "last", "delta_uniform")
+"""Meta-solvers that do not look at payoffs, so that no table of them is filled."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """With whom a new policy is trained.
+
+    Args:
+        solver: a meta-solver, by name; its distribution over members is answered.
+        options: of the solver.
+        self_share: share of the plays against the other side's newest policy of its own time; in a
+            shared population that is the learner itself.
+        each: answers every member that a joint distribution recommends by itself (CE).
+    """
+
+    solver: str = "last"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    self_share: float = 0.0
+    each: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """When a policy joins the population.
+
+    Args:
+        gate: it joins if it wins more than this share of its plays with the newest member, and
+            else is trained on; None: after every round.
+        gain: it joins if it earns more than every member of its side, by this; None: always.
+        keep: members kept, the newest; None: all.
+    """
+
+    gate: float | None = None
+    gain: float | None = None
+    keep: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """An algorithm of self-play.
+
+    Args:
+        start: the first policy of every population.
+        shared: whether the sides of a symmetric world share one population.
+        both_seats: whether a member has a policy for each side where the sides differ, so that
+            there is one population.
+        row: with whom a new policy is trained.
+        oracle: how it is trained.
+        schedule: when it joins.
+        answer: what is handed in at the end: the newest member, the uniform mixture of all policies
+            that ever joined, or the row's mixture of members.
+        kind: the run, where a method of it is the algorithm's own; None: ``Run``.
+        options: of this kind of run.
+        at_once: policies of a side that are trained in one round.
+    """
+
+    start: Start = "random"
+    shared: bool = True
+    both_seats: bool = False
+    row: Row = field(default_factory=Row)
+    oracle: Oracle = field(default_factory=Oracle)
+    schedule: Schedule = field(default_factory=Schedule)
+    answer: Literal["last", "average", "mixture"] = "mixture"
+    kind: type[Run[Any]] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    at_once: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

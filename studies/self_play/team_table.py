@@ -16,8 +16,7 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from studies.self_play.cross_play import CrossPlay, GridworldCrossPlay
-from studies.self_play.frame import Run, begin
-from studies.self_play.recipe import Recipe, Row, Schedule
+from studies.self_play.frame import Recipe, Row, Run, Schedule, begin
 from studies.self_play.team_world import TeamPlan, TeamWorld
 from studies.self_play.worlds import Oracle, P
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from studies.self_play.recipe import Recipe
+from studies.self_play.frame import Recipe
 
 
 def columns(recipe: Recipe) -> tuple[str, str, str, str, str]:

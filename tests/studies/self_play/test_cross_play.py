@@ -9,8 +9,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from studies.self_play.algorithms import WARM
 from studies.self_play.cross_play import CrossPlay
-from studies.self_play.frame import begin
-from studies.self_play.recipe import Recipe, Row
+from studies.self_play.frame import Recipe, Row, begin
 from studies.self_play.team_table import ETA, RATE, measured, method
 from studies.self_play.team_world import TeamWorld
 from studies.self_play.tree_world import tree_world

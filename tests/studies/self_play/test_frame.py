@@ -18,8 +18,7 @@ from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import TabularScorer, enumerate_info_states
 from studies.self_play.algorithms import ALGORITHMS, EXACT, FRESH, STEPS
 from studies.self_play.diverse import cardinality
-from studies.self_play.frame import begin, curve, targets
-from studies.self_play.recipe import Recipe, Row
+from studies.self_play.frame import Recipe, Row, begin, curve, targets
 from studies.self_play.tree_world import tree_world
 from tests.cases import every_case
 

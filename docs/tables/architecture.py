@@ -34,7 +34,7 @@ def order(package: str) -> tuple[int, str]:
 
 
 def picture() -> str:
-    """Return the packages as a diagram, with an arrow for each import that no longer way implies."""
+    """Return the packages as a diagram; an arrow that follows from two others is left out."""
     lines = ["```mermaid", "flowchart TD"]
     for package in sorted(imported(), key=order):
         direct = imported()[package]

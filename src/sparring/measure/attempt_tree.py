@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -443,7 +443,6 @@ class _ReturnWalk:
         return AttemptReturns(returns=earned, illegal=lost, decisions=len(self.queries))
 
 
-Objective = Literal["last", "sum"]
 MOST_BELIEFS = 20_000
 DIGITS = 12  # beliefs that agree in so many are one
 TIE = 1e-11  # returns that differ by less are equal

@@ -124,3 +124,11 @@ def test_time_in_which_the_process_is_stopped_does_not_count():
     os.kill(process.pid, signal.SIGCONT)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (0, "done\n"), errors
+
+
+def test_a_fork_ends_its_own_watch():
+    """The watch has looked when the process forks, so that faulthandler waits in a thread, which a fork does not have."""
+    code = "with Watch(4.0), Call('game'):\n    time.sleep(0.5)\n    pid = os.fork()\n    with Watch(4.0):\n        time.sleep(0.5)\n"
+    process = child("import os\n" + code + "if pid:\n    os.waitpid(pid, 0)\n    print('both ended')")
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (0, "both ended\n"), errors

@@ -38,6 +38,9 @@ OPTION = "call_seconds"  # the configuration's key of the limit
 
 _MAIN = threading.main_thread().ident  # calls of other threads are not watched
 
+# A fork has no copy of faulthandler's thread, and would wait for it without end when it cancels it.
+os.register_at_fork(before=faulthandler.cancel_dump_traceback_later)
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _calls: list[Call] = []  # that have not come back, the innermost last

@@ -1,12 +1,33 @@
 """What every agent plug-in must keep: one legal reply per pending turn, a function of (state, seat, stream) alone."""
 
 import inspect
+from types import ModuleType
 
 from sparring.config.plugins import registry
+from sparring.config.plugins.declarations import ModuleDeclarations, declarations_of
+from sparring.config.plugins.plugin import Plugin
+from sparring.core.records import bot
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.play.players.base import PendingTurn, Reply
+from sparring.measure.agent_spec import AgentSpec
+from sparring.measure.info_states import ActionScorer
+from sparring.play.players.base import (
+    HasContext,
+    HasInFlight,
+    HasJointCall,
+    HasNotes,
+    HasPatience,
+    HasSampler,
+    HasSubmit,
+    PendingTurn,
+    Reply,
+    replies,
+)
+from sparring.play.players.endpoint import EndpointAgent
+from sparring.play.players.mixture import MemberMixture
+from sparring.play.team import Team, play_teams
 from tests.cases import every_case
+from tests.play.plays import learner, specs
 
 OPTIONS = {"human": {"ask": lambda text: text.rsplit("Legal actions: ", 1)[1].split()[0].strip(",.\n")}}
 NEEDS_MORE = [
@@ -65,3 +86,77 @@ def test_acting_leaves_the_state_alone(name):
     before = [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending]
     made(name).act(pending)
     assert [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending] == before
+
+
+ABILITIES = (
+    HasSubmit,
+    HasJointCall,
+    HasPatience,
+    HasContext,
+    HasSampler,
+    HasInFlight,
+    HasNotes,
+    ActionScorer,
+)
+
+
+class Minimal:
+    """What the protocol of an agent requires, and nothing else."""
+
+    __slots__ = ()
+    name = "minimal"
+    renderer = None
+
+    def act(self, turns):
+        return [Reply(text=turn.state.legal_actions()[0]) for turn in turns]
+
+
+def test_a_player_with_the_required_methods_alone_has_no_ability_and_plays():
+    agent = Minimal()
+    assert not [ability for ability in ABILITIES if isinstance(agent, ability)]
+    assert [reply.text for reply in replies("minimal", agent, turns(2))] == [
+        turn.state.legal_actions()[0] for turn in turns(2)
+    ]
+    (episode,) = play_teams(specs(make_game("tic_tac_toe"), 1, name="minimal"), {"minimal": agent})
+    assert [turn.action for turn in episode.turns] == [
+        turn.legal_actions[0] for turn in episode.turns
+    ]
+
+
+def test_players_satisfy_the_protocols_of_their_abilities():
+    game = make_game("tic_tac_toe", options={"style": "brief"})
+    policy, _ = learner(game)
+    mixture = MemberMixture({bot("random"): 1.0}, lambda who: made(who.name), ["unmet"])
+    abilities = {
+        made("random"): (),
+        made("human"): (HasPatience,),
+        made("best_of_n"): (HasContext,),
+        Team("pair", lambda game, seat: policy): (HasInFlight, ActionScorer),
+        mixture: (HasNotes, ActionScorer),
+        policy: (HasSubmit, HasJointCall, HasContext, HasSampler, HasInFlight, ActionScorer),
+    }
+    for agent, expected in abilities.items():
+        assert tuple(ability for ability in ABILITIES if isinstance(agent, ability)) == expected, (
+            agent.name
+        )
+    assert issubclass(EndpointAgent, HasSubmit)
+
+
+def test_the_functions_of_a_players_module_are_read_as_they_are_declared(monkeypatch):
+    def style_of(word):
+        return word
+
+    module = ModuleType("sample")
+    assert declarations_of(module) == ModuleDeclarations()
+    plugin = Plugin(slot="players", name="sample", function=Minimal, module=module)
+    monkeypatch.setattr(registry, "load", lambda slot, name: plugin)
+    spec = AgentSpec("sample", {"word": "brief"})
+    assert (spec.style, spec.words, spec.identity) == ("full", None, None)
+    module.style_of, module.words_of, module.identity_of = (
+        style_of,
+        lambda word: frozenset({word}),
+        lambda word: [word],
+    )
+    assert (spec.style, spec.words, spec.identity) == ("brief", {"brief"}, ["brief"])
+    module.words_of = None
+    assert spec.words is None

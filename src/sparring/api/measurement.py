@@ -37,12 +37,14 @@ from sparring.measure.attempt_tree import (
     attempt_returns,
     ceiling_or_reason,
 )
+from sparring.measure.info_states import ActionScorer
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
 from sparring.measure.suite import as_data
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import configured_oracles
+from sparring.play.players.base import HasNotes
 from sparring.play.players.best_of_n import BestOfN
 from sparring.play.players.mixture import Mixture
 
@@ -201,7 +203,7 @@ def _without_plays(
     game: Trial, policy: Any, role: str, pool: Mapping[str, Opponent], limit: int
 ) -> AttemptReturns | str:
     """Return what a policy gets by its probabilities, or why there is none; "": nobody asks."""
-    if not limit or not hasattr(policy, "action_logprobs"):
+    if not limit or not isinstance(policy, ActionScorer):
         return ""
     opponents = {name: one.agent for name, one in pool.items()}
     try:
@@ -416,7 +418,7 @@ def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measured:
         met=SeenInitialStates(None),
         about={"agent": spec.name, "options": dict(spec.options)},
         notes=_unknown(games, lambda known: unknown_to(spec.words, known)),
-        scores=hasattr(policy, "action_logprobs"),
+        scores=isinstance(policy, ActionScorer),
     )
 
 
@@ -439,7 +441,7 @@ def _run(
     about["weights"] = measured_weights(config, asked, only)
     if isinstance(policy, Mixture):
         about["answer"] = f"mixture of {policy}"
-        notes += getattr(policy, "notes", ())
+        notes += policy.notes if isinstance(policy, HasNotes) else ()
     if names:
         style = str(config.environments[0].options.get("style", "brief"))
         games = named_games(names, style=style)

@@ -22,6 +22,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment, Searchable
 from sparring.environments.foreign import words_of
 from sparring.measure.agent_spec import AgentSpec, labels
+from sparring.measure.info_states import ActionScorer
 from sparring.measure.initial_states import SeenInitialStates, Starts
 from sparring.measure.oracle_choice import OracleSpec
 from sparring.measure.suite import (
@@ -222,7 +223,7 @@ def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
 
 
 def _exact(game: Environment, agent: Any) -> dict[str, float]:
-    if not hasattr(agent, "action_logprobs"):
+    if not isinstance(agent, ActionScorer):
         raise GameError(
             f"Agent {agent.name!r} gives no probabilities of its actions, so nothing exact can be "
             "said of it."

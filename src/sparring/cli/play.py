@@ -18,6 +18,7 @@ from sparring.core.errors import ConfigError
 from sparring.environments.base import Environment
 from sparring.environments.foreign import no_rules
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
+from sparring.measure.info_states import ActionScorer
 from sparring.play.players.human import human
 from sparring.report.episode_summary import drawn_line, ending, moves, said_lines, verdict
 
@@ -167,7 +168,7 @@ def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
         say("\n".join(["What was said:", *said_lines(episode, called)]))
         return
     name, agent = ("", None) if opposite is None else (opposite.name, opposite.agent)
-    thinks = hasattr(agent, "action_logprobs")
+    thinks = isinstance(agent, ActionScorer)
     say("Moves, with how probable the policy held its legal actions:" if thinks else "Moves:")
     for line in moves(rules, episode, agent, name=name, names=called):
         say(line)

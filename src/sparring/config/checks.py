@@ -46,8 +46,7 @@ def check_candidates(config: RunSections) -> None:
             "list oracles`."
         )
     reads = {
-        reward.name: getattr(reward.bind("rewards").plugin.module, "READS", "")
-        for reward in config.rewards
+        reward.name: reward.bind("rewards").plugin.declarations.READS for reward in config.rewards
     }
     if "candidates" in registry.asks(credit):
         for option, named in named_components(credit).items():
@@ -79,7 +78,7 @@ def check_knowledge(config: RunSections) -> None:
             )
     if config.knowledge is not None:
         bound = config.knowledge.bind("knowledge")
-        option = getattr(bound.plugin.module, "EMBEDDING", None)
+        option = bound.plugin.declarations.EMBEDDING
         if option is not None and option in bound.options:
             PluginConfig.model_validate(bound.options[option]).bind("knowledge.embeddings")
     if config.replay.name != "none":
@@ -418,8 +417,8 @@ def stands_for_others(agent: PluginConfig) -> bool:
         SparringError: its options are wrong, or its folder cannot be read.
     """
     bound = agent.bind("players")
-    told = getattr(bound.plugin.module, "is_mixture", None)
-    return agent.name == MIXTURE or (told is not None and bool(told(**bound.options)))
+    is_mixture = bound.plugin.declarations.is_mixture
+    return agent.name == MIXTURE or (is_mixture is not None and is_mixture(**bound.options))
 
 
 def _check_silent(agent: registry.Bound) -> None:

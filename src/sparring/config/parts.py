@@ -12,7 +12,7 @@ import copy
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -205,7 +205,7 @@ class PluginConfig(BaseModel):
 
 def named_components(credit: registry.Bound) -> dict[str, Any]:
     """Return what an estimator's options name as components of the reward, by option."""
-    requires: Mapping[str, Collection[str]] = getattr(credit.plugin.module, "REQUIRES", {})
+    requires = credit.plugin.declarations.REQUIRES
     return {
         option: credit.options.get(option, credit.plugin.options[option].default)
         for option in sorted(requires.get("components", ()))
@@ -222,7 +222,7 @@ def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Seque
     Raises:
         MissingError: something is missing; the message says the line to add.
     """
-    requires: Mapping[str, Collection[str]] = getattr(credit.plugin.module, "REQUIRES", {})
+    requires = credit.plugin.declarations.REQUIRES
     wanted = sorted(requires.get("losses", ()))
     if wanted and not set(wanted) & set(losses):
         raise MissingError(

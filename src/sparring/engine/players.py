@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,7 +37,7 @@ from sparring.models.memory import available_bytes, find_device, refuse_beyond
 from sparring.models.render.plain import vocabulary
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.context_check import check_context
-from sparring.play.players.base import Agent, TextAgent
+from sparring.play.players.base import Agent, HasSampler, TextAgent
 from sparring.play.players.demonstrator import demonstrator, imitated
 from sparring.play.players.policy import PolicyAgent, check_room, policy
 from sparring.play.rollout import Rollout, rollout
@@ -287,7 +286,8 @@ class PlayingPolicy:
 
     def publish(self, agent: Agent, who: PlayerRef) -> None:
         """Give the sampler of one of its players the weights of now, if it has older ones."""
-        model, sampler = self.model_of(who), getattr(agent, "sampler", None)
+        model = self.model_of(who)
+        sampler = agent.sampler if isinstance(agent, HasSampler) else None
         if model is not None and sampler is not None and sampler.version != model.version:
             sampler.publish(model.tensors(), model.version)
 
@@ -462,9 +462,8 @@ class Players:
         players = {str(player): player for spec in specs for player in spec.players}
         agents = {name: self._one(players[name]) for name in sorted(players)}
         for agent in agents.values():
-            sampler: Any = getattr(agent, "sampler", None)
-            if hasattr(sampler, "between"):
-                sampler.between = self.between
+            if isinstance(agent, HasSampler) and hasattr(agent.sampler, "between"):
+                agent.sampler.between = self.between
         section, clock = self.config.rollout, Clock()
         found = rollout(
             specs,

@@ -319,7 +319,7 @@ def unmet_note(solver: Bound, game: MetaGame) -> str:
         solver: the meta-solver.
         game: of ``member_payoffs`` or ``answer_payoffs``.
     """
-    if game.counts is None or not getattr(solver.plugin.module, "READS_PAYOFFS", True):
+    if game.counts is None or not solver.plugin.declarations.READS_PAYOFFS:
         return ""
     met = game.counts.ravel() > 0
     if game.symmetric:
@@ -335,7 +335,7 @@ def unmet_note(solver: Bound, game: MetaGame) -> str:
 
 def takes_opposed(solver: Bound) -> bool:
     """Return whether a solver takes what two sides earn as opposed: ``TWO_SIDED`` in its module."""
-    return bool(getattr(solver.plugin.module, "TWO_SIDED", False))
+    return solver.plugin.declarations.TWO_SIDED
 
 
 def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
@@ -410,7 +410,7 @@ def solvers_of(config: RunConfig) -> dict[str, Bound]:
     if config.league.answer not in PLAIN:
         given["league.answer"] = config.league.answer
     for where, matchmaker in _matchmakers(config).items():
-        option = getattr(matchmaker.plugin.module, "SOLVER", None)
+        option = matchmaker.plugin.declarations.SOLVER
         if option is not None:
             given[f"{where}.{option}"] = _value(matchmaker, option)
     return {
@@ -427,7 +427,7 @@ def apart_by(config: RunConfig) -> tuple[str, ...]:
     """
     found = []
     for where, matchmaker in _matchmakers(config).items():
-        option = getattr(matchmaker.plugin.module, "SIDES", None)
+        option = matchmaker.plugin.declarations.SIDES
         if option is not None and _value(matchmaker, option) == APART:
             found.append(f"{where}.{option}")
     return tuple(found)

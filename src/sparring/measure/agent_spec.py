@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sparring.config.parts import parse_named
 from sparring.config.plugins import registry
+from sparring.config.plugins.declarations import ModuleDeclarations
 from sparring.core.errors import ConfigError
 from sparring.play.players.base import Agent
 
@@ -31,22 +32,24 @@ class AgentSpec(NamedTuple):
     @property
     def style(self) -> str:
         """The wording that it is used to: full, unless its plug-in has ``style_of``."""
-        return str(self._told("style_of", "full"))
+        style_of = self._declarations.style_of
+        return "full" if style_of is None else style_of(**self.options)
 
     @property
     def words(self) -> frozenset[str] | None:
         """The words that it knows; None: any, or its plug-in has no ``words_of``."""
-        found: frozenset[str] | None = self._told("words_of", None)
-        return found
+        words_of = self._declarations.words_of
+        return None if words_of is None else words_of(**self.options)
 
     @property
     def identity(self) -> Any:
         """What its play depends on besides its options, where its plug-in has ``identity_of``."""
-        return self._told("identity_of", None)
+        identity_of = self._declarations.identity_of
+        return None if identity_of is None else identity_of(**self.options)
 
-    def _told(self, name: str, otherwise: Any) -> Any:
-        told = getattr(registry.load("players", self.name).module, name, None)
-        return otherwise if told is None else told(**self.options)
+    @property
+    def _declarations(self) -> ModuleDeclarations:
+        return registry.load("players", self.name).declarations
 
 
 def parse_agent(text: str) -> AgentSpec:

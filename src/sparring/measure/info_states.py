@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class Query:
     teams: tuple[int, ...] = field(default=(), compare=False)
 
 
+@runtime_checkable
 class ActionScorer(Protocol):
     """Anything that knows the probability of its replies."""
 

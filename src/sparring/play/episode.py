@@ -46,7 +46,7 @@ from sparring.environments.base import (
 from sparring.environments.foreign import no_rules
 from sparring.environments.situation import copied, decision_of
 from sparring.play.context.base import Ledger, is_unsent, sampled
-from sparring.play.players.base import Agent, PendingTurn, Reply
+from sparring.play.players.base import Agent, HasContext, PendingTurn, Reply
 
 if TYPE_CHECKING:
     from sparring.play.spec import EpisodeSpec
@@ -501,7 +501,9 @@ class EpisodeInPlay:
         self._ledgers = [
             None
             if agent.renderer is None
-            else Ledger(agent.renderer, getattr(agent, "context", None), spec.game)
+            else Ledger(
+                agent.renderer, agent.context if isinstance(agent, HasContext) else None, spec.game
+            )
             for agent in (agents[name] for name in self.names)
         ]
         self._own_turns = [0] * spec.game.num_seats

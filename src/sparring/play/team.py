@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sparring.core.errors import GameError
 from sparring.core.records import Episode, FloatArray, PlayerRef
 from sparring.environments.base import Environment, first_seats, teams_of
-from sparring.play.players.base import Agent, PendingTurn, Reply
+from sparring.play.players.base import Agent, HasInFlight, PendingTurn, Reply
 from sparring.play.players.mixture import Mixture
 from sparring.play.rollout import Rollout, rollout
 from sparring.play.spec import EpisodeSpec
@@ -108,7 +108,11 @@ def rollout_teams(
     Raises:
         ConfigError: a mixture has players that only a run has.
     """
-    rooms = [room for one in agents.values() if (room := getattr(one, "in_flight", None))]
+    rooms = [
+        agent.in_flight
+        for agent in agents.values()
+        if isinstance(agent, HasInFlight) and agent.in_flight
+    ]
     found = seated(specs, agents)
     room = in_flight or min(rooms, default=IN_FLIGHT)
     episodes, counts = rollout(found.specs, found.agents, in_flight=room, **options)

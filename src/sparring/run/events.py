@@ -44,7 +44,7 @@ def check_packages(sinks: Sequence[PluginConfig]) -> None:
     """
     for sink in sinks:
         bound = sink.bind("run.sinks")
-        package = getattr(bound.plugin.module, "PACKAGE", None)
+        package = bound.plugin.declarations.PACKAGE
         if package is not None and importlib.util.find_spec(package) is None:
             raise ConfigError(
                 f"The {bound} needs the package {package}, which is not there; run pip install "

@@ -319,7 +319,7 @@ def check_league(
     trained = [game for game, weight in environments if weight]
     for where, solver in solvers.items():
         check_sides(solver, trained, where)
-        reads = getattr(solver.plugin.module, "READS_PAYOFFS", True)
+        reads = solver.plugin.declarations.READS_PAYOFFS
         if reads and config.league.every and not config.league.plays:
             log.warning(
                 "%s: the members never meet, as league.plays is 0, so that %s takes all payoffs "

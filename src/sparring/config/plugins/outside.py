@@ -34,6 +34,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sparring.config.plugins.declarations import declarations_of
 from sparring.core.errors import DEBUG, ConfigError, quoted
 from sparring.core.foreign_text import current_slot, slot_spellings
 
@@ -171,7 +172,7 @@ def _listed(plugin: Entry, name: str, where: str) -> Entry:
     """Return a plug-in that was named with a dot, if its module offers it as one."""
     entry, module = plugin
     function = name.rpartition(".")[2]
-    allowed = {module.__name__.rpartition(".")[2], *getattr(module, "PLUGINS", ())}
+    allowed = {module.__name__.rpartition(".")[2], *declarations_of(module).PLUGINS}
     in_module = inspect.isfunction(entry) and entry.__module__ == module.__name__
     if function not in allowed or not in_module:
         raise ConfigError(

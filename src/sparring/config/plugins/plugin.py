@@ -18,6 +18,7 @@ from typing import Any
 
 import pydantic
 
+from sparring.config.plugins.declarations import ModuleDeclarations, declarations_of
 from sparring.config.plugins.guard import Call
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
 from sparring.core.schedule import Schedule, is_schedule, parse
@@ -112,25 +113,29 @@ class Plugin:
         return named_now(self.slot, self.declared("NEEDS", ()))
 
     @property
+    def declarations(self) -> ModuleDeclarations:
+        """What its module declares of the optional names."""
+        return declarations_of(self.module)
+
+    @property
     def trains(self) -> bool:
         """Whether a loss has a gradient of its own towards the policy."""
-        return bool(getattr(self.module, "TRAINS", True))
+        return self.declarations.TRAINS
 
     @property
     def corrects(self) -> bool:
         """Whether a loss takes into account that plays come from older weights."""
-        return bool(getattr(self.module, "CORRECTS", False))
+        return self.declarations.CORRECTS
 
     @property
     def critic(self) -> str:
         """What an estimator's column from the critic holds: "value" of a state, or another."""
-        return str(getattr(self.module, "CRITIC", "value"))
+        return self.declarations.CRITIC
 
     @property
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
         """Named sets of options."""
-        presets: Mapping[str, Mapping[str, Any]] = getattr(self.module, "PRESETS", {})
-        return presets
+        return self.declarations.PRESETS
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -158,16 +163,14 @@ class Bound:
     @property
     def needs(self) -> frozenset[str]:
         """Names of what the plug-in wants computed with these options."""
-        by_option: Mapping[str, Mapping[Any, set[str]]] = getattr(
-            self.plugin.module, "NEEDS_BY", {}
-        )
+        by_option = self.plugin.declarations.NEEDS_BY
         needs = (values.get(self.options.get(option), ()) for option, values in by_option.items())
         return self.plugin.needs.union(*(named_now(self.plugin.slot, names) for names in needs))
 
     @property
     def group_relative(self) -> bool:
         """Whether an estimator compares plays of one start alone with these options."""
-        declared = getattr(self.plugin.module, "GROUP_RELATIVE", False)
+        declared = self.plugin.declarations.GROUP_RELATIVE
         if isinstance(declared, bool):
             return declared
         options = {name: p.default for name, p in self.plugin.options.items()} | dict(self.options)
@@ -245,7 +248,7 @@ def with_options(
 
 def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return options without those that an earlier version had, where they have their default."""
-    removed: Mapping[str, tuple[Any, str]] = getattr(plugin.module, "REMOVED", {})
+    removed = plugin.declarations.REMOVED
     for name in removed.keys() & options.keys():
         default, version = removed[name]
         if options[name] != default:

@@ -6,30 +6,8 @@ options. Adding a plug-in edits no existing file. Plug-ins of other packages are
 with a dot, and entry points (``outside.py``). A plug-in that is a folder may have parts: modules of
 the folder with a function of the plug-in's name, such as ``environments/sudoku/solver.py``.
 
-A plug-in module may also declare:
-    NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn
-               table
-    NEEDS_BY   option -> value -> names of what it wants besides, where that depends on an option
-    REQUIRES   what must stand beside it in a configuration; see ``config_parts.check_requires``
-    REMOVED    options of earlier versions -> (their default, the last version that had them)
-    GROUP_RELATIVE
-               of an estimator: True where a play is compared with others of its start alone, so
-               that a group of one teaches nothing; or option -> the values with which it is so,
-               all options together, or a list of such cases
-    PRESETS    name -> options that reproduce a published variant
-    TRAINS     False for a loss that cannot train the policy alone: factors for other losses, or the
-               critic's
-    CORRECTS   True for a loss that takes into account that plays come from older weights, as its
-               ratio is to the log-probabilities of the sampler: what ``scale.lag`` needs
-    CRITIC     "contribution" for an estimator whose column from the critic is no value of a state,
-               but what a turn adds to the return
-    style_of, words_of, identity_of, is_mixture
-               of a player: functions of its options; see ``measure.opponents.AgentSpec``
-    SOLVER     option of a matchmaker that names a meta-solver
-    EMBEDDING  option of knowledge that names an embedding
-    TWO_SIDED  True for a meta-solver of two sides alone
-    READS_PAYOFFS  False for a meta-solver that looks at no payoffs
-    SUMMARY    one line for lists (otherwise the first line of the docstring)
+A plug-in module may also declare NEEDS, names of what it wants computed, such as {"value"} (of an
+estimator, columns of the turn table), and the names of ``declarations.ModuleDeclarations``.
 """
 
 from __future__ import annotations
@@ -163,7 +141,7 @@ def _check_needs(plugin: Plugin) -> Plugin:
     """Return the plug-in, if everything that its NEEDS name is known."""
     given: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
-    by_option: Mapping[str, Mapping[Any, set[str]]] = getattr(plugin.module, "NEEDS_BY", {})
+    by_option = plugin.declarations.NEEDS_BY
     needs = [names for values in by_option.values() for names in values.values()]
     for need in sorted(plugin.needs.union(*(named_now(plugin.slot, names) for names in needs))):
         if need not in given and not any(known(slot, need) for slot in sources):

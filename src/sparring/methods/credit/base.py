@@ -113,7 +113,7 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
         return Credit(
             advantages=np.asarray(found),
             state=dict(state),
-            level=getattr(plugin.module, "LEVEL", "turn"),
+            level=plugin.declarations.LEVEL,
         )
 
     return with_state

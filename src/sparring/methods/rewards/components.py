@@ -112,7 +112,7 @@ def with_components(
 
 def reads_turn(reward: Bound) -> bool:
     """Return whether a reward's number for a turn depends on that turn alone."""
-    return getattr(reward.plugin.module, "READS", "") == "turn"
+    return reward.plugin.declarations.READS == "turn"
 
 
 def others(episode: Episode) -> Episode | None:

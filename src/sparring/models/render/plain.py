@@ -42,8 +42,8 @@ def vocabulary(config: RunConfig, games: Sequence[Environment] | None = None) ->
     """
     if games is None:
         games = [configured_game(section) for section in config.environments]
-    asked: tuple[str, ...] = getattr(config.context.bind("context").plugin.module, "WORDS", ())
-    return {word for game in games for word in words_of(game)} | set(asked)
+    words = {word for game in games for word in words_of(game)}
+    return words | set(config.context.bind("context").plugin.declarations.WORDS)
 
 
 class PlainRenderer:

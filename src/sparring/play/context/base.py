@@ -81,7 +81,7 @@ class Rewrite(NamedTuple):
 
 def grows(strategy: Bound) -> bool:
     """Return whether a strategy always shows everything, so that it need not be asked."""
-    return bool(getattr(strategy.plugin.module, "GROWS", False))
+    return strategy.plugin.declarations.GROWS
 
 
 def no_view(strategy: Bound, environment: Environment | None) -> ContextError:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sparring.config.plugins.guard import Call
-from sparring.config.plugins.registry import named
+from sparring.config.plugins.registry import Bound, named
 from sparring.core.errors import PluginError
 from sparring.core.records import SampledRun
 from sparring.core.rng import Stream
@@ -59,19 +59,11 @@ class Failed(NamedTuple):
     error: Exception
 
 
-# gives replies with the places of their turns as they come, in any order; an empty list where none
-# has come for a moment
-Submit = Callable[[Sequence["PendingTurn"]], Iterator[Sequence[tuple[int, "Reply"]]]]
-
-
 class Agent(Protocol):
     """Anything that can sit in a seat.
 
-    ``renderer`` is None for agents that do not speak in tokens. One that answers some turns before
-    others may have a method ``submit`` too, a ``Submit``: then no play waits for another's reply.
-    One that speaks in tokens may have ``context``, a context strategy; without it, it sees its
-    whole past. One that may be asked in one call with others has ``together``, see
-    ``Together``.
+    ``renderer`` is None for agents that do not speak in tokens. The protocols below, from
+    ``HasSubmit`` to ``HasNotes``, are abilities that an agent may have besides.
     """
 
     name: str
@@ -80,6 +72,60 @@ class Agent(Protocol):
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order."""
         ...
+
+
+@runtime_checkable
+class HasSubmit(Protocol):
+    """An agent that answers some turns before others, so that no play waits for another's reply."""
+
+    def submit(self, turns: Sequence[PendingTurn], /) -> Iterator[Sequence[tuple[int, Reply]]]:
+        """Yield replies with the places of their turns, in any order; an empty list while none."""
+        ...
+
+
+@runtime_checkable
+class HasJointCall(Protocol):
+    """An agent that is asked in one call with others whose ``together`` equals its own."""
+
+    @property
+    def together(self) -> JointCall | None:
+        """What asks them all; None: the agent is asked alone."""
+        ...
+
+
+@runtime_checkable
+class HasPatience(Protocol):
+    """An agent that is asked without a time limit, such as a person, if ``patient`` is true."""
+
+    patient: bool
+
+
+@runtime_checkable
+class HasContext(Protocol):
+    """An agent that speaks in tokens and has a context strategy; None: it sees its whole past."""
+
+    context: Bound | None
+
+
+@runtime_checkable
+class HasSampler(Protocol):
+    """An agent whose replies come from a sampler."""
+
+    sampler: Any
+
+
+@runtime_checkable
+class HasInFlight(Protocol):
+    """An agent that says in how many plays at once it is to be asked; None: in any number."""
+
+    in_flight: int | None
+
+
+@runtime_checkable
+class HasNotes(Protocol):
+    """An agent with sentences that a report on it must state."""
+
+    notes: Sequence[str]
 
 
 def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply | Failed]:
@@ -98,7 +144,7 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         GameError: an environment of one's own lacks what the agent asks of it.
     """
     call = Call(named("players", name))
-    if getattr(agent, "patient", False):
+    if isinstance(agent, HasPatience) and agent.patient:
         return [*agent.act(turns)]
     with call:
         said: Any = _act(agent, turns)
@@ -172,14 +218,12 @@ class Flight:
         self.name, self.done = name, not turns
         self._call = Call(named("players", name))
         self._left = set(range(len(turns)))
-        found = gives(agent, ("submit", "act"))
-        submit: Submit | None = getattr(agent, "submit", None) if found == "submit" else None
         self._coming: Iterator[Sequence[tuple[int, Reply | Failed]]]
-        if submit is None:
-            self._coming = iter(([*enumerate(replies(name, agent, turns))],))
-        else:
+        if isinstance(agent, HasSubmit) and gives(agent, ("submit", "act")) == "submit":
             with self._call:
-                self._coming = iter(submit(turns))
+                self._coming = iter(agent.submit(turns))
+        else:
+            self._coming = iter(([*enumerate(replies(name, agent, turns))],))
 
     def take(self) -> Sequence[tuple[int, Reply | Failed]]:
         """Return replies that have come, with the places of their turns; none if there are none.
@@ -230,7 +274,7 @@ class TextAgent:
 Asked = tuple[Agent, Sequence[PendingTurn]]  # an agent, and its turns that are due
 
 
-class Together(Protocol):
+class JointCall(Protocol):
     """Asks several agents at once. Agents that have equal ones as ``together`` are asked by it.
 
     It must have a hash, and be equal to that of another agent only where both can be asked so.
@@ -257,7 +301,7 @@ class Party:
 
     renderer = None  # each has its own
 
-    def __init__(self, by: Together, agents: Sequence[tuple[Agent, int]]) -> None:
+    def __init__(self, by: JointCall, agents: Sequence[tuple[Agent, int]]) -> None:
         self.name = ", ".join(agent.name for agent, _ in agents)
         self._by, self._agents = by, agents
 
@@ -288,7 +332,7 @@ def parties(
     found: dict[object, list[str]] = {}
     for name in due:
         by = _together(agents[name])
-        found.setdefault(name if by is None else (Together, by), []).append(name)
+        found.setdefault(name if by is None else (JointCall, by), []).append(name)
     for names in found.values():
         by = _together(agents[names[0]]) if len(names) > 1 else None
         if by is None:
@@ -297,9 +341,7 @@ def parties(
             yield tuple(names), Party(by, [(agents[name], due[name]) for name in names])
 
 
-def _together(agent: Agent) -> Together | None:
+def _together(agent: Agent) -> JointCall | None:
     """Return what asks an agent together with others; None where it is asked alone."""
-    if gives(agent, ("together", "submit", "act")) != "together":
-        return None
-    found: Together | None = getattr(agent, "together", None)
-    return found
+    last = gives(agent, ("together", "submit", "act"))
+    return agent.together if last == "together" and isinstance(agent, HasJointCall) else None

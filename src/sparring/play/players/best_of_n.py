@@ -15,7 +15,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import Verdict
 from sparring.environments.base import Cloneable, EnvironmentPlay, read_reply
 from sparring.environments.situation import close_copies
-from sparring.play.players.base import Agent, PendingTurn, Reply
+from sparring.play.players.base import Agent, HasContext, PendingTurn, Reply
 
 Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # of states
 
@@ -35,7 +35,7 @@ class BestOfN:
         self.name = f"best of {count} by {agent.name}"
         self.agent, self.count, self._judge = agent, count, judge
         self.renderer = agent.renderer
-        self.context = getattr(agent, "context", None)
+        self.context = agent.context if isinstance(agent, HasContext) else None
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return the best of several replies per pending turn.
@@ -90,8 +90,8 @@ class BestOfN:
         named = reply.text if self.renderer is None else self.renderer.read(reply.text)
         if named is None:
             return None
-        exact = cast(EnvironmentPlay, turn.state).game.brief or bool(
-            getattr(self.renderer, "exact_answers", False)
+        exact = cast(EnvironmentPlay, turn.state).game.brief or (
+            self.renderer is not None and self.renderer.exact_answers
         )
         return read_reply(turn.state, turn.seat, turn.state.legal(turn.seat), named, exact)
 

@@ -24,7 +24,7 @@ from sparring.api.load import load_run
 from sparring.core.records import PUBLISHED
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.measure.matches import succeeded
-from sparring.play.replay import ended
+from sparring.play.replay import final_play
 from sparring.run.events import METRICS, read_figures
 from studies.common.study import load
 from studies.vpr_released.state_groups import moves_left, played
@@ -47,7 +47,7 @@ def plays_of(run, plays):
 
 def walked(game, episode):
     """Return of a play the moves that it took at best, how it ended, and which moves went back."""
-    best, left = moves_left(ended(game, episode).table)
+    best, left = moves_left(final_play(game, episode).table)
     moves = [turn.action.split()[-1] for turn in episode.turns if turn.action]
     back = [BACK.get(after) == before for before, after in pairwise(moves)]
     if succeeded(game, episode.returns[0]):

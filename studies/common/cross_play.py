@@ -28,7 +28,7 @@ from sparring.measure.matches import illegal_replies, outcome
 from sparring.methods.knowledge.statements import pattern
 from sparring.play.players.base import Agent
 from sparring.play.rollout import with_results
-from sparring.play.spec import alone
+from sparring.play.spec import untrained_spec
 from sparring.play.team import play_teams
 from sparring.run.league_step import START
 
@@ -150,7 +150,7 @@ def match(game: Environment, players: Sequence[Agent], *, games: int, stream: St
     """
     teams = teams_of(game)
     names = [(FIRST, SECOND)[team] for team in teams]
-    specs = [alone(game, number, names, stream.child(number)) for number in range(games)]
+    specs = [untrained_spec(game, number, names, stream.child(number)) for number in range(games)]
     episodes = with_results(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
     outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
     legal, said = [], []

@@ -20,7 +20,7 @@ from sparring.environments.base import Environment
 from sparring.measure.agent_spec import AgentSpec
 from sparring.play.players.base import Agent
 from sparring.play.rollout import with_results
-from sparring.play.spec import alone
+from sparring.play.spec import untrained_spec
 from sparring.play.team import play_teams
 
 COOPERATE, DEFECT = "cooperate", "defect"
@@ -109,7 +109,7 @@ def _played(
 ) -> list[Episode]:
     """Return plays with these agents in the seats."""
     root = Stream.from_seed(0).child("dilemma").child("".join(seats))
-    specs = [alone(game, number, seats, root.child(number)) for number in range(plays)]
+    specs = [untrained_spec(game, number, seats, root.child(number)) for number in range(plays)]
     return with_results(play_teams(specs, agents))
 
 

@@ -24,7 +24,7 @@ from sparring.environments.catalogue import another_bank
 from sparring.environments.pool_split import shares
 from sparring.play.players.base import Agent, TextAgent
 from sparring.play.rollout import with_results
-from sparring.play.spec import EpisodeSpec, alone
+from sparring.play.spec import EpisodeSpec, untrained_spec
 from sparring.play.team import play_teams
 
 Claims = tuple[Counts, Counts]
@@ -131,7 +131,7 @@ def played(
     """
     names = ("one", "one" if agents[0] is agents[1] else "two")
     root = Stream.from_seed(0).child("split").child("".join(names))
-    specs = [alone(game, number, names, root.child(number)) for number in range(count)]
+    specs = [untrained_spec(game, number, names, root.child(number)) for number in range(count)]
     episodes = with_results(play_teams(specs, dict(zip(names, agents, strict=True))))
     found = [
         one

@@ -24,7 +24,7 @@ from sparring.play.players.base import Agent
 from sparring.play.players.scheduler import scheduler
 from sparring.play.replay import figures_of
 from sparring.play.rollout import with_results
-from sparring.play.spec import alone
+from sparring.play.spec import untrained_spec
 from sparring.play.team import play_teams
 from studies.common.significance import rank_correlation
 
@@ -85,7 +85,7 @@ def _measured(
     """Return the figures of one environment, and the width and the best width of each play."""
     root = Stream.from_seed(0).child("swarm").child(game.name)
     seats = (LEAD, *(WORKERS,) * (game.num_seats - 1))
-    specs = [alone(game, number, seats, root.child(number)) for number in range(plays)]
+    specs = [untrained_spec(game, number, seats, root.child(number)) for number in range(plays)]
     episodes = with_results(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
     counted = [found for episode in episodes if (found := figures_of(game, episode)) is not None]
     pairs = [(one[CHOSEN][0], one[BEST][0]) for one in counted]

@@ -34,7 +34,7 @@ from sparring.environments.sokoban.solver import solutions
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.initial_states import SeenInitialStates, Starts, columns
 from sparring.measure.matches import AGENT, match_spec, succeeded
-from sparring.play.replay import ended
+from sparring.play.replay import final_play
 from sparring.play.team import play_teams
 from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
@@ -199,7 +199,7 @@ def completion(game: Environment, episode: Episode) -> float:
     Raises:
         ConfigError: the game is another one.
     """
-    with ended(game, episode) as end:
+    with final_play(game, episode) as end:
         table = end.table
     name = game.made_by["name"] if game.made_by else game.name
     if name == "sudoku":

@@ -40,7 +40,7 @@ from sparring.methods.rewards.components import WeightedReward
 from sparring.ops.normal_form import softmax
 from sparring.play.players.base import TextAgent
 from sparring.play.playouts import with_playouts
-from sparring.play.rollout import answered, play, rollout
+from sparring.play.rollout import play, rollout, run_requests
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns, turn_table
 from studies.vpr_table.tasks import TASKS, VARIANTS
@@ -161,7 +161,7 @@ class Lesson:
                 count=self._method["playouts"],
                 stream=self._root.child("playouts").child(step),
             )
-            episodes, _ = answered(asking, partial(rollout, agents=self._agents))
+            episodes, _ = run_requests(asking, partial(rollout, agents=self._agents))
         elif self._rewards:
             episodes = judge_episodes(episodes, games, {self.game.name: self._teacher})
         if self._rewards:

@@ -69,7 +69,7 @@ def test_rows_say_what_is_exact_or_why_not(monkeypatch):
             assert why in row["why"] and "best" not in row
     monkeypatch.setattr("sparring.measure.agent_spec.AgentSpec.make", lambda spec: Silent())
     for row in rows("random", policy=kuhn_bot()):
-        assert "cannot be described exactly" in row["why"] and "best" not in row
+        assert "cannot be measured exactly" in row["why"] and "best" not in row
 
 
 def test_what_is_exact_is_found_once_for_a_role_and_pool(monkeypatch):

@@ -56,7 +56,7 @@ def test_replies_are_taken_to_the_end_and_what_is_no_action_changes_nothing(room
     with pytest.raises(GameError, match="over"):
         sitting.say("bet")
     sitting = sat(room, "tic_tac_toe")
-    assert "is no action of this game" in sitting.say("what")
+    assert "is not an action of this game" in sitting.say("what")
     assert sitting.say("  ") == "Type a reply."
     assert "at most" in sitting.say("x" * (LONGEST + 1))
     assert sitting.say("I take B2.") == ""
@@ -72,7 +72,7 @@ def test_seats_that_move_at_once_do_not_hear_each_other_before(room):
         name, renderer = "watching", None
 
         def act(self, turns):
-            heard.extend(turn.told for turn in turns)
+            heard.extend(turn.prompt for turn in turns)
             return [Reply(text="rock") for _ in turns]
 
     game = room.game("rock_paper_scissors")

@@ -47,7 +47,7 @@ def test_a_play_of_poker_from_the_rules_to_the_show_down(poker):
     assert "We play Kuhn poker with 2 players." in shown
     assert "You are first. The deal is --seed 3." in shown
     assert "Your card is the Queen." in shown and "Betting so far: none." in shown
-    assert "'what' is no action of this game; it does not count as a move" in shown
+    assert "'what' is not an action of this game; it does not count as a move" in shown
     assert "The cards: first Queen, second Jack." in shown
     assert re.search(r"You (won|lost): [+-]\d\. Payoffs: first [+-]\d, second [+-]\d\.", shown)
     assert re.search(r"1  first \(you\) +bet\n", shown)

@@ -4,7 +4,7 @@ import pytest
 
 from sparring.config.plugins import registry
 from sparring.core.errors import PluginError
-from sparring.play.context.base import Rewrite, Shown
+from sparring.play.context.base import ContextWindow, WriteMemory
 from sparring.testing import check_context, context_seen
 from tests.cases import every_case
 
@@ -16,24 +16,24 @@ def test_the_public_check_passes(name):
 
 def shown(seen):
     """Shows all of it."""
-    return Shown(seen.past, seen.text)
+    return ContextWindow(seen.past, seen.text)
 
 
 def backwards(seen):
-    return Shown(seen.past[::-1], seen.text)
+    return ContextWindow(seen.past[::-1], seen.text)
 
 
 def twice(seen):
-    return Shown(seen.past * 2, seen.text)
+    return ContextWindow(seen.past * 2, seen.text)
 
 
 def reworded(seen):
     """Puts words into the seat's mouth."""
-    return Shown(tuple(one._replace(said=(99, 2)) for one in seen.past), seen.text)
+    return ContextWindow(tuple(one._replace(reply_ids=(99, 2)) for one in seen.past), seen.text)
 
 
 def untold(seen):
-    return Shown(seen.past, None)
+    return ContextWindow(seen.past, None)
 
 
 def listing(seen):
@@ -41,17 +41,17 @@ def listing(seen):
 
 
 def never_enough(seen):
-    return Rewrite("again")
+    return WriteMemory("again")
 
 
 def wordless(seen):
-    return Rewrite(" ") if seen.past and not seen.past[-1].memory and not seen.again else Shown(seen.past, seen.text)
+    return WriteMemory(" ") if seen.past and not seen.past[-1].memory and not seen.again else ContextWindow(seen.past, seen.text)
 
 
 def forgetful(seen, calls=[]):  # noqa: B006
     """Counts how often it was asked."""
     calls.append(1)
-    return Shown(seen.past if len(calls) % 2 else (), seen.text)
+    return ContextWindow(seen.past if len(calls) % 2 else (), seen.text)
 
 
 def failing(seen):
@@ -68,10 +68,10 @@ def test_one_that_keeps_the_contract_passes():
         (backwards, "'backwards' .context. breaks the ledger"),
         (twice, "'twice' .context. breaks the ledger"),
         (reworded, "'reworded' .context. breaks the ledger"),
-        (untold, "must return Shown.past, text. or Rewrite"),
-        (listing, "must return Shown"),
+        (untold, "must return ContextWindow.past, text. or WriteMemory"),
+        (listing, "must return ContextWindow"),
         (never_enough, "nothing new to remember"),
-        (wordless, "must ask for a memory in words"),
+        (wordless, "must request a memory by a text"),
         (failing, "'failing' .context. failed in test_context.py"),
     ],
 )
@@ -93,5 +93,5 @@ def test_one_that_says_it_shows_everything_must(monkeypatch):
 
 def test_questions_for_tests_are_what_they_say():
     seen = context_seen("one", "two", "three", again=True)
-    assert [(one.told, one.said) for one in seen.past] == [("one", (97, 2)), ("two", (97, 2))]
+    assert [(one.prompt, one.reply_ids) for one in seen.past] == [("one", (97, 2)), ("two", (97, 2))]
     assert (seen.text, seen.observation.view, seen.again, seen.tokens) == ("three", "THREE", True, 12)

@@ -164,7 +164,7 @@ def test_a_file_of_something_else_stays_as_it_is(tmp_path, monkeypatch, content)
     path = tmp_path / "keys.jsonl"
     path.write_bytes(content)
     for make in both(base_url="http://127.0.0.1:1/v1", cache=str(path)):
-        with pytest.raises(ConfigError, match="holds no answers but something else"):
+        with pytest.raises(ConfigError, match="is not a file of answers"):
             make()
     assert path.read_bytes() == content
 
@@ -173,7 +173,7 @@ def test_what_is_no_file_or_of_any_depth_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv(FILES, str(tmp_path))
     os.mkfifo(tmp_path / "pipe.jsonl")
     for make in both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
-        with pytest.raises(ConfigError, match="no regular file"):
+        with pytest.raises(ConfigError, match="not a regular file"):
             make()
     monkeypatch.setenv(FILES, str(tmp_path))
     good = {"request": "0", "text": "bet", "truncated": False, "tokens_in": 1, "tokens_out": 1}

@@ -519,14 +519,14 @@ def test_the_same_weights_in_both_sides_draw_whom_one_mixture_draws(engine_sides
 
 def test_it_is_for_two_sides(engine_sides):
     agent = mixture([UniformScorer(), UniformScorer()], [1, 0], [0, 1])
-    told = "kuhn_poker: this mixture has weights for each of two sides, and here are 3; take one policy"
+    told = "kuhn_poker: this mixture has weights for two sides, and the environment has 3; take one policy"
     with pytest.raises(GameError, match=told):
         agent.at(THREE, 0)
     with pytest.raises(GameError, match=told):
         nash_conv(THREE, enumerate_info_states(THREE), agent)
     with pytest.raises(GameError, match=told):
         drawn(THREE, agent, 1)
-    with pytest.raises(GameError, match=r"sudoku: .* and here are 1"):
+    with pytest.raises(GameError, match=r"sudoku: .* and the environment has 1"):
         agent.at(make_game("sudoku"), 0)
     assert MemberMixture({MEMBERS[0]: 1.0}, engine_sides.agent).at(THREE, 2).shares() == {MEMBERS[0]: 1.0}
 

@@ -19,7 +19,7 @@ from sparring.core.records import LEARNER, Episode, bot, refs, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.environments.base import sides_of, teams_of
 from sparring.environments.catalogue import make_game
-from sparring.league.payoffs import Held, Payoffs, Results, Row
+from sparring.league.payoffs import IdentityKey, Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval, student_quantile, wilson_ends, wilson_interval
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
@@ -388,8 +388,8 @@ def test_the_same_object_is_one_key_and_an_equal_one_is_another():
     one, equal = [1], [1]
     asked = []
     cached = lru_cache(lambda held: asked.append(held.value) or len(asked))
-    assert [cached(Held(one)), cached(Held(one)), cached(Held(equal))] == [1, 1, 2]
-    assert Held(one) != one
+    assert [cached(IdentityKey(one)), cached(IdentityKey(one)), cached(IdentityKey(equal))] == [1, 1, 2]
+    assert IdentityKey(one) != one
 
 
 def test_what_is_held_is_kept_so_that_no_other_object_gets_its_place():
@@ -397,7 +397,7 @@ def test_what_is_held_is_kept_so_that_no_other_object_gets_its_place():
         pass
 
     thing = Thing()
-    seen, key = weakref.ref(thing), Held(thing)
+    seen, key = weakref.ref(thing), IdentityKey(thing)
     del thing
     gc.collect()
     assert seen() is key.value

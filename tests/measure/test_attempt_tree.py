@@ -292,7 +292,7 @@ def test_trials_whose_attempts_are_not_apart_are_refused(options, said):
 
 
 def test_an_opponent_that_says_nothing_of_itself_and_too_many_conversations_are_refused():
-    with pytest.raises(GameError, match="cannot be described exactly"):
+    with pytest.raises(GameError, match="cannot be measured exactly"):
         attempt_returns(trial(), UniformScorer(), role="left", opponents={"mcts": mcts()})
     assert attempt_returns(trial(), UniformScorer(), role="left", opponents=LIKES, limit=91).decisions == 91
     with pytest.raises(TooLargeError, match="over 90 conversations"):
@@ -545,7 +545,7 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
 @pytest.mark.parametrize(
     ("game", "options", "role", "opponent", "says"),
     [
-        ("tic_tac_toe", {}, "X", mcts(), "'it' cannot be described exactly"),
+        ("tic_tac_toe", {}, "X", mcts(), "'it' cannot be measured exactly"),
         ("kuhn_poker", {"players": 3}, "first", random(), "the exact ceiling is of two seats, and it has 3"),
         ("bargain", {}, None, random(), "no method openings"),
         ("tic_tac_toe", {}, "O", kuhn_bot(), "'kuhn_bot' plays kuhn_poker of two seats alone"),

@@ -17,7 +17,7 @@ from sparring.learn.pack import pack
 from sparring.methods.oracles.base import verdicts
 from sparring.methods.oracles.judge import judge_episodes
 from sparring.methods.rewards.base import by_oracle
-from sparring.play.episode import Candidates, chosen
+from sparring.play.episode import Candidates, committed_candidate
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.play.store import EpisodeStore, from_bytes, to_bytes
@@ -60,12 +60,12 @@ def bare(episode):
     ],
 )
 def test_which_reply_is_committed(scores, commit, wanted):
-    assert {chosen(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == wanted
+    assert {committed_candidate(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == wanted
 
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=9), st.integers(0, 2**32), st.floats(0, 1))
 def test_what_is_committed_is_of_the_largest_score_or_reply_0(scores, seed, explore):
-    place = chosen(scores, "any_best", explore, Stream(seed))
+    place = committed_candidate(scores, "any_best", explore, Stream(seed))
     judged = [score for score in scores if score is not None]
     assert place == 0 or scores[place] == max(judged)
     if explore == 0 and judged:
@@ -75,7 +75,7 @@ def test_what_is_committed_is_of_the_largest_score_or_reply_0(scores, seed, expl
 
 
 def test_explore_takes_reply_0_in_its_share_of_the_decisions():
-    found = [chosen([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
+    found = [committed_candidate([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
     assert np.mean(found) == pytest.approx(0.75, abs=0.03)
 
 

@@ -17,7 +17,7 @@ from sparring.measure.matches import play_matches, self_plays
 from sparring.methods.rewards.contribution import contribution
 from sparring.play.players.base import Reply
 from sparring.play.playouts import with_playouts
-from sparring.play.replay import ended, figures_of, replay, replayed
+from sparring.play.replay import figures_of, final_play, replay, replayed
 from sparring.play.rollout import play, rollout
 from sparring.play.spec import EpisodeSpec
 from sparring.testing.environments import check_environment
@@ -173,7 +173,7 @@ def test_copies_and_plays_that_are_played_again_are_closed():
     for state in replay(game, episode):
         state.close()  # they are the caller's
     assert figures_of(game, episode) == {"moves": (1.0, 1.0)}
-    with ended(game, episode) as end:
+    with final_play(game, episode) as end:
         assert end.done
     plays = replayed(game, episode)
     next(plays)

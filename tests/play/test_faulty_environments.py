@@ -102,7 +102,7 @@ def both(parts, *, said="left", retries=1, rule="forfeit"):
     ]
     begun = time.monotonic()
     with Watch(3):
-        episodes, counts = rollout(specs, {"a": Says(said)}, retries=retries).some()
+        episodes, counts = rollout(specs, {"a": Says(said)}, retries=retries).require_any()
     assert time.monotonic() - begun < 20
     return episodes, counts
 

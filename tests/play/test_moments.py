@@ -16,7 +16,7 @@ from sparring.play.players.base import Reply
 from sparring.play.players.random import random
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import replay
-from sparring.play.rollout import answered, play, rollout
+from sparring.play.rollout import play, rollout, run_requests
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table
 from tests.play.plays import learner, specs
@@ -75,7 +75,7 @@ class Says:
         self.said, self.seen = iter(said), []
 
     def act(self, turns):
-        self.seen += [(turn.told, turn.past()) for turn in turns]
+        self.seen += [(turn.prompt, turn.past()) for turn in turns]
         return [Reply(text=next(self.said)) for _ in turns]
 
 
@@ -157,7 +157,7 @@ def test_playouts_take_over_what_was_taken_at_once():
         asked.extend(specs)
         return rollout(specs, {"a": Says(*["rock"] * 99), "b": Says(*["paper"] * 99)})
 
-    valued = answered(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), again)[0]
+    valued = run_requests(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), again)[0]
     assert [len(spec.prefix) for spec in asked] == [2, 2, 2, 2, 4, 4, 4, 4]
     assert [turn.playout for turn in valued[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
 

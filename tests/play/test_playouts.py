@@ -7,7 +7,7 @@ from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.play.playouts import with_playouts
-from sparring.play.rollout import answered, play, rollout
+from sparring.play.rollout import play, rollout, run_requests
 from sparring.play.spec import EpisodeSpec
 from tests.play.plays import learner, specs
 from tests.play.plays import played as random_games
@@ -17,7 +17,7 @@ RANDOM = {"random": registry.bind("players", "random")()}
 
 def played_on(game, episodes, agents=RANDOM, **options):
     asking = with_playouts(episodes, {game.name: game}, **{"count": 4, "stream": Stream.from_seed(9), **options})
-    return answered(asking, lambda asked: rollout(asked, agents))[0]
+    return run_requests(asking, lambda asked: rollout(asked, agents))[0]
 
 
 def continued(game, episode, index, agents, number=0):
@@ -135,10 +135,10 @@ def test_a_position_between_two_turns_is_played_on_from_once():
         asked.clear()
         episodes = random_games(game, 3)
         asking = with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9), before=before)
-        found, tokens = answered(asking, counted)
+        found, tokens = run_requests(asking, counted)
         assert len(asked) == sum(2 * (len(episode.turns) - 1 + before) for episode in episodes)
         assert tokens == {"playouts/tokens": 0.0, "playouts/failed": 0.0}  # nobody speaks in tokens
-        plain, _ = answered(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), counted)
+        plain, _ = run_requests(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), counted)
         for one, other in zip(found, plain, strict=True):
             assert [turn.playout for turn in one.turns] == [turn.playout for turn in other.turns]
             for earlier, later in zip(one.turns, one.turns[1:], strict=False):
@@ -156,7 +156,7 @@ def test_what_was_sampled_in_games_played_on_is_counted():
             sampled.extend(part for turn in episode.turns[len(spec.prefix) :] for part in turn.segments if part.kind == "sampled")
         return done
 
-    _, figures = answered(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), asked)
+    _, figures = run_requests(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), asked)
     assert figures["playouts/tokens"] == sum(len(part.ids) for part in sampled) > 0
 
 
@@ -168,10 +168,10 @@ def test_before_the_first_turn_the_deal_stays_and_later_chance_is_drawn_anew():
     def watched(specs):
         played = rollout(specs, RANDOM)
         first = {spec.episode_id for spec in specs if not spec.prefix}
-        found.extend(one for one in played.some().episodes if one.episode_id in first)
+        found.extend(one for one in played.require_any().episodes if one.episode_id in first)
         return played
 
-    answered(with_playouts([episode], {game.name: game}, count=60, stream=Stream.from_seed(9), before=True), watched)
+    run_requests(with_playouts([episode], {game.name: game}, count=60, stream=Stream.from_seed(9), before=True), watched)
     assert len(found) == 60 and {one.turns[0].state_key for one in found} == {episode.turns[0].state_key}
     keys = [turn.state_key for one in found for turn in one.turns]
     assert len({key.split("[Public: ")[1][:2] for key in keys if "[Round 2]" in key}) > 1

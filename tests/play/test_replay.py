@@ -291,10 +291,10 @@ def test_the_first_a_middle_and_the_last_turn_of_every_environment(name):
         for seat in (None, *range(game.num_seats)):
             drawn = picture(episode, turn, seat, "dark")
             check_svg(drawn.svg)
-            assert drawn.said.strip()
+            assert drawn.description.strip()
             if turn < len(live):
                 assert drawn == (live[turn].draw(seat, "dark"), live[turn].described(seat))
-        assert picture(episode, turn).said == said[turn]
+        assert picture(episode, turn).description == said[turn]
 
 
 def test_a_play_from_the_store_has_the_picture_of_the_play(tmp_path):
@@ -315,10 +315,10 @@ def test_an_environment_without_a_picture_is_a_timeline_of_what_was_told_and_sai
             check_svg(one.svg)
         assert all(number in drawn[0].svg for number in numbers) or turn == 4
         for seat in (0, 1):
-            assert numbers[1 - seat] not in drawn[1 + seat].svg + drawn[1 + seat].said
-            assert f"I am seat{1 - seat}" not in drawn[1 + seat].svg + drawn[1 + seat].said
+            assert numbers[1 - seat] not in drawn[1 + seat].svg + drawn[1 + seat].description
+            assert f"I am seat{1 - seat}" not in drawn[1 + seat].svg + drawn[1 + seat].description
     assert "I am seat0" in picture(episode, 1, 0).svg and "I am seat0" not in picture(episode, 0, 0).svg
-    assert "&lt;b&gt;number" in picture(episode, 4, 0).svg and "left said last: I am seat0" in picture(episode, 4, 0).said
+    assert "&lt;b&gt;number" in picture(episode, 4, 0).svg and "left said last: I am seat0" in picture(episode, 4, 0).description
 
 
 def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
@@ -329,9 +329,9 @@ def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
     foreign = replace(kuhn, environment=replace(kuhn.environment, name="tic_tac_toe"))
     for episode, error, said in (
         (other, GameError, "has version 1 here, and version 9"),
-        (unnamed, RolloutError, "does not say what it was played by"),
+        (unnamed, RolloutError, "has no environment in its record"),
         (gone, UnknownNameError, "no_such_game"),
-        (foreign, RolloutError, "no game of these rules"),
+        (foreign, RolloutError, "does not fit these rules"),
     ):
         for made in (lambda episode=episode: picture(episode, 1), lambda episode=episode: list(sentences(episode))):
             with pytest.raises(error, match=said) as raised:

@@ -255,11 +255,11 @@ WRONG = [
     ("environment", {"name": 5}, "name=5"),
     ("prefix", {}, "prefix="),
     *[
-        ("prefix", [turn], "no record of a turn")
+        ("prefix", [turn], "is not a record of a turn")
         for turn in (None, {}, "x", {**turn_record(DIFFERENT["prefix"][0]), "seat": "0"}, {**turn_record(DIFFERENT["prefix"][0]), "more": 0})
     ],
     *[
-        ("prefix", [{**turn_record(DIFFERENT["prefix"][0]), field: value}], "no record of a turn")
+        ("prefix", [{**turn_record(DIFFERENT["prefix"][0]), field: value}], "is not a record of a turn")
         for field, value in (("event", "won"), ("reply", None), ("action", 1), ("segments", [{}]), ("verdict", []), ("rewards", []), ("legal_actions", "ab"))
     ],
 ]
@@ -273,7 +273,7 @@ def test_a_record_from_elsewhere_is_checked(field, value, match):
 
 @pytest.mark.parametrize("value", [None, [], "x", 3, {}, {"version": 1}, {**spec().to_json(), "more": 1}])
 def test_what_is_no_record_is_refused(value):
-    with pytest.raises(ConfigError, match="is no EpisodeSpec of version 1"):
+    with pytest.raises(ConfigError, match="is not an EpisodeSpec of version 1"):
         EpisodeSpec.from_json(value)
 
 

@@ -52,7 +52,7 @@ from sparring.play.store import (
     CREDIT_COLUMNS,
     CreditStore,
     EpisodeStore,
-    Learned,
+    LearnedBatch,
     credit_rows,
     from_bytes,
     to_bytes,
@@ -451,7 +451,7 @@ def test_a_step_of_two_plays_by_hand():
     nine = episode(9, turn(1, 0, 0, 2.0))
     turns = turn_table([nine, one])
     credit = Credit(advantages=np.array([0.1, 0.2, 0.3, 0.4]), baselines=np.array([1.0, 2.0, 3.0, 4.0]))
-    rows = credit_rows(5, [one, two], [Learned(batch=[nine, one], turns=turns, credit=credit, entropies=np.array([9.0, 7.0, 8.0, 6.0]))]).to_pylist()
+    rows = credit_rows(5, [one, two], [LearnedBatch(batch=[nine, one], turns=turns, credit=credit, entropies=np.array([9.0, 7.0, 8.0, 6.0]))]).to_pylist()
     assert [(row["episode_id"], row["seat"], row["turn_index"]) for row in rows] == [
         (9, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0)
     ]  # fmt: skip
@@ -466,7 +466,7 @@ def test_a_step_of_two_plays_by_hand():
 def test_token_advantages_are_there_one_by_one_and_as_a_mean():
     played = [episode(1, turn(0, 0, 0, 1.0, tokens=2), turn(0, 1, 1, 0.0, tokens=0), turn(0, 2, 2, 0.0, tokens=1))]
     credit = Credit(advantages=np.array([1.0, 3.0, -5.0]), level="token")
-    rows = credit_rows(1, played, [Learned(batch=played, turns=turn_table(played), credit=credit, entropies=np.zeros(3))]).to_pylist()
+    rows = credit_rows(1, played, [LearnedBatch(batch=played, turns=turn_table(played), credit=credit, entropies=np.zeros(3))]).to_pylist()
     assert [row["advantage"] for row in rows] == [2.0, 0.0, -5.0]
     assert [row["token_advantages"] for row in rows] == [[1.0, 3.0], [], [-5.0]]
 
@@ -474,7 +474,7 @@ def test_token_advantages_are_there_one_by_one_and_as_a_mean():
 def test_an_empty_batch_has_the_dropped_turns():
     played = [episode(1, turn(0, 0, 0, 1.0))]
     credit = Credit(advantages=np.zeros(0))
-    rows = credit_rows(1, played, [Learned(batch=[], turns=turn_table([]), credit=credit, entropies=np.zeros(0))]).to_pylist()
+    rows = credit_rows(1, played, [LearnedBatch(batch=[], turns=turn_table([]), credit=credit, entropies=np.zeros(0))]).to_pylist()
     assert [(row["episode_id"], row["selected"], row["advantage"]) for row in rows] == [(1, False, None)]
 
 

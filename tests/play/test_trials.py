@@ -7,7 +7,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.environments.catalogue import make_game
 from sparring.methods.columns.standard import opponents
-from sparring.play.episode import Candidates, Checked
+from sparring.play.episode import Candidates, CheckedPlay
 from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.store import from_bytes, to_bytes
@@ -89,7 +89,7 @@ def test_an_observation_whose_note_is_no_flag_is_refused():
         def observe(self, seat):
             return Observation("told", "key", note=seat)
 
-    checked = Checked(make_game("rock_paper_scissors"), Course())
+    checked = CheckedPlay(make_game("rock_paper_scissors"), Course())
     with pytest.raises(GameError, match=r"observe\(1\) gave .*note=1"):
         checked.observe(1)
 

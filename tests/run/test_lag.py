@@ -202,7 +202,7 @@ CORRECT = {
 
 
 def test_losses_say_whether_they_take_older_weights_into_account():
-    assert {name for name in names("losses") if load("losses", name).corrects} == CORRECT
+    assert {name for name in names("losses") if load("losses", name).declarations.CORRECTS} == CORRECT
 
 
 @pytest.mark.parametrize("name", ["policy_gradient", "self_imitation", "dpo"])

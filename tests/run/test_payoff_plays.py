@@ -408,6 +408,6 @@ def test_a_seat_alone_meets_nobody():
 def test_plays_add_nothing_to_exact_results():
     exact = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
     plays = Results(games=8, wins=8, returns=8.0)
-    assert exact + plays == plays + exact == exact + Results() == exact.faded(0.5) == exact
+    assert exact + plays == plays + exact == exact + Results() == exact.decayed(0.5) == exact
     assert (exact + exact).mean_return == -0.5 and exact.win_rate(prior=9.0) == 0.25
     assert Payoffs({Row("x", 0, ONE, OTHER): exact}).among([ONE]) == Payoffs()

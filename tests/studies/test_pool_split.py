@@ -11,7 +11,7 @@ from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.measure.agent_spec import AgentSpec
 from sparring.play.players.base import TextAgent
-from sparring.play.spec import alone
+from sparring.play.spec import untrained_spec
 from sparring.play.team import play_teams
 from studies.common import rounds_along
 from studies.common.result_figures import Results
@@ -134,7 +134,7 @@ def test_the_rounds_of_a_play_are_those_that_were_paid():
 
 def test_the_points_of_its_rounds_add_up_to_what_a_play_paid():
     made = game(3)
-    spec = alone(made, 0, ("one", "two"), Stream.from_seed(5))
+    spec = untrained_spec(made, 0, ("one", "two"), Stream.from_seed(5))
     (episode,) = play_teams([spec], {"one": taking("0 1", "1 0"), "two": taking("1 1", "0 1")})
     points = [one.points() for one in rounds.rounds_of(spec, episode)]
     assert episode.returns == pytest.approx([sum(both[seat] for both in points) for seat in (0, 1)])

@@ -165,8 +165,8 @@ def test_what_others_were_told_comes_at_the_end_only(page, environment):
     state = page.begin(environment, key=f"secret-{environment}", against="random", seed=2)
     sitting = page.plays._pool.answer._sessions[state["id"]].sitting
     for _ in range(30):
-        secrets = {draft.told for draft in sitting._play._drafts if draft.seat == 1}
-        secrets -= {draft.told for draft in sitting._play._drafts if draft.seat == 0}
+        secrets = {draft.prompt for draft in sitting._play._drafts if draft.seat == 1}
+        secrets -= {draft.prompt for draft in sitting._play._drafts if draft.seat == 0}
         if state["phase"] != "yours":
             break
         assert not any(text in json.dumps(state, ensure_ascii=False) for text in map(str.strip, secrets) if text)
@@ -213,7 +213,7 @@ def test_a_text_that_is_no_action_is_said_and_stays_harmless(page):
     hostile = "<script>hit()</script> \u202e \x1b[31m ' \" \ud800"
     state = page.begin("tic_tac_toe", key="hostile", against="random")
     found = page.move(state, hostile)
-    assert found["turn"] == 0 and "is no action of this game" in found["trouble"]
+    assert found["turn"] == 0 and "is not an action of this game" in found["trouble"]
     assert "at most 8,000" in page.move(state, "x" * 9000)["trouble"]
     raw = page.client.post(f"/play/{state['id']}/move", content=json.dumps({"play": 1, "turn": 0, "reply": hostile}), headers=OWN)
     assert raw.content.isascii() and raw.headers["content-type"] == "application/json"

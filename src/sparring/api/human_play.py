@@ -35,13 +35,13 @@ from sparring.measure.agent_spec import parse_agent
 from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.oracles.judge import configured_oracles, judge_episodes
 from sparring.play.episode import EpisodeInPlay
-from sparring.play.players.base import Agent, Failed, PendingTurn, Reply, TextAgent, replies
+from sparring.play.players.base import Agent, FailedPlay, PendingTurn, Reply, TextAgent, replies
 from sparring.play.players.cfr import fits
 from sparring.play.players.human import understood
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
 from sparring.play.store import EpisodeStore
-from sparring.play.team import renamed, seated
+from sparring.play.team import renamed, seat_single_agents
 from sparring.run import checkpoint
 from sparring.run.folder import PLAYED, RunFolder
 
@@ -322,7 +322,7 @@ class InteractiveSession:
             seats=tuple(YOU if place == seat else name for place in range(game.num_seats)),
             trained=(False,) * game.num_seats,
         )
-        (spec,), self._agents, self._whose, self._who = seated([spec], agents)
+        (spec,), self._agents, self._whose, self._who = seat_single_agents([spec], agents)
         self._seats = spec.players
         with environment_call(game):
             self._play = EpisodeInPlay(spec, self._agents)
@@ -355,7 +355,7 @@ class InteractiveSession:
         if self.opposite is None or not isinstance(self.opposite.agent, Mixture):
             return {}
         return {
-            place: self.opposite.agent.called(self._who[str(name)])
+            place: self.opposite.agent.label(self._who[str(name)])
             for place, name in enumerate(self._seats)
             if place != self.seat
         }
@@ -385,7 +385,7 @@ class InteractiveSession:
             return ""
         if is_searchable_play(self.asked.state):
             return seen_by(self.people, self.asked.state, self.seat)
-        return self.asked.told
+        return self.asked.prompt
 
     @property
     def legal(self) -> tuple[str, ...] | None:
@@ -450,7 +450,7 @@ class InteractiveSession:
             own = [n for n, turn in enumerate(asked) if names[turn.seat] == name]
             said = replies(name, self._agents[name], [asked[n] for n in own])
             for place, reply in zip(own, said, strict=True):
-                if isinstance(reply, Failed):
+                if isinstance(reply, FailedPlay):
                     with environment_call(self.game):
                         raise reply.error
                 found[place] = reply
@@ -465,8 +465,8 @@ class InteractiveSession:
         """
         if self.asked is None:
             raise GameError("This play is over; there is nothing to judge.")
-        draft = next(one for one in self._play.asked if one.seat == self.seat)
-        state, stream = self._play.question(draft)
+        draft = next(one for one in self._play.due_drafts if one.seat == self.seat)
+        state, stream = self._play.oracle_query(draft)
         return verdicts(oracle, [state], [stream])[0]
 
     def judged(self, oracle: Oracle | None) -> Episode:

@@ -168,7 +168,7 @@ def _write_picture(
     looks = None if seat is None else episode.roles.index(seat)
     drawn = picture(episode, at, looks, theme)
     write_bytes_atomic(path, drawn.svg.encode())
-    say(f"Wrote {path}: {drawn.said}")
+    say(f"Wrote {path}: {drawn.description}")
 
 
 def _tell_timeline(episode: Episode, path: Path | None) -> None:

@@ -390,7 +390,7 @@ def _check_agent(
     if agent.name != MIXTURE:
         return
     given = bound()
-    for text in given.own:
+    for text in given.run_players:
         who = ref(text)
         if bots is None:
             raise ConfigError(
@@ -435,13 +435,13 @@ def check_losses(config: RunSections) -> None:
     Refuse also one that fits a critic where the estimator reads none.
     """
     losses = [loss.bind("losses").plugin for loss in config.losses]
-    if not any(loss.trains for loss in losses):
+    if not any(loss.declarations.TRAINS for loss in losses):
         named = ", ".join(loss.name for loss in losses)
         raise ConfigError(
             f"losses: nothing trains the policy, as {named} cannot alone; add a line such as "
             "- {name: ppo_clip}."
         )
-    if config.scale.lag and not any(loss.corrects for loss in losses):
+    if config.scale.lag and not any(loss.declarations.CORRECTS for loss in losses):
         raise MissingError(
             f"scale.lag={config.scale.lag}: plays come from older weights, and no loss takes that "
             f"into account ({', '.join(loss.name for loss in losses)}); add to losses the line "

@@ -28,11 +28,11 @@ from sparring.environments.base import (
 from sparring.environments.foreign import environment_call
 from sparring.play.context.base import Ledger
 from sparring.play.players.exported import (
+    AnyExportedMixture,
     ExportedMixture,
     ExportedPolicy,
+    ExportedSampling,
     ExportedSides,
-    Mixed,
-    Sampling,
     write_exported,
 )
 from sparring.play.players.mixture import MemberMixture
@@ -118,7 +118,7 @@ def _seating(engine: LocalEngine, own: Policy, *, adapter: bool) -> ExportedPoli
         longest=None if tiny else config.model.context,
         renderer=config.renderer,
         context=config.context,
-        sampling=Sampling(
+        sampling=ExportedSampling(
             max_new_tokens=params.max_new_tokens,
             temperature=params.temperature,
             top_p=params.top_p,
@@ -378,7 +378,7 @@ def export_mixture(
         ),
         encoding="utf-8",
     )
-    said: Mixed
+    said: AnyExportedMixture
     if len(weights) == 1:
         said = ExportedMixture(answer=answer, step=step, members=weights[0])
     else:

@@ -58,7 +58,7 @@ from sparring.measure.info_states import (
 )
 from sparring.methods.columns.base import Place, with_column
 from sparring.models.language_model import LanguageModel
-from sparring.play.rollout import Begun, Rollout
+from sparring.play.rollout import Rollout, StartedRollout
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns, turn_table, with_components
 
@@ -494,10 +494,10 @@ class LocalEngine(Players):
         specs: Sequence[EpisodeSpec],
         judging: Judging | None = None,
         pinned: Pinned | None = None,
-    ) -> Begun:
+    ) -> StartedRollout:
         """Have these games played; see ``Distributed.begin``."""
         if self.elsewhere is None:
-            return Begun(partial(self.play, specs, judging))
+            return StartedRollout(partial(self.play, specs, judging))
         return self.elsewhere.begin(specs, judging, pinned)
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:

@@ -38,7 +38,7 @@ from sparring.models.render.plain import vocabulary
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.context_check import check_context
 from sparring.play.players.base import Agent, HasSampler, TextAgent
-from sparring.play.players.demonstrator import demonstrator, imitated
+from sparring.play.players.demonstrator import demonstrator, imitated_player
 from sparring.play.players.policy import PolicyAgent, check_room, policy
 from sparring.play.rollout import Rollout, rollout
 from sparring.play.spec import EpisodeSpec
@@ -282,7 +282,7 @@ class PlayingPolicy:
     def imitated(self) -> TextAgent | None:
         """The player that the warm-up imitates; None: random legal play."""
         player = self.config.warmup.player
-        return imitated(None if player is None else player.bind("players"))
+        return imitated_player(None if player is None else player.bind("players"))
 
     def publish(self, agent: Agent, who: PlayerRef) -> None:
         """Give the sampler of one of its players the weights of now, if it has older ones."""

@@ -27,7 +27,7 @@ from sparring.methods.rewards.base import by_oracle, by_rewards, prepared
 from sparring.methods.rewards.components import WeightedReward
 from sparring.play.episode import Candidates
 from sparring.play.players.base import Agent
-from sparring.play.rollout import Begun, Judge, Rollout
+from sparring.play.rollout import Judge, Rollout, StartedRollout
 from sparring.play.spec import EpisodeSpec
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Engine(Protocol):
         specs: Sequence[EpisodeSpec],
         judging: Judging | None = None,
         pinned: Pinned | None = None,
-    ) -> Begun:
+    ) -> StartedRollout:
         """Have these games played, with weights that were pinned; None: those of now."""
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:

@@ -1,7 +1,7 @@
-"""The meta-game of a league, by the payoff book, and the meta-solvers that a run names.
+"""The meta-game of a league, by the payoff book, and the meta-solvers of a run.
 
 A meta-game has a population of members for each side (a role or a team), and each member is one
-choice of its side. Its payoffs are what the members earn against each other.
+choice of its side. The payoffs are those of the members against each other.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sparring.environments.base import Environment, filled_together, sides_of, t
 from sparring.league.payoffs import Payoffs
 from sparring.ops.normal_form import largest_size
 
-EXACT = 1e-9  # how far sums may be off that are to be equal, relative to the largest payoff
-APART = "apart"  # value of a matchmaker's option: each side has a population of its own
+EXACT = 1e-9  # tolerance of sums, relative to the largest payoff
+APART = "apart"  # value of a matchmaker's option: each side has its own population
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,13 +33,13 @@ class MetaGame:
     """The payoffs of a population's members against each other.
 
     Args:
-        payoffs: for each side what its members earn, [m_0, ..., m_{n-1}], in the environment's
-            units; one axis per side, members oldest first. At least two sides.
-        symmetric: two sides are drawn from one population. Then payoffs[1] is payoffs[0].T, and
+        payoffs: of each side, [m_0, ..., m_{n-1}], in the environment's units; one axis per side,
+            members oldest first. At least two sides.
+        symmetric: whether two sides have one population. Then payoffs[1] is payoffs[0].T, and
             solvers give both sides the same distribution.
-        counts: plays behind each cell, of the same shape, infinite where a payoff is exact; None:
-            all payoffs are exact.
-        wins: rate of wins of the first side's member, [m_0, m_1], a draw being half a win; None:
+        counts: number of plays of each cell, infinite where a payoff is exact; None: all payoffs
+            are exact.
+        wins: win rate of the first side's member, [m_0, m_1], a draw being half a win; None:
             derived from payoffs where these are in [-1, 1].
 
     Raises:
@@ -63,7 +63,7 @@ class MetaGame:
                         f"{self.shape}; give a value per cell of the payoffs."
                     )
         if self.counts is not None and not (self.counts >= 0).all():
-            raise GameError("meta-game: counts must be at least 0; write 0 where nobody played.")
+            raise GameError("meta-game: counts must be at least 0; write 0 without plays.")
         if self.wins is not None and not ((self.wins >= 0) & (self.wins <= 1)).all():
             raise GameError("meta-game: wins must be in [0, 1], the share of plays that are won.")
         if self.symmetric:
@@ -71,25 +71,25 @@ class MetaGame:
 
     @property
     def num_sides(self) -> int:
-        """How many sides there are."""
+        """Number of sides."""
         return len(self.payoffs)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many members each side has, (m_0, ..., m_{n-1})."""
+        """Number of members of each side, (m_0, ..., m_{n-1})."""
         return self.payoffs[0].shape
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetaStrategy:
-    """Which members are answered, and how often.
+    """The answer of a meta-solver: distributions over the members.
 
     Args:
         sides: of each side a distribution over its members, [m_s].
         joint: of solvers that correlate the sides a distribution over the cells,
             [m_0, ..., m_{n-1}]; ``sides`` are its marginals.
-        rows: of solvers that answer member by member a distribution over the other side's members
-            for each member, [m_s, m_other]; a row of zeros belongs to a member that is not trained.
+        rows: of solvers with an answer per member a distribution over the other side's members for
+            each member, [m_s, m_other]; a row of zeros belongs to an untrained member.
     """
 
     sides: tuple[FloatArray, ...]
@@ -105,16 +105,16 @@ class MetaStrategy:
 
 
 def of_matrix(matrix: Any) -> MetaGame:
-    """Return the meta-game of two sides in which the second one pays what the first one earns.
-
-    It is symmetric where the matrix is antisymmetric.
+    """Return the zero-sum meta-game of a matrix; symmetric where the matrix is antisymmetric.
 
     Args:
-        matrix: what the first side's members earn, [m_0, m_1].
+        matrix: payoffs to the first side, [m_0, m_1].
     """
     table = np.asarray(matrix, dtype=np.float64)
-    paid = table.ndim == 2 and table.shape[0] == table.shape[1] and bool((table == -table.T).all())
-    return MetaGame(payoffs=(table, -table), symmetric=paid)
+    is_symmetric = (
+        table.ndim == 2 and table.shape[0] == table.shape[1] and bool((table == -table.T).all())
+    )
+    return MetaGame(payoffs=(table, -table), symmetric=is_symmetric)
 
 
 def _tables(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
@@ -141,7 +141,6 @@ def _tables(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
 
 
 def _check_symmetric(payoffs: Sequence[FloatArray]) -> None:
-    """Check that the payoffs of a second side are those of the first one, seen from there."""
     first, *others = payoffs
     fits = len(others) == 1 and first.shape[0] == first.shape[1]
     if not fits or float(np.abs(others[0] - first.T).max()) > EXACT * largest_size(payoffs):
@@ -174,26 +173,26 @@ def member_payoffs(
     environments: Mapping[str, float],
     others: Sequence[PlayerRef] = (),
 ) -> MetaGame:
-    """Return the symmetric meta-game of members who may sit in any side.
+    """Return the symmetric meta-game of members that may sit in any side.
 
     With R[i, j] the mean over sides s of i's mean return from side s against j,
 
         payoffs[i, j] = (R[i, j] - R[j, i]) / 2
 
-    so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Two members that have
-    not met, and a member with itself, have 0. Where there are three teams or more, i plays against
-    j in all the others.
+    so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Two members without
+    plays, and a member with itself, have 0. Where there are three teams or more, j has all other
+    teams.
 
     Args:
         book: the payoff book.
         members: snapshots, oldest first.
         environments: weight of each, by its label. Of several the payoffs are their weighted mean.
-        others: the members of the first side, where the two sides are not the same ones: then the
-            game is not symmetric, and ``members`` are the second side's.
+        others: the members of the first side, where the two sides differ: then the game is not
+            symmetric, and ``members`` are the second side's.
 
     Returns:
         The meta-game. Exact results count as infinitely many plays; where all pairs of members have
-        them, there are no ``counts``.
+        these, ``counts`` is None.
     """
     everyone = list(dict.fromkeys((*others, *members)))
     place = {member: number for number, member in enumerate(everyone)}
@@ -201,17 +200,17 @@ def member_payoffs(
     payoffs, counts, points, decided = (np.zeros(size) for _ in range(4))
     for environment, weight in environments.items():
         returns, sides = np.zeros(size), np.zeros(size)
-        for row, found in book.rows.items():
-            if row.environment != environment or not found.games or row.player == row.opponent:
+        for row, results in book.rows.items():
+            if row.environment != environment or not results.games or row.player == row.opponent:
                 continue
             if row.player not in place or row.opponent not in place:
                 continue
             cell = place[row.player], place[row.opponent]
-            returns[cell] += found.mean_return
+            returns[cell] += results.mean_return
             sides[cell] += 1
-            counts[cell] += math.inf if found.exact else found.games
-            points[cell] += found.wins + found.draws / 2
-            decided[cell] += found.wins + found.draws + found.losses
+            counts[cell] += math.inf if results.exact else results.games
+            points[cell] += results.wins + results.draws / 2
+            decided[cell] += results.wins + results.draws + results.losses
         mean = returns / np.maximum(sides, 1)
         payoffs += weight / total * (mean - mean.T) / 2
     wins = np.where(decided > 0, points / np.where(decided > 0, decided, 1.0), 0.5)
@@ -220,9 +219,9 @@ def member_payoffs(
     if not others:
         known = None if exact else counts
         return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=known, wins=wins)
-    part = np.ix_([place[one] for one in others], [place[one] for one in members])
-    own, known = payoffs[part], None if exact else counts[part]
-    return MetaGame(payoffs=(own, -own), counts=known, wins=wins[part])
+    part = np.ix_([place[player] for player in others], [place[player] for player in members])
+    table, known = payoffs[part], None if exact else counts[part]
+    return MetaGame(payoffs=(table, -table), counts=known, wins=wins[part])
 
 
 def side_payoffs(
@@ -233,7 +232,7 @@ def side_payoffs(
     *,
     opposed: bool,
 ) -> MetaGame:
-    """Return the meta-game in which each of two sides has a population of its own.
+    """Return the meta-game in which each of two sides has its own population.
 
     With R_s[i, j] the mean return of side s in plays of i in the first side against j in the second
 
@@ -243,28 +242,30 @@ def side_payoffs(
 
         payoffs_0 = (R_0 - R_1) / 2 = -payoffs_1
 
-    Members that have not met in these sides have 0. A member may meet itself.
+    Members without plays in these sides have 0. A member may meet itself.
 
     Args:
         book: the payoff book.
         members: snapshots, oldest first: in each side those of the side's role.
         environment: its label.
         seats: the first seat of each side.
-        opposed: whether one side wins what the other loses.
+        opposed: whether the sides' payoffs are opposed.
     """
-    place, size = {one: number for number, one in enumerate(members)}, (len(members),) * 2
+    place, size = {member: number for number, member in enumerate(members)}, (len(members),) * 2
     first, second, counts, wins = np.zeros(size), np.zeros(size), np.zeros(size), np.full(size, 0.5)
-    for row, found in book.rows.items():
-        here = row.environment == environment and row.player in place and row.opponent in place
-        if not here or not found.games:
+    for row, results in book.rows.items():
+        is_counted = (
+            row.environment == environment and row.player in place and row.opponent in place
+        )
+        if not is_counted or not results.games:
             continue
         if row.seat == seats[0]:
             cell = place[row.player], place[row.opponent]
-            first[cell] = found.mean_return
-            counts[cell] = math.inf if found.exact else found.games
-            wins[cell] = found.win_rate()
+            first[cell] = results.mean_return
+            counts[cell] = math.inf if results.exact else results.games
+            wins[cell] = results.win_rate()
         elif row.seat == seats[1]:
-            second[place[row.opponent], place[row.player]] = found.mean_return
+            second[place[row.opponent], place[row.player]] = results.mean_return
     if opposed:
         first = (first - second) / 2
         second = -first
@@ -288,12 +289,12 @@ def answer_payoffs(
         opposed: as for ``side_payoffs``.
 
     Returns:
-        The meta-game. A pair's plays are those of all environments; a rate of wins is the mean.
+        The meta-game. A pair's plays are those of all environments; a win rate is the mean.
     """
-    total = sum(own.weight for own in environments.values())
+    total = sum(sides.weight for sides in environments.values())
     games = [
-        (side_payoffs(book, members, label, own.seats, opposed=opposed), own.weight / total)
-        for label, own in environments.items()
+        (side_payoffs(book, members, label, sides.seats, opposed=opposed), sides.weight / total)
+        for label, sides in environments.items()
     ]
     if len(games) == 1:
         return games[0][0]
@@ -308,12 +309,10 @@ def answer_payoffs(
 
 
 def unmet_note(solver: Bound, game: MetaGame) -> str:
-    """Return how many pairs of members have never met, for a reader of what a solver gives; or "".
+    """Return a note on pairs of members without plays; "" where there are none.
 
-    A solver that looks at no payoffs (``READS_PAYOFFS = False`` in its module) misses none.
-
-    Where the sides have populations of their own, a pair is a member of the first side and one of
-    the second.
+    The note is "" for solvers without payoffs (``READS_PAYOFFS = False``). Where the sides have
+    their own populations, a pair is a member of the first side and one of the second.
 
     Args:
         solver: the meta-solver.
@@ -321,30 +320,30 @@ def unmet_note(solver: Bound, game: MetaGame) -> str:
     """
     if game.counts is None or not solver.plugin.declarations.READS_PAYOFFS:
         return ""
-    met = game.counts.ravel() > 0
+    have_met = game.counts.ravel() > 0
     if game.symmetric:
-        met = (game.counts + game.counts.T)[np.triu_indices(len(game.counts), 1)] > 0
-    missing = int((~met).sum())
+        have_met = (game.counts + game.counts.T)[np.triu_indices(len(game.counts), 1)] > 0
+    missing = int((~have_met).sum())
     if not missing:
         return ""
     return (
-        f"{missing} of {len(met)} pairs of members have never met, and {solver.plugin.name} takes "
-        "their payoffs as 0; train with league.plays=500, say, or league.plays=exact."
+        f"{missing} of {len(have_met)} pairs of members have never met, and {solver.plugin.name} "
+        "takes their payoffs as 0; train with league.plays=500, say, or league.plays=exact."
     )
 
 
 def takes_opposed(solver: Bound) -> bool:
-    """Return whether a solver takes what two sides earn as opposed: ``TWO_SIDED`` in its module."""
+    """Return whether a solver takes two sides as opposed: ``TWO_SIDED`` in its module."""
     return solver.plugin.declarations.TWO_SIDED
 
 
 def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
-    """Refuse a solver of two sides (``TWO_SIDED = True`` in its module) where there are more teams.
+    """Refuse a solver of two sides (``TWO_SIDED = True`` in its module) for more teams.
 
     Args:
         solver: the meta-solver.
-        environments: that are trained on.
-        where: the key that names the solver.
+        environments: of training.
+        where: the configuration key of the solver.
 
     Raises:
         ConfigError: one of them has more than two teams.
@@ -364,7 +363,7 @@ def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
 def pair_shares(
     book: Payoffs, members: Sequence[PlayerRef], environment: str, *, solver: Bound, focus: float
 ) -> list[float]:
-    """Return the share of all plays that each pair of members is to have.
+    """Return the share of all plays for each pair of members.
 
     With sigma the meta-strategy by the book so far, and s_ij the standard deviation of the returns
     of members i and j,
@@ -372,16 +371,15 @@ def pair_shares(
         share_ij = (1 - focus) / pairs + focus w_ij / sum over pairs of w
         w_ij = s_ij sqrt(sigma_i^2 + sigma_j^2)
 
-    What member j earns against sigma is sum over i of sigma_i R[j, i]. With n_ij plays of each pair
-    its variance is sum over i of sigma_i^2 s_ij^2 / n_ij, and plays in proportion to w make the sum
-    of these over all j as small as it can be. A pair whose deviation is not known has the largest
-    one of the others.
+    The return of member j against sigma is sum over i of sigma_i R[j, i]. With n_ij plays of each
+    pair its variance is sum over i of sigma_i^2 s_ij^2 / n_ij, and plays proportional to w minimise
+    the sum of these over all j. A pair of unknown deviation has the largest one of the others.
 
     Args:
-        book: how plays have ended.
+        book: the payoff book.
         members: of the league, at least two.
         environment: its label.
-        solver: gives the meta-strategy.
+        solver: of the meta-strategy.
         focus: in [0, 1]; at 0 all shares are equal.
 
     Returns:
@@ -393,54 +391,53 @@ def pair_shares(
     """
     sigma: FloatArray = solver(member_payoffs(book, members, {environment: 1.0})).sides[0]
     pairs = list(itertools.combinations(members, 2))
-    found = [book.results(*pair, environment=environment).deviation for pair in pairs]
-    largest = max((one for one in found if one is not None), default=1.0)
-    spread = np.array([largest if one is None else one for one in found])
-    mass = np.array([np.hypot(*own) for own in itertools.combinations(sigma.tolist(), 2)])
+    deviations = [book.results(*pair, environment=environment).deviation for pair in pairs]
+    largest = max((deviation for deviation in deviations if deviation is not None), default=1.0)
+    spread = np.array([largest if deviation is None else deviation for deviation in deviations])
+    mass = np.array([np.hypot(*pair) for pair in itertools.combinations(sigma.tolist(), 2)])
     weights = spread * mass
     total = float(weights.sum())
-    own = weights / total if total > 0 else np.full(len(pairs), 1 / len(pairs))
-    shares: list[float] = ((1 - focus) / len(pairs) + focus * own).tolist()
+    focused = weights / total if total > 0 else np.full(len(pairs), 1 / len(pairs))
+    shares: list[float] = ((1 - focus) / len(pairs) + focus * focused).tolist()
     return shares
 
 
 def solvers_of(config: RunConfig) -> dict[str, Bound]:
-    """Return the meta-solvers of a run by the keys that name them: the answer's is the first."""
-    given: dict[str, Any] = {}
+    """Return the meta-solvers of a run by their configuration keys, the answer's first."""
+    solvers: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
-        given["league.answer"] = config.league.answer
+        solvers["league.answer"] = config.league.answer
     for where, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SOLVER
         if option is not None:
-            given[f"{where}.{option}"] = _value(matchmaker, option)
+            solvers[f"{where}.{option}"] = _value(matchmaker, option)
     return {
-        where: PluginConfig.model_validate(one).bind("league.meta_solvers")
-        for where, one in given.items()
+        where: PluginConfig.model_validate(solver).bind("league.meta_solvers")
+        for where, solver in solvers.items()
     }
 
 
 def apart_by(config: RunConfig) -> tuple[str, ...]:
-    """Return the keys by which members are weighed in each of two sides by themselves; or none.
+    """Return the configuration keys that set sides apart.
 
-    Then members meet themselves too (``league.plays``), and the answer of the run is a mixture for
-    each side.
+    If there are any, members also meet themselves (``league.plays``), and the answer of the run is
+    a mixture for each side.
     """
-    found = []
+    keys = []
     for where, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SIDES
         if option is not None and _value(matchmaker, option) == APART:
-            found.append(f"{where}.{option}")
-    return tuple(found)
+            keys.append(f"{where}.{option}")
+    return tuple(keys)
 
 
 def _matchmakers(config: RunConfig) -> dict[str, Bound]:
-    asked = {"matchmaker": config.matchmaker}
-    for name, own in config.league.learners.items():
-        if own.matchmaker is not None:
-            asked[f"league.learners.{name}.matchmaker"] = own.matchmaker
-    return {where: one.bind("league.matchmakers") for where, one in asked.items()}
+    sections = {"matchmaker": config.matchmaker}
+    for name, learner in config.league.learners.items():
+        if learner.matchmaker is not None:
+            sections[f"league.learners.{name}.matchmaker"] = learner.matchmaker
+    return {where: section.bind("league.matchmakers") for where, section in sections.items()}
 
 
 def _value(bound: Bound, option: str) -> Any:
-    """Return what a plug-in's option is, where it is not given its default."""
     return bound.options.get(option, bound.plugin.options[option].default)

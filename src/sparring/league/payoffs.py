@@ -1,31 +1,29 @@
-"""The payoff book of a run: how plays between each two players have ended.
+"""The payoff book of a run: the results of plays between each two players.
 
 A row is of one environment and one ordered pair of players: the results of ``player``, whose side
-begins at ``seat``, against a side of ``opponent``. What counts:
+begins at ``seat``, against a side of ``opponent``. Rules of counting:
 
 - A finished play counts once for every ordered pair of its teams. The team with the larger return
-  wins (the mean over its seats); equal returns are a draw. Of a team of several players each one
-  has the team's result.
-- A play that was forfeited counts for the pairs that the offending team is in: it lost, whatever
-  the forfeit pays. How the others would have done against each other is not known.
-- A play that was truncated (by ``rollout.max_turns`` or ``model.context``) has no result, and
-  counts for nobody.
+  wins (the mean over its seats); equal returns are a draw. Each player of a team has the team's
+  result.
+- A forfeited play counts for the pairs of the offending team, which lost, for any payoff of the
+  forfeit. The other pairs have no result.
+- A truncated play (``rollout.max_turns`` or ``model.context``) has no result.
 - Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
-- Of two members there may be exact results (``run.payoff_plays``). Plays add nothing to these, and
-  they do not fade.
+- Two members may have exact results (``run.payoff_plays``), which plays do not change and which do
+  not fade.
 
-The learner's rows are those of all its weights so far. With ``league.payoff_decay`` what is older
-counts less: the book's numbers are then sums of weights,
+The learner's rows are those of all its weights so far. With ``league.payoff_decay`` older plays
+count less: the book's numbers are then sums of weights,
 
     weight of a play of k steps ago = (1 - payoff_decay)^k
 
-Plays of a group share a deal, and are not independent. A row whose groups have several plays has
-sums over groups besides, from which the intervals are computed. Books of before they were counted
-have none: their plays count as independent.
+Plays of a group share a deal, and are not independent. A row whose groups have several plays also
+has sums over groups, for the intervals. Old books without these sums count plays as independent.
 
-Where a run has several policies for several roles, all of them are the learner, and their snapshots
-of one step are one: the seat says which of them played. Where several learn in one league
-(``league.learners``), each is a player of its own.
+Where a run has a policy per role, all of them are the learner, and their snapshots of one step are
+one member: the seat tells which of them played. Where several learn in one league
+(``league.learners``), each is a player.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from sparring.environments.base import filled_together, sides_of
 from sparring.ops.statistics import student_half, student_quantile, wilson_ends
 
 GROUPED = ("return_groups", "win_groups")  # fields that are sums over groups
-TIE = 1e-9  # numbers that differ by less, relative to their size or absolutely, are equal
+TIE = 1e-9  # tolerance of equal numbers, relative or absolute
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +63,7 @@ class GroupSums:
     squares: float = 0.0
 
     def plus(self, other: GroupSums, share: float = 1.0) -> GroupSums:
-        """Return the sums over the groups of both, of which the other's count a share."""
+        """Return these sums plus ``share`` times the other ones."""
         return GroupSums(
             count=self.count + share * other.count,
             sizes=self.sizes + share * other.sizes,
@@ -74,31 +72,29 @@ class GroupSums:
         )
 
     def spread(self, mean: float) -> float:
-        """Return the sum over groups of (S - mean n)^2, where ``mean`` is that of all plays."""
+        """Return the sum over groups of (S - mean n)^2, with the mean of all plays."""
         return max(self.squares - 2 * mean * self.products + mean * mean * self.sizes, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Results:
-    """How plays of one player against another have ended. They may be added.
+    """The results of one player against another, which may be added.
 
-    Exact ones are no plays: wins, draws and losses are probabilities, ``returns`` is the expected
-    return, and ``games`` is 1. With plays added they stay exact, and the plays are left out.
-    ``squares`` says nothing of them.
+    Of exact results wins, draws and losses are probabilities, ``returns`` is the expected return,
+    ``games`` is 1, and ``squares`` has no meaning. Exact results plus plays are the exact results.
 
     Args:
-        games: plays that count.
-        wins: those that the player won.
-        draws: those that were drawn.
-        losses: those that it lost.
+        games: number of plays that count.
+        wins: number of plays that the player won.
+        draws: number of draws.
+        losses: number of plays that it lost.
         returns: sum of its returns, in the environment's units.
-        squares: sum of the squares of its returns; None: not known, in a checkpoint of before
-            they were summed.
+        squares: sum of the squares of its returns; None: unknown, in old checkpoints.
         exact: whether they were computed from the players' policies.
         return_groups: of its returns, by groups of plays that share a deal; None: each play is a
-            group, or ``squares`` is not known.
-        win_groups: of its wins in the same groups, a draw being half of one; plays in which nobody
-            wins are left out. None: each play is a group.
+            group, or ``squares`` is unknown.
+        win_groups: of its wins in the same groups, a draw being half a win, without plays in which
+            nobody wins; None: each play is a group.
     """
 
     games: float = 0
@@ -112,7 +108,7 @@ class Results:
     win_groups: GroupSums | None = None
 
     def __add__(self, other: Results) -> Results:
-        """Return the results of both."""
+        """Return the sum of both results."""
         if self.exact != other.exact:
             return self if self.exact else other
         unknown = self.squares is None or other.squares is None
@@ -133,35 +129,35 @@ class Results:
             win_groups=wins,
         )
 
-    def faded(self, decay: float) -> Results:
+    def decayed(self, decay: float) -> Results:
         """Return the results with the weights of one step later; exact ones stay as they are.
 
         Args:
-            decay: share that is lost, in [0, 1); at 0 they are the same.
+            decay: share of the weight that is lost, in [0, 1).
         """
         if self.exact:
             return self
-        left = 1.0 - decay
+        share = 1.0 - decay
         return Results(
-            games=left * self.games,
-            wins=left * self.wins,
-            draws=left * self.draws,
-            losses=left * self.losses,
-            returns=left * self.returns,
-            squares=None if self.squares is None else left * self.squares,
-            return_groups=self.return_groups and GroupSums().plus(self.return_groups, left),
-            win_groups=self.win_groups and GroupSums().plus(self.win_groups, left),
+            games=share * self.games,
+            wins=share * self.wins,
+            draws=share * self.draws,
+            losses=share * self.losses,
+            returns=share * self.returns,
+            squares=None if self.squares is None else share * self.squares,
+            return_groups=self.return_groups and GroupSums().plus(self.return_groups, share),
+            win_groups=self.win_groups and GroupSums().plus(self.win_groups, share),
         )
 
     def sums_of_returns(self) -> GroupSums:
-        """Return the sums of returns by groups; each play is one where nothing else is known."""
+        """Return the sums of returns by groups; by default each play is a group."""
         if self.return_groups is not None:
             return self.return_groups
         plain = {"sizes": self.games, "products": self.returns, "squares": self.squares or 0.0}
         return GroupSums(count=self.games, **plain)
 
     def sums_of_wins(self) -> GroupSums:
-        """Return the sums of wins by groups; each play is one where nothing else is known."""
+        """Return the sums of wins by groups; by default each play is a group."""
         if self.win_groups is not None:
             return self.win_groups
         wins, squares = self.wins + self.draws / 2, self.wins + self.draws / 4
@@ -169,7 +165,7 @@ class Results:
 
     @property
     def decided(self) -> float:
-        """Plays that were won, drawn or lost."""
+        """Number of plays that were won, drawn or lost."""
         return self.wins + self.draws + self.losses
 
     @property
@@ -179,7 +175,7 @@ class Results:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation of its returns; None where fewer than two games say nothing of it."""
+        """Standard deviation of its returns; None with fewer than two games."""
         if self.exact or self.squares is None or self.games <= 1:
             return None
         spread = self.squares - self.games * self.mean_return**2
@@ -193,9 +189,9 @@ class Results:
 
             standard error^2 = G / (G - 1) * sum of (S - r n)^2 / (sum of n)^2
 
-        with G - 1 degrees of freedom. There is no interval where the deviation is not known, and of
-        fewer than two groups. Of exact results both ends are the return. Where old results count
-        less it is rather too wide than too narrow.
+        with G - 1 degrees of freedom. There is no interval without a deviation, or with fewer than
+        two groups. Of exact results both ends are the return. With decay the interval is
+        conservative.
         """
         if self.exact:
             return self.mean_return, self.mean_return
@@ -212,10 +208,9 @@ class Results:
         return self.mean_return - half, self.mean_return + half
 
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends of Wilson's interval of the win rate; [0, 1] where nothing was decided.
+        """Return the ends of Wilson's interval of the win rate; [0, 1] without decided plays.
 
-        A draw is half a win, and the interval is that of as many games that are won or lost: it is
-        rather too wide than too narrow where there are draws, or where old results count less.
+        A draw is half a win; the interval is conservative with draws and with decay.
         Plays of a group share a deal, and count as fewer (``_independent_plays``). Of exact results
         both ends are the rate.
         """
@@ -225,7 +220,7 @@ class Results:
         return wilson_ends(self.win_rate(), count, level) if count > TIE else (0.0, 1.0)
 
     def _independent_plays(self, level: float) -> float:
-        """Return how many independent plays say as much of the win rate as those of the groups.
+        """Return the effective number of independent plays for the win rate.
 
         With n plays in G groups, of win rate p, each play w in {0, 1/2, 1} and each group W,
 
@@ -233,9 +228,8 @@ class Results:
                             / [n / (n - 1) sum over plays of (w - p)^2], at least 1
             plays = n / design effect * (t_{n - 1} / t_{G - 1})^2
 
-        (Korn and Graubard, 1998). Where all plays ended alike they do not tell how alike those of a
-        group are, and each group counts as one play. Groups of one play are as many as there are
-        plays, and one group alone is none.
+        (Korn and Graubard, 1998). Where all plays have one result, the correlation in groups is
+        unknown, and each group counts as one play. A single group counts 0.
         """
         groups, plays, rate = self.win_groups, self.decided, self.win_rate()
         if groups is None or not plays:
@@ -251,49 +245,54 @@ class Results:
         return plays / effect * fewer**2
 
     def win_rate(self, prior: float = 0.0) -> float:
-        """Return the share of wins, a draw being half of one; 0.5 where nothing was decided.
+        """Return the share of wins, a draw being half a win; 0.5 without decided plays.
 
         Args:
-            prior: how many drawn games are added, so that few games say little; none to exact ones.
+            prior: number of draws that are added, unless the results are exact.
         """
         added = 0.0 if self.exact else prior
         decided = self.wins + self.draws + self.losses + added
         return (self.wins + (self.draws + added) / 2) / decided if decided else 0.5
 
     def to_json(self) -> dict[str, Any]:
-        """Return them as values of JSON."""
-        found = asdict(self)
+        """Return the results as JSON values."""
+        record = asdict(self)
         if self.exact or self.squares is None:
-            del found["squares"]
+            del record["squares"]
         if not self.exact:
-            del found["exact"]
+            del record["exact"]
         for name in GROUPED:
-            if found[name] is None:
-                del found[name]
-        return found
+            if record[name] is None:
+                del record[name]
+        return record
 
     @classmethod
     def from_json(cls, numbers: Mapping[str, Any]) -> Results:
-        """Return what ``to_json`` gave.
+        """Return the results that ``to_json`` stored.
 
         Raises:
-            TypeError, ValueError: it is something else.
+            TypeError, ValueError: the value is something else.
         """
         known = 0.0 if numbers.get("exact") else None
         sums = {name: GroupSums(**numbers[name]) for name in GROUPED if name in numbers}
         results = cls(**{"squares": known, **numbers, **sums})
         counts = (results.wins, results.draws, results.losses)
         squares = 0.0 if results.squares is None else results.squares
-        found = [results.games, results.returns, squares, *counts]
+        numbers_read = [results.games, results.returns, squares, *counts]
         for groups in sums.values():
-            found += [groups.count, groups.sizes, groups.products, groups.squares]
-        if not all(type(number) in (int, float) and math.isfinite(number) for number in found):
-            raise ValueError("it is no number")
+            numbers_read += [groups.count, groups.sizes, groups.products, groups.squares]
+        if not all(
+            type(number) in (int, float) and math.isfinite(number) for number in numbers_read
+        ):
+            raise ValueError("it is not a finite number")
         if type(results.exact) is not bool:
             raise TypeError("exact is true or false")
         if min(*counts, squares) < 0 or sum(counts) > results.games * (1 + TIE):
             raise ValueError("more games were decided than played")
-        if any(min(own.count, own.sizes, own.squares) < 0 for own in sums.values()):
+        if any(
+            min(group_sums.count, group_sums.sizes, group_sums.squares) < 0
+            for group_sums in sums.values()
+        ):
             raise ValueError("a sum over groups is below 0")
         return results
 
@@ -307,14 +306,14 @@ AS_PUBLISHED = {  # name in AlphaStar's pseudo-code -> weighting and power of ``
 
 
 def weight(rate: float, weighting: str, power: float) -> float:
-    """Return f(p), the weight of an opponent against whom one has this rate p of wins.
+    """Return f(p), the weight of an opponent against which the win rate is p.
 
         f(p) = (1 - p)^power     "hard"
         f(p) = min(1/2, 1 - p)   "capped"
         f(p) = p (1 - p)         "variance"
 
     Args:
-        rate: of wins against the opponent, in [0, 1].
+        rate: win rate against the opponent, in [0, 1].
         weighting: "hard", "capped" or "variance".
         power: the exponent of "hard", at least 0.
     """
@@ -324,24 +323,23 @@ def weight(rate: float, weighting: str, power: float) -> float:
 
 
 def weights(rates: Sequence[float], weighting: str, power: float) -> list[float]:
-    """Return f of some rates; where all are 0, the same weight for each.
+    """Return f of each rate; where all are 0, the same weight for each.
 
     Args:
-        rates: of wins against each opponent.
-        weighting: as in ``weight``.
-        power: as in ``weight``.
+        rates: win rates against each opponent.
+        weighting, power: as in ``weight``.
     """
-    found = [weight(rate, weighting, power) for rate in rates]
-    return found if sum(found) > 0 else [1.0] * len(found)
+    values = [weight(rate, weighting, power) for rate in rates]
+    return values if sum(values) > 0 else [1.0] * len(values)
 
 
-Kept = TypeVar("Kept")
+V = TypeVar("V")
 
 __all__ = ["Payoffs", "Results", "Row"]
 
 
 class Row(NamedTuple):
-    """What the results of a row are of."""
+    """The key of results in the payoff book."""
 
     environment: str  # its label, as in metrics
     seat: int  # the first one of the player's side
@@ -351,12 +349,12 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Payoffs:
-    """The payoff book: a value, which never changes. ``Payoffs()`` is empty."""
+    """The payoff book, an immutable value; ``Payoffs()`` is empty."""
 
     rows: Mapping[Row, Results] = field(default_factory=dict)
     _of: dict[tuple[PlayerRef, PlayerRef], list[Row]] = field(
         default_factory=dict, init=False, repr=False, compare=False
-    )  # the rows of each pair, as soon as they are asked for
+    )  # the rows of each pair, filled at the first call of ``results``
 
     def results(
         self,
@@ -366,22 +364,22 @@ class Payoffs:
         environment: str | None = None,
         seat: int | None = None,
     ) -> Results:
-        """Return how a player has done against an opponent; no games where they never met.
+        """Return the results of a player against an opponent, with 0 games if they never met.
 
         Args:
-            player: whose results are asked for.
-            opponent: against whom.
-            environment: the label of one; None: of all.
+            player: whose results.
+            opponent: the other player.
+            environment: the label of one; None: all.
             seat: the first one of the player's side; None: any.
         """
         if not self._of:
             for row in self.rows:
                 self._of.setdefault((row.player, row.opponent), []).append(row)
-        found = Results()
+        total = Results()
         for row in self._of.get((player, opponent), ()):
             if environment in (None, row.environment) and seat in (None, row.seat):
-                found += self.rows[row]
-        return found
+                total += self.rows[row]
+        return total
 
     def after(
         self,
@@ -391,78 +389,80 @@ class Payoffs:
         decay: float = 0.0,
         apart: bool = False,
     ) -> Payoffs:
-        """Return the book of a step later, with the results of these plays added, in their order.
+        """Return the book after one more step with these episodes.
 
         Args:
             episodes: finished plays.
-            teams: the team of each seat, by the environment's label; every seat is one of its own
-                in an environment that is not named.
-            decay: share of their weight that the results so far lose, in [0, 1).
-            apart: whether each policy of the run is a player of its own, as where several learn in
-                one league; else they are one player, whose seats they share.
+            teams: the team of each seat, by the environment's label; by default every seat is a
+                team.
+            decay: share of their weight that earlier results lose, in [0, 1).
+            apart: whether each policy of the run is a player, as where several learn in one league;
+                else they are one player.
         """
         old = self.rows.items()
-        rows = {row: results.faded(decay) for row, results in old} if decay else dict(old)
+        rows = {row: results.decayed(decay) for row, results in old} if decay else dict(old)
         sums: dict[Row, list[float]] = {}  # of the rows that change, as there are very many plays
         groups: dict[Row, dict[int, list[float]]] = {}  # of each: plays, returns, decided, wins
         for episode in episodes:
-            own = (teams or {}).get(episode.game) or range(len(episode.returns))
-            for row, won, returns in _results(episode, tuple(own), apart):
+            teams_of_seats = (teams or {}).get(episode.game) or range(len(episode.returns))
+            for row, won, returns in _results(episode, tuple(teams_of_seats), apart):
                 if row not in sums:
                     sums[row] = _numbers(rows.get(row, Results()))
                     groups[row] = {}
-                found = sums[row]
+                totals = sums[row]
                 group = groups[row].setdefault(episode.group_id, [0, 0.0, 0, 0.0])
-                found[0] += 1
+                totals[0] += 1
                 group[0] += 1
                 if won is not None:
-                    found[2 - won] += 1
+                    totals[2 - won] += 1
                     group[2] += 1
                     group[3] += (1 + won) / 2
-                found[4] += returns
+                totals[4] += returns
                 group[1] += returns
-                found[5] += returns * returns
+                totals[5] += returns * returns
         for row, numbers in sums.items():
             known = rows.get(row, Results())
             if not known.exact:
                 rows[row] = _grouped(_results_of(numbers), known, list(groups[row].values()))
         return Payoffs(rows)
 
-    def with_exact(self, found: Mapping[Row, Results]) -> Payoffs:
-        """Return the book with exact results in place of what it has of these rows."""
-        return Payoffs({**self.rows, **found})
+    def with_exact(self, exact: Mapping[Row, Results]) -> Payoffs:
+        """Return the book with exact results in place of these rows."""
+        return Payoffs({**self.rows, **exact})
 
     def among(self, members: Iterable[PlayerRef]) -> Payoffs:
         """Return the book without the rows of snapshots other than these."""
-        there = set(members)
+        present = set(members)
 
         def stays(player: PlayerRef) -> bool:
-            return player.kind != "snapshot" or player in there
+            return player.kind != "snapshot" or player in present
 
-        kept = {row: r for row, r in self.rows.items() if stays(row.player) and stays(row.opponent)}
-        return Payoffs(kept)
+        remaining = {
+            row: r for row, r in self.rows.items() if stays(row.player) and stays(row.opponent)
+        }
+        return Payoffs(remaining)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the book as values of JSON: the rows of each environment."""
-        found: dict[str, Any] = {}
+        """Return the book as JSON values: the rows of each environment."""
+        records: dict[str, Any] = {}
         for row, results in self.rows.items():
             players = {"player": row.player.to_json(), "opponent": row.opponent.to_json()}
-            found.setdefault(row.environment, []).append(
+            records.setdefault(row.environment, []).append(
                 {"seat": row.seat, **players, **results.to_json()}
             )
-        return found
+        return records
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Payoffs:
-        """Return what ``to_json`` gave.
+        """Return the book that ``to_json`` stored.
 
         Raises:
-            CheckpointError: it is something else.
+            CheckpointError: the value is something else.
         """
         rows: dict[Row, Results] = {}
         try:
-            for environment, given in value.items():
-                for entry in given:
+            for environment, entries in value.items():
+                for entry in entries:
                     numbers = dict(entry)
                     seat = numbers.pop("seat")
                     player = PlayerRef.from_json(numbers.pop("player"))
@@ -478,7 +478,7 @@ class Payoffs:
 
 
 def _numbers(results: Results) -> list[float]:
-    """Return what plays add to, in the order in which ``Payoffs.after`` does."""
+    """Return the numbers that ``Payoffs.after`` adds to, in its order."""
     squares = math.nan if results.squares is None else results.squares
     return [results.games, results.wins, results.draws, results.losses, results.returns, squares]
 
@@ -496,20 +496,20 @@ def _results_of(numbers: Sequence[float]) -> Results:
 
 
 def _grouped(results: Results, before: Results, groups: Sequence[Sequence[float]]) -> Results:
-    """Return results with their sums over groups; without, where each play is a group.
+    """Return results with sums over groups, unless each play is a group.
 
     Args:
         results: with the plays of all groups.
         before: without these plays.
-        groups: of each new one the plays, the sum of their returns, those decided, and the wins.
+        groups: of each new one the number of plays, the sum of returns, decided plays, and wins.
     """
     if before.win_groups is None and all(group[0] == 1 for group in groups):
         return results
     returns = GroupSums(
         count=len(groups),
         sizes=sum(plays * plays for plays, _, _, _ in groups),
-        products=math.fsum(plays * paid for plays, paid, _, _ in groups),
-        squares=math.fsum(paid * paid for _, paid, _, _ in groups),
+        products=math.fsum(plays * returns_sum for plays, returns_sum, _, _ in groups),
+        squares=math.fsum(returns_sum * returns_sum for _, returns_sum, _, _ in groups),
     )
     wins = GroupSums(
         count=sum(decided > 0 for _, _, decided, _ in groups),
@@ -528,24 +528,24 @@ def _grouped(results: Results, before: Results, groups: Sequence[Sequence[float]
 def _results(
     episode: Episode, teams: tuple[int, ...], apart: bool
 ) -> Iterator[tuple[Row, int | None, float]]:
-    """Yield of each ordered pair its row, 1, 0 or -1 (None: not asked), and its return."""
+    """Yield the row of each ordered pair, 1, 0 or -1 (None: one team), and the return."""
     if episode.cut:
         return
     sides, returns = sides_of(teams), episode.returns
     meetings = meetings_of(episode.game, episode.players, teams, apart)
     if len(sides) == 1:
-        for row, own, _ in meetings:
-            yield row, None, returns[own]
+        for row, number, _ in meetings:
+            yield row, None, returns[number]
         return
     means = returns
     if len(sides) < len(teams):
         means = tuple(math.fsum(returns[seat] for seat in side) / len(side) for side in sides)
     loser = None if episode.forfeited_by is None else _side(episode.forfeited_by, sides)
-    for row, own, other in meetings:
+    for row, number, other in meetings:
         if loser is None:
-            yield row, _compared(means[own], means[other]), means[own]
-        elif loser in (own, other):
-            yield row, 1 if loser == other else -1, means[own]
+            yield row, _compared(means[number], means[other]), means[number]
+        elif loser in (number, other):
+            yield row, 1 if loser == other else -1, means[number]
 
 
 @lru_cache(maxsize=4096)
@@ -558,16 +558,16 @@ def meetings_of(
 
     Args:
         game: the environment's label.
-        players: who sits in each seat.
+        players: of each seat.
         teams: the team of each seat.
         apart: as for ``Payoffs.after``.
     """
     who = players if apart else tuple(player.of(MAIN) for player in players)
     sides = filled_together(teams)
     return tuple(
-        (Row(game, sides[own][0], player, opponent), own, other)
-        for own, other in permutations(range(len(sides)), 2)
-        for player in dict.fromkeys(who[seat] for seat in sides[own])
+        (Row(game, sides[side][0], player, opponent), side, other)
+        for side, other in permutations(range(len(sides)), 2)
+        for player in dict.fromkeys(who[seat] for seat in sides[side])
         for opponent in dict.fromkeys(who[seat] for seat in sides[other])
     )
 
@@ -576,25 +576,25 @@ def _side(seat: int, sides: Sequence[Sequence[int]]) -> int:
     return next(number for number, side in enumerate(sides) if seat in side)
 
 
-def _compared(own: float, other: float) -> int:
-    """Return 1 where one's own return is the larger, -1 where it is the smaller, else 0."""
-    if math.isclose(own, other, rel_tol=TIE, abs_tol=TIE):
+def _compared(first: float, second: float) -> int:
+    """Return 1 where the first return is larger, -1 where it is smaller, else 0."""
+    if math.isclose(first, second, rel_tol=TIE, abs_tol=TIE):
         return 0
-    return 1 if own > other else -1
+    return 1 if first > second else -1
 
 
-class Held(Generic[Kept]):
-    """An object as a key of a cache: equal is the same object alone, which the key keeps.
+class IdentityKey(Generic[V]):
+    """A cache key by the identity of an object, which the key keeps alive.
 
     Args:
-        value: the object; it need have no hash.
+        value: the object, hashable or not.
     """
 
-    def __init__(self, value: Kept) -> None:
+    def __init__(self, value: V) -> None:
         self.value = value
 
     def __hash__(self) -> int:
         return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Held) and other.value is self.value
+        return isinstance(other, IdentityKey) and other.value is self.value

@@ -1,4 +1,4 @@
-"""From a step's number to the games to be played: which game and deal, who sits, who learns."""
+"""The specs of a step: games, deals, players in the seats, and trained seats."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sparring.core.records import LEARNER, MAIN, EnvironmentSpec, PlayerRef, ref
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.environments.base import Environment, first_seats, spec_of, teams_of
-from sparring.league.matchmakers.base import MatchRequest, Seating, drawn
+from sparring.league.matchmakers.base import MatchRequest, Seating, draw_member
 from sparring.league.payoffs import Payoffs
 from sparring.methods.selection.curricula.base import Arm, ArmBook
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
 
-TURN = (5**0.5 - 1) / 2  # of a circle, from one step to the next: no learner is left out for long
+TURN = (5**0.5 - 1) / 2  # rotation of the circle of learners per step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,8 +28,8 @@ class LeagueLearner:
 
     Args:
         policy: its name.
-        matchmaker: fills the seats of the states from which it learns.
-        share: of the initial states, relative to the others'.
+        matchmaker: fills the seats of its initial states.
+        share: of the initial states, relative to the other learners.
     """
 
     policy: str
@@ -38,44 +38,44 @@ class LeagueLearner:
 
     @property
     def player(self) -> PlayerRef:
-        """It, as a player."""
+        """The learner as a player."""
         return LEARNER.of(self.policy)
 
 
-def asked(
+def learner_of_state(
     learners: Sequence[LeagueLearner], step: int, group: int, groups: int, live: str = ""
 ) -> LeagueLearner:
-    """Return who learns from an initial state.
+    """Return the learner that is trained from an initial state.
 
-    The states of a step are a circle, cut by the shares, which turns from step to step:
+    The states of a step are a circle, divided by the shares, which rotates from step to step:
 
         position = (group + 1/2) / groups + step * (sqrt(5) - 1) / 2   modulo 1
 
-    So each step has of every learner its share of states, to the next whole number.
+    So each step has the share of every learner, up to rounding.
 
     Args:
         learners: of the league.
-        step: steps done.
+        step: number of steps done.
         group: number of the state in its step.
-        groups: how many the step has.
-        live: the policy that alone learns now; empty: all do.
+        groups: number of states of the step.
+        live: the only policy that learns now; empty: all do.
     """
-    for one in learners:
-        if one.policy == live:
-            return one
+    for learner in learners:
+        if learner.policy == live:
+            return learner
     position = ((group + 0.5) / groups + step * TURN) % 1.0
-    return drawn(learners, [one.share for one in learners], position)
+    return draw_member(learners, [learner.share for learner in learners], position)
 
 
 def arms(games: Sequence[tuple[Environment, float]], starts: int) -> tuple[Arm, ...]:
-    """Return what a curriculum chooses from: the trained games, each with its fixed starts."""
+    """Return the arms of a curriculum: the trained games, each with its fixed initial states."""
     played = [(game.name, weight) for game, weight in games if weight]
     numbers = range(starts) if starts else (None,)
     return tuple(Arm(name, start, weight) for name, weight in played for start in numbers)
 
 
 def turn_limit(rollout: RolloutConfig, progress: float) -> int | None:
-    """Return after how many turns of all seats a game is cut now; None: never."""
+    """Return the number of turns of all seats after which a game is truncated; None: never."""
     return None if rollout.max_turns is None else max(1, round(parse(rollout.max_turns)(progress)))
 
 
@@ -99,31 +99,30 @@ def starts(
     tags: Mapping[str, str] | None = None,
     live: str = "",
 ) -> list[EpisodeSpec]:
-    """Return the games of one step.
+    """Return the specs of one step.
 
     Args:
-        step: the step's number; with ``root`` and the records it determines every draw.
+        step: number of the step; with ``root`` and the books it determines every draw.
         games: the games and their weights; those of weight 0 are held out.
-        rollout: how many games, in groups of what size.
-        matchmaker: fills the seats of each start.
-        members: snapshots that may be met.
+        rollout: the number of games, and the size of groups.
+        matchmaker: fills the seats of each initial state.
+        members: snapshots that may be opponents.
         root: the run's root stream.
         progress: share of the run that is done, for schedules of the plug-ins.
         curriculum: chooses each group's arm; by weight if None.
-        book: the records it looks at; empty if None.
+        book: the curriculum's records; empty if None.
         refill: 0, or the number of the refill of this step.
-        payoffs: the payoff book that the matchmaker looks at; empty if None.
-        bots: names of the bots that the run has options of.
-        seats: gives the policy of each seat, and whether it is trained; None: ``main``, and it is.
-        mixtures: those of the bots that stand for several players, of whom each play draws one.
-        learners: who learns in the league, each with a matchmaker of its own; none: one learner,
-            or one per role.
+        payoffs: the payoff book; empty if None.
+        bots: names of the run's bots.
+        seats: returns the policy of each seat, and whether it is trained; None: ``main``, trained.
+        mixtures: the bots that are mixtures, of which each play draws a player.
+        learners: of the league, each with a matchmaker; (): one learner, or one per role.
         tags: tag of each of them, by its name.
-        live: which of them alone learns now; empty: all do.
+        live: the only one of them that learns now; empty: all do.
 
     Returns:
         ``games_per_step`` specs. The members of a group share game, deal and seating and differ in
-        their own stream. Groups of one step that have the same fixed start are one group.
+        their stream. Groups of one step with the same fixed initial state are one group.
     """
     stream = root.child("rollout").child(step)
     stream = stream.child("refill").child(refill) if refill else stream
@@ -150,21 +149,21 @@ def starts(
     }
     specs, alone = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
     for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):
-        own, game = stream.child(group), by_name[arm.game]
+        group_stream, game = stream.child(group), by_name[arm.game]
         number = (step * (rollout.refills + 1) + refill) * groups + group
         shared, seating = first.get(arm.name, (number, None))
         if seating is None:
-            who = asked(learners, step, group, groups, live) if learners else alone
+            who = learner_of_state(learners, step, group, groups, live) if learners else alone
             request = requests[arm.game](
-                number=number, stream=own.child("seats"), learner=who.player
+                number=number, stream=group_stream.child("seats"), learner=who.player
             )
             seating = who.matchmaker(request, progress=progress)
-        deal, several = own.child("deal"), _several(seating, mixtures)
+        deal, several = group_stream.child("deal"), _several(seating, mixtures)
         if arm.start is not None:
             first[arm.name] = shared, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
         for member in range(rollout.group_size):
-            play = own.child(member)
+            play = group_stream.child(member)
             specs.append(
                 EpisodeSpec(
                     game=game,
@@ -182,13 +181,15 @@ def starts(
 
 
 def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
-    found: dict[int, Mixture] = {}
+    mixtures_by_seat: dict[int, Mixture] = {}
     for seat, player in enumerate(seating.seats):
         if isinstance(player, Mixture):
-            found[seat] = player
+            mixtures_by_seat[seat] = player
         elif mixtures and isinstance(player, PlayerRef) and player.kind == "bot":
-            found.update({seat: mixtures[player.name]} if player.name in mixtures else {})
-    return found
+            mixtures_by_seat.update(
+                {seat: mixtures[player.name]} if player.name in mixtures else {}
+            )
+    return mixtures_by_seat
 
 
 def _drawn(
@@ -202,7 +203,7 @@ def _drawn(
         return seating.seats
     first = first_seats(teams_of(game))
     return tuple(
-        several[seat].at(game, seat).drawn(stream, first[seat], members)
+        several[seat].at(game, seat).draw(stream, first[seat], members)
         if seat in several
         else player
         for seat, player in enumerate(seating.players)
@@ -212,7 +213,7 @@ def _drawn(
 def _request(
     game: Environment, policies: Sequence[tuple[str, bool]], **common: Any
 ) -> Callable[..., MatchRequest]:
-    """Return what makes the requests of a game; the number and the stream are still wanted."""
+    """Return a function of number, stream and learner that makes the requests of a game."""
     return partial(
         MatchRequest,
         environment=spec_of(game) or EnvironmentSpec(name=game.name),

@@ -23,7 +23,7 @@ from sparring.measure.initial_states import Starts
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.ops.statistics import mean_interval
 from sparring.play.players.base import Agent
-from sparring.play.replay import ended
+from sparring.play.replay import final_play
 from sparring.play.rollout import with_results
 from sparring.play.team import play_teams
 
@@ -141,7 +141,7 @@ def rules_of(game: Environment) -> Trial:
 
 def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
     """Return what a seat got in each attempt; the end of the trial counts in the last."""
-    with ended(game, episode) as end:
+    with final_play(game, episode) as end:
         found = [float(one.returns[seat]) for one in (*end.before, end.play)]
     found[-1] += episode.returns[seat] - math.fsum(found)
     return found

@@ -70,7 +70,7 @@ from sparring.ops.groups import (
 )
 from sparring.ops.statistics import jackknife_interval, mean_interval
 from sparring.play.playouts import with_playouts
-from sparring.play.rollout import answered, rollout
+from sparring.play.rollout import rollout, run_requests
 from sparring.play.turn_table import ordered_turns, turn_table
 
 TINY = 1e-300  # instead of a division by 0
@@ -371,7 +371,7 @@ def continued(
         asked = with_playouts(
             own, {game.name: game}, count=count, stream=stream.child(begin), before=True
         )
-        valued, _ = answered(asked, lambda specs: rollout(specs, {agent.name: agent}))
+        valued, _ = run_requests(asked, lambda specs: rollout(specs, {agent.name: agent}))
         for _, turn in ordered_turns(valued):
             after.append(turn.playout)
             before.append(turn.playout_before)
@@ -679,7 +679,7 @@ class CreditLab:
     def shown_to(self, estimator: Estimator) -> LabEpisodes:
         """Return all episodes with what an estimator reads."""
         found = self.continued if plays_on(estimator) else self.shown
-        if isinstance(estimator, Bound) and estimator.plugin.critic == "contribution":
+        if isinstance(estimator, Bound) and estimator.plugin.declarations.CRITIC == "contribution":
             found = found.with_contributions()
         judged = judgements_of(estimator, found)
         return found.judged(judged) if judged else found

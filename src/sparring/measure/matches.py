@@ -22,7 +22,7 @@ from sparring.ops.statistics import clustered_share_interval, mean_interval, wil
 from sparring.play.players.base import Agent
 from sparring.play.replay import figures_of
 from sparring.play.rollout import Rollout, with_results
-from sparring.play.spec import EpisodeSpec, alone
+from sparring.play.spec import EpisodeSpec, untrained_spec
 from sparring.play.team import play_teams, rollout_teams
 
 AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match
@@ -124,7 +124,9 @@ def play_matches(
         for number in range(games_per_seat)
     ]
     agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
-    rollout = rollout_teams(specs, agents, on_finished=on_finished, in_flight=in_flight).some()
+    rollout = rollout_teams(
+        specs, agents, on_finished=on_finished, in_flight=in_flight
+    ).require_any()
     episodes = with_results(rollout.episodes)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
     truncated = Counter(e.agents.index(AGENT) for e in rollout.episodes if e.has_outgrown_context)
@@ -185,7 +187,7 @@ def match_spec(
     own = stream.child(seat).child(number)
     seats = [AGENT if other == seat else OPPONENT for other in range(starts.game.num_seats)]
     place = seat * games_per_seat + number
-    return alone(starts.game, place, seats, own, starts.deal(own, number))
+    return untrained_spec(starts.game, place, seats, own, starts.deal(own, number))
 
 
 def record(
@@ -355,7 +357,7 @@ def self_plays(
     game = starts.game
     everyone = (AGENT,) * game.num_seats
     specs = [
-        alone(game, number, everyone, own, starts.deal(own, number))
+        untrained_spec(game, number, everyone, own, starts.deal(own, number))
         for number in range(plays)
         for own in [stream.child(number)]
     ]

@@ -1,4 +1,4 @@
-"""Whether a context strategy fits the environments of a run, tried before the run begins."""
+"""Checks that a context strategy fits the environments of a run, before the run begins."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from sparring.play.episode import Draft, EpisodeInPlay
 from sparring.play.players.demonstrator import demonstrator
 from sparring.play.spec import EpisodeSpec
 
-DEFAULT = "full"  # shows what any environment tells, so nothing is tried
-MOMENTS = 50  # of the play that is tried
+DEFAULT = "full"  # fits any environment, and is not tried
+MOMENTS = 50  # of the trial play
 
 
 def check_context(context: Bound, environments: Sequence[Environment], renderer: Any) -> None:
-    """Check that a strategy can show what it wants to, by a random play of each environment.
+    """Check a strategy by a random play of each environment.
 
     Args:
         context: the strategy.
-        environments: those of a run.
-        renderer: what lays the conversations out.
+        environments: of a run.
+        renderer: of the policy.
 
     Raises:
-        ContextError: an environment lacks what the strategy NEEDS, or what is shown has words that
-            a closed vocabulary lacks.
+        ContextError: an environment lacks what the strategy NEEDS, or a prompt has words outside a
+            closed vocabulary.
         PluginError: the strategy raised, or breaks the ledger.
     """
     if context.plugin.name == DEFAULT:
@@ -41,7 +41,7 @@ def check_context(context: Bound, environments: Sequence[Environment], renderer:
 
 
 def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Draft]:
-    """Return the turns of a random play, which ends where nothing random can be said."""
+    """Return the turns of a random play, up to a turn without a random reply."""
     agent, stream = demonstrator(renderer=renderer, context=context), Stream.from_seed(0)
     spec = EpisodeSpec(
         game=environment,
@@ -52,7 +52,7 @@ def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Dra
         seats=(agent.name,) * environment.num_seats,
         trained=(False,) * environment.num_seats,
     )
-    found: list[Draft] = []
+    drafts: list[Draft] = []
     episode = None
     try:
         episode = EpisodeInPlay(spec, {agent.name: agent})
@@ -60,24 +60,23 @@ def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Dra
             if episode.done:
                 break
             turns = episode.ask()
-            found += episode.asked
+            drafts += episode.due_drafts
             episode.answer(agent.act(turns))
-    except GameError:  # the play is at fault, which is counted where it is played
+    except GameError:  # faults of plays are counted in rollouts
         pass
     finally:
         if episode is not None:
             episode.close()
-    return found
+    return drafts
 
 
 def _check_words(draft: Draft, context: Bound, environment: Environment, renderer: Any) -> None:
-    """Raise ContextError if a renderer with a closed vocabulary does not know a word."""
-    known = getattr(renderer, "words", None)
-    told = {*draft.observation.text.split(), *(known or draft.told.split())}
-    strange = [word for word in draft.told.split() if word not in told]
+    vocabulary = getattr(renderer, "words", None)
+    known_words = {*draft.observation.text.split(), *(vocabulary or draft.prompt.split())}
+    strange = [word for word in draft.prompt.split() if word not in known_words]
     if strange:
         raise ContextError(
-            f"The {context} shows {quoted(draft.told)} in {environment.name}, and the tiny model's "
-            f"vocabulary has no word {quoted(strange[0])}. Write context: {{name: full}}, or take "
-            "a pretrained model and options: {style: full} (see docs/context.md)."
+            f"The {context} shows {quoted(draft.prompt)} in {environment.name}, and the tiny "
+            f"model's vocabulary has no word {quoted(strange[0])}. Write context: {{name: full}}, "
+            "or take a pretrained model and options: {style: full} (see docs/context.md)."
         )

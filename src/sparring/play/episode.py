@@ -1,16 +1,12 @@
-"""One play as it goes on: ask the seats that are due, read their replies, go on.
+"""One episode while it is played: prompts to the due seats, their replies, and the record.
 
-Several replies to one prompt, of which one is played.
+With candidates, the policy gives K replies to every prompt of a trained seat. Each reply is judged,
+one is *committed*, and the play goes on from there; all K are recorded as one state group. Reply 0
+is drawn from the stream of a decision without candidates, so a run in which reply 0 is always
+committed equals a run without candidates.
 
-In every decision of a trained seat the policy replies K times. Each reply is judged, one is
-*committed* and the play goes on from there; all K are recorded as one state group. Reply 0 is drawn
-from the stream of a decision without candidates, so a run in which reply 0 is always committed
-plays what a run without candidates plays.
-
-What a play of an environment of one's own gives, checked before anything is built on it.
-
-OpenSpiel's plays are ours and are not checked. A fault is a ``GameError``: the play's group is
-dropped and counted, and the log names the environment, what it gave and what to give.
+Plays of user-defined environments are checked; those of OpenSpiel's games are not. A fault is a
+``GameError``: the play's group is dropped and counted, and the log says what to mend.
 """
 
 from __future__ import annotations
@@ -45,7 +41,7 @@ from sparring.environments.base import (
 )
 from sparring.environments.foreign import no_rules
 from sparring.environments.situation import copied, decision_of
-from sparring.play.context.base import Ledger, is_unsent, sampled
+from sparring.play.context.base import Ledger, is_unsent, sampled_segments
 from sparring.play.players.base import Agent, HasContext, PendingTurn, Reply
 
 if TYPE_CHECKING:
@@ -53,24 +49,24 @@ if TYPE_CHECKING:
 
 
 class Draft:
-    """A decision that is due, then its reply and what became of it.
+    """A turn under construction: the due decision, then its reply and the action played.
 
     Attributes:
         number: of the decision in the play, from 1; those of one moment count in order of seats.
-        seat: who decides.
-        turn_index: own-turn index of the seat, from 0.
-        observation: what the seat is told.
+        seat: of the decision.
+        turn_index: index of the turn among those of the seat, from 0.
+        observation: of the seat.
         returns: payoffs so far, [num_seats].
-        told: the observation's text, with a word about the seat's last reply if that was illegal.
-        legal: the actions to choose from; None: any text.
-        moment: number of the decision in the play; equal for decisions taken at once.
-        memory: whether the seat is asked to write its memory, which moves no play.
+        prompt: the observation's text, preceded by a notice if the last reply was illegal.
+        legal: the legal actions; None: any text.
+        moment: number of the moment in the play; equal for simultaneous decisions.
+        memory: whether the reply is a memory, which moves no play.
         named: the action in the reply, legal or not.
-        action: what is played.
+        action: the action that is played.
         candidate: number of the reply among those to one prompt.
-        wanted: number of replies that are asked for.
+        num_replies: how many replies the prompt has.
         others: the replies to the same prompt that are not played.
-        score: what the reply is judged by among them.
+        score: of the reply among them.
     """
 
     __slots__ = (
@@ -86,7 +82,7 @@ class Draft:
             "seat",
             "segments",
         ),
-        *("told", "turn_index", "verdict", "wanted"),
+        *("num_replies", "prompt", "turn_index", "verdict"),
     )
 
     reply: Reply
@@ -100,21 +96,21 @@ class Draft:
         turn_index: int,
         observation: Observation,
         returns: tuple[float, ...],
-        told: str,
+        prompt: str,
         legal: tuple[str, ...] | None,
         moment: int,
         memory: bool = False,
     ) -> None:
         self.number, self.seat, self.turn_index = number, seat, turn_index
         self.observation = observation
-        self.returns, self.told, self.legal, self.moment = returns, told, legal, moment
+        self.returns, self.prompt, self.legal, self.moment = returns, prompt, legal, moment
         self.memory = memory
         self.action: str | None = None
         self.penalty = 0.0
         self.conversation = 0
         self.segments: tuple[Segment, ...] = ()
         self.verdict: Verdict | None = None
-        self.candidate, self.wanted = 0, 1
+        self.candidate, self.num_replies = 0, 1
         self.others: list[Draft] = []
         self.score: float | None = None
 
@@ -126,7 +122,7 @@ class Draft:
             self.turn_index,
             self.observation,
             self.returns,
-            self.told,
+            self.prompt,
             self.legal,
             self.moment,
         )
@@ -151,7 +147,7 @@ class Draft:
             reply.truncated,
             reply.weights_version,
             observation.view,
-            self.told,
+            self.prompt,
             self.moment,
             self.verdict,
             None,
@@ -164,63 +160,63 @@ class Draft:
         )
 
     @property
-    def fine(self) -> dict[str, float]:
+    def penalty_rewards(self) -> dict[str, float]:
         """The reward of an illegal reply by itself."""
         return {"illegal": -self.penalty} if self.penalty else {}
 
 
-def exchanged(drafts: Sequence[Draft], draft: Draft) -> tuple[tuple[str, str], ...]:
-    """Return what the seat of a decision was told and has replied in this conversation."""
-    found: list[tuple[str, str]] = []
-    for one in drafts:
-        if one.seat == draft.seat and one.observation.fresh:
-            found = []
-        if one is draft:
+def past_exchanges(drafts: Sequence[Draft], draft: Draft) -> tuple[tuple[str, str], ...]:
+    """Return the earlier prompts and replies of a decision's seat in its conversation."""
+    exchanges: list[tuple[str, str]] = []
+    for earlier in drafts:
+        if earlier.seat == draft.seat and earlier.observation.fresh:
+            exchanges = []
+        if earlier is draft:
             break
-        if one.seat == draft.seat:
-            found.append((one.told, one.reply.text))
-    return tuple(found)
+        if earlier.seat == draft.seat:
+            exchanges.append((earlier.prompt, earlier.reply.text))
+    return tuple(exchanges)
 
 
 def for_memory(observation: Observation) -> Observation:
-    """Return what is recorded of a turn in which a memory is written before this one is told."""
+    """Return the observation that is recorded for the memory before this turn."""
     return observation._replace(key=f"{observation.key}|memory", view=f"{observation.view}|memory")
 
 
 def moment_begin(turns: Sequence[Turn], place: int) -> int:
-    """Return the place of the first turn that was taken at once with turn ``place``."""
+    """Return the place of the first turn in the moment of turn ``place``."""
     while 0 < place < len(turns) and turns[place - 1].moment == turns[place].moment:
         place -= 1
     return place
 
 
 def moment_end(turns: Sequence[Turn], place: int) -> int:
-    """Return the place after the last turn that was taken at once with turn ``place``."""
+    """Return the place after the last turn in the moment of turn ``place``."""
     end = place + 1
     while end < len(turns) and turns[end].moment == turns[place].moment:
         end += 1
     return end
 
 
-def said(turn: Turn) -> Reply:
-    """Return a recorded reply.
+def recorded_reply(turn: Turn) -> Reply:
+    """Return the reply of a recorded turn.
 
     Raises:
-        GameError: something was told between its sampled runs, which cannot be said again.
+        GameError: the turn has other tokens between its sampled runs, and cannot be replayed.
     """
     places = [place for place, part in enumerate(turn.segments) if part.kind == "sampled"]
     parts = turn.segments[places[0] : places[-1] + 1] if places else ()
     if len(parts) != len(places):
         raise GameError(
             f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(places)} runs, with "
-            "other tokens between them; a play is taken over up to it only."
+            "other tokens between them, and cannot be replayed; end the prefix before it."
         )
     runs = tuple(SampledRun(len(part.ids), part.weights_version) for part in parts)
     return Reply(
         text=turn.reply,
         ids=tuple(chain.from_iterable(part.ids for part in parts)),
         logprobs=tuple(chain.from_iterable(part.logprobs for part in parts)),
-        kept=tuple(chain.from_iterable(part.kept for part in parts)),
+        support=tuple(chain.from_iterable(part.kept for part in parts)),
         truncated=turn.truncated,
         weights_version=turn.weights_version,
         runs=runs if len(runs) > 1 else (),
@@ -228,19 +224,16 @@ def said(turn: Turn) -> Reply:
 
 
 def sampled_tokens(turn: Turn) -> int:
-    """Return the number of tokens a reply was sampled with.
-
-    It is 0 for agents that do not speak in tokens.
-    """
+    """Return the number of sampled tokens of a turn; 0 for agents without tokens."""
     return sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
 
 
-def earned(
+def finished_turns(
     drafts: Sequence[Draft], names: Sequence[str], returns: tuple[float, ...]
 ) -> tuple[Turn, ...]:
-    """Return the turns of a finished play, with the other replies to their prompts.
+    """Return the turns of a finished play, with the candidates that were not played.
 
-    A turn's game reward is what its seat earned up to its next turn.
+    The game reward of a turn is the change of its seat's payoff up to the seat's next turn.
     """
     upcoming = list(returns)
     turns: list[Turn] = []
@@ -248,17 +241,17 @@ def earned(
         seat = draft.seat
         rewards = {"game": upcoming[seat] - draft.returns[seat]}
         if draft.penalty:
-            rewards |= draft.fine
+            rewards |= draft.penalty_rewards
         upcoming[seat] = draft.returns[seat]
         turn = draft.turn(names[seat], rewards)
         if draft.others:
-            others = tuple(other.turn(names[seat], other.fine) for other in draft.others)
+            others = tuple(other.turn(names[seat], other.penalty_rewards) for other in draft.others)
             turn = turn._replace(candidates=others)
         turns.append(turn)
     return tuple(reversed(turns))
 
 
-def recorded(
+def episode_record(
     spec: EpisodeSpec,
     names: tuple[str, ...],
     turns: Sequence[Turn],
@@ -267,7 +260,7 @@ def recorded(
     offender: int | None = None,
     cut: bool = False,
 ) -> Episode:
-    """Return the record of a play that was asked for by ``spec``."""
+    """Return the record of the play of ``spec``."""
     return Episode(
         episode_id=spec.episode_id,
         group_id=spec.group_id,
@@ -287,27 +280,29 @@ def recorded(
 
 
 Commit = Literal["best", "any_best", "random"]
-# what each turn of these episodes is worth, a row per episode; None where nothing says so
+# the score of each turn of these episodes, a row per episode; None: not judged
 Grade = Callable[[Sequence[Episode]], Sequence[Sequence[float | None]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """How the replies to one prompt are drawn, judged and chosen."""
+    """The rule by which the replies to one prompt are sampled, judged and committed."""
 
     count: int  # replies to each prompt, at least 2
-    grade: Grade  # judges them
-    commit: Commit = "any_best"  # see ``chosen``
+    grade: Grade
+    commit: Commit = "any_best"  # see ``committed_candidate``
     explore: float = 0.0  # share of the decisions in which ``random`` is committed
 
 
-def chosen(scores: Sequence[float | None], commit: Commit, explore: float, stream: Stream) -> int:
+def committed_candidate(
+    scores: Sequence[float | None], commit: Commit, explore: float, stream: Stream
+) -> int:
     """Return the number of the reply that is committed.
 
     Args:
-        scores: of the replies; one that nothing could judge (None) is below all that were judged.
+        scores: of the replies; None, where a reply was not judged, is below all scores.
         commit: "best", the first of the largest score; "any_best", one of these, drawn uniformly;
-            "random", reply 0, since all are drawn alike.
+            "random", reply 0, as all replies are drawn alike.
         explore: probability of "random" instead.
         stream: of the decision.
     """
@@ -321,17 +316,17 @@ def chosen(scores: Sequence[float | None], commit: Commit, explore: float, strea
 def correction(
     environment: Environment, play: Play, draft: Draft, played: str | None = None
 ) -> str:
-    """Return what a seat is told after a reply that is no legal action.
+    """Return the notice for a seat after an illegal reply.
 
     Args:
-        environment: its own wording is taken where it has any: a method ``correction``.
-        play: as it stood when the reply came.
+        environment: its method ``correction``, if any, gives the wording.
+        play: in the state of the reply.
         draft: the reply.
-        played: what was played at random in its place, or None if the seat may try again.
+        played: the random action in its place, or None if the seat may try again.
     """
     if isinstance(environment, HasCorrection):
         return environment.correction(play, draft.named, played)
-    if environment.brief:  # of a vocabulary of its own
+    if environment.brief:  # the vocabulary is small
         return draft.observation.text if played is None else played
     wrong = (
         "Your reply contained no action."
@@ -343,15 +338,15 @@ def correction(
     return f"{wrong} {draft.observation.ask or draft.observation.told}"
 
 
-class Checked:
-    """A play of an environment of one's own, which is asked as the play is.
+class CheckedPlay:
+    """A play of a user-defined environment whose answers are checked.
 
     Args:
         game: the environment.
         play: one of its plays.
 
     Raises:
-        GameError: its plays would have no end.
+        GameError: ``max_turns`` is not a whole number of at least 1.
     """
 
     __slots__ = ("_game", "_play")
@@ -365,103 +360,102 @@ class Checked:
             )
 
     def due(self) -> tuple[int, ...]:
-        """Return the seats that are due in a play that goes on."""
-        found, seats = self._play.due(), self._game.num_seats
+        """Return the due seats, ascending."""
+        due, seats = self._play.due(), self._game.num_seats
         if not (
-            isinstance(found, tuple | list)
-            and found
-            and all(type(seat) is int and 0 <= seat < seats for seat in found)
-            and list(found) == sorted(set(found))
+            isinstance(due, tuple | list)
+            and due
+            and all(type(seat) is int and 0 <= seat < seats for seat in due)
+            and list(due) == sorted(set(due))
         ):
             raise self._wrong(
-                f"due() gave {quoted(found)}, and the play is not done; give a tuple of the seats "
-                f"whose replies are wanted, ascending, of 0 to {seats - 1}"
+                f"due() gave {quoted(due)}, and the play is not done; give a tuple of the due "
+                f"seats, ascending, of 0 to {seats - 1}"
             )
-        return tuple(found)
+        return tuple(due)
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return what a seat may choose from."""
-        found: tuple[str, ...] | None = self._play.legal(seat)
-        if found is None:
+        """Return the legal actions of a seat; None: any text."""
+        actions: tuple[str, ...] | None = self._play.legal(seat)
+        if actions is None:
             return None
         if not (
-            isinstance(found, tuple)
-            and found
-            and all(isinstance(action, str) for action in found)
-            and len(set(found)) == len(found)
+            isinstance(actions, tuple)
+            and actions
+            and all(isinstance(action, str) for action in actions)
+            and len(set(actions)) == len(actions)
         ):
             raise self._wrong(
-                f"legal({seat}) gave {quoted(found)}; give a tuple of texts, each once, or None "
+                f"legal({seat}) gave {quoted(actions)}; give a tuple of texts, each once, or None "
                 "where any text is an action"
             )
-        return found
+        return actions
 
     def observe(self, seat: int) -> Observation:
-        """Return what a seat is told."""
-        found: Observation = self._play.observe(seat)
+        """Return the observation of a seat."""
+        observation: Observation = self._play.observe(seat)
         if not (
-            isinstance(found, Observation)
-            and all(isinstance(part, str) for part in found[:4])
-            and type(found.attempt) is int
-            and type(found.note) is bool
+            isinstance(observation, Observation)
+            and all(isinstance(part, str) for part in observation[:4])
+            and type(observation.attempt) is int
+            and type(observation.note) is bool
         ):
             raise self._wrong(
-                f"observe({seat}) gave {quoted(found)}; give an Observation, whose told, key, view "
-                "and ask are texts"
+                f"observe({seat}) gave {quoted(observation)}; give an Observation whose told, key, "
+                "view and ask are texts"
             )
-        return found
+        return observation
 
     @property
     def returns(self) -> tuple[float, ...]:
         """Payoffs so far of all seats."""
         return payoffs(self._game, self._play.returns)
 
-    def action(self, found: Any) -> str | None:
-        """Return what the environment has read in a reply."""
-        if not (found is None or isinstance(found, str)):
-            raise self._wrong(f"read() gave {quoted(found)}; give the action as a text, or None")
-        return found
+    def action(self, action: Any) -> str | None:
+        """Return the action that the environment has read in a reply."""
+        if not (action is None or isinstance(action, str)):
+            raise self._wrong(f"read() gave {quoted(action)}; give the action as a text, or None")
+        return action
 
     def _wrong(self, what: str) -> GameError:
         return GameError(f"{self._game.name}: {what}.")
 
 
-def checked(game: Environment, play: Play) -> Any:
-    """Return what is asked in place of a play: the play itself if it is one of OpenSpiel's."""
-    return Checked(game, play) if no_rules(game) else play
+def as_checked(game: Environment, play: Play) -> Any:
+    """Return the play with checks, or the play itself if it is one of OpenSpiel's."""
+    return CheckedPlay(game, play) if no_rules(game) else play
 
 
-def payoffs(game: Environment, given: Any) -> tuple[float, ...]:
+def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
     """Return the payoffs of all seats.
 
     Raises:
         GameError: they are not one finite number per seat.
     """
     try:
-        found = tuple(given)
-        good = len(found) == game.num_seats and all(map(math.isfinite, found))
+        returns = tuple(values)
+        good = len(returns) == game.num_seats and all(map(math.isfinite, returns))
     except TypeError:
         good = False
     if not good:
         raise GameError(
-            f"{game.name}: returns must be one finite number per seat, got {quoted(given)}."
+            f"{game.name}: returns must be one finite number per seat, got {quoted(values)}."
         )
-    return found
+    return returns
 
 
 class EpisodeInPlay:
-    """A play that goes on: its state, a ledger per token-speaking seat, and the turns so far.
+    """An episode that is played: the play, a ledger per seat with tokens, and the turns so far.
 
-    It goes on in moments. ``ask`` gives the decisions that are due, those of several seats at once
-    where moves are simultaneous; ``answer`` takes the replies to all of them. Of several replies to
-    a prompt ``hear`` takes all, ``candidates`` gives what is to be judged, ``commit`` plays one.
-    Whoever makes it calls ``close`` in the end.
+    A moment has the decisions that are due at one time. ``ask`` returns these, and ``answer`` takes
+    all replies to them. With candidates, ``take_replies`` takes all replies, ``candidates`` returns
+    those to be judged, and ``commit`` plays one. The caller must call ``close`` in the end.
     """
 
     __slots__ = (
         "_again",
-        "_asked",
         "_candidates",
+        "_checked_play",
         "_closed",
         "_drafts",
         "_exact",
@@ -470,12 +464,12 @@ class EpisodeInPlay:
         "_limit",
         "_moment",
         "_notices",
-        "_own_turns",
-        "_said",
+        "_num_turns",
+        "_settled",
         "_taken",
         "_tries",
-        "asked",
         "done",
+        "due_drafts",
         "names",
         "play",
         "spec",
@@ -485,7 +479,7 @@ class EpisodeInPlay:
         self, spec: EpisodeSpec, agents: Mapping[str, Agent], candidates: Candidates | None = None
     ) -> None:
         self.spec = spec
-        self._candidates: Candidates | None = None  # none in the turns that are taken over
+        self._candidates: Candidates | None = None  # None while the prefix is replayed
         self.play: Play = spec.game.reset(spec.deal)
         self._closed = False
         try:
@@ -496,7 +490,7 @@ class EpisodeInPlay:
 
     def _begin(self, agents: Mapping[str, Agent], candidates: Candidates | None) -> None:
         spec = self.spec
-        self._asked: Any = checked(spec.game, self.play)
+        self._checked_play: Any = as_checked(spec.game, self.play)
         self.names = tuple(map(str, spec.seats))
         self._ledgers = [
             None
@@ -506,71 +500,68 @@ class EpisodeInPlay:
             )
             for agent in (agents[name] for name in self.names)
         ]
-        self._own_turns = [0] * spec.game.num_seats
+        self._num_turns = [0] * spec.game.num_seats
         self._drafts: list[Draft] = []
-        self.asked: list[Draft] = []  # whose replies are wanted now
+        self.due_drafts: list[Draft] = []  # of this moment
         self._moment = self._taken = 0
         self._limit = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
-        self._again: tuple[int, ...] = ()  # seats that are to try again
-        self._said: dict[int, str] = {}  # actions of this moment that are settled, by seat
+        self._again: tuple[int, ...] = ()  # seats that try again
+        self._settled: dict[int, str] = {}  # actions of this moment, by seat
         self._tries: dict[int, int] = {}  # illegal replies of this moment, by seat
-        self._notices: dict[int, str] = {}  # what seats are still to be told of illegal replies
+        self._notices: dict[int, str] = {}  # notices of illegal replies, by seat
         self._final: tuple[tuple[float, ...], int] | None = None
-        self._exact: bool = spec.game.brief  # a reply is an action, and nothing else
+        self._exact: bool = spec.game.brief  # a reply is the action alone
         self.done: bool = self.play.done
         take_over(self, spec.prefix)
         self._candidates = candidates
 
     def ask(self) -> list[PendingTurn]:
-        """Return the decisions that are due, their texts told to the seats.
-
-        One is there as often as replies to it are wanted.
-        """
-        returns, self.asked = self._asked.returns, []
-        due = self._again or self._asked.due()
+        """Return the due decisions with their prompts, each once per reply to be sampled."""
+        returns, self.due_drafts = self._checked_play.returns, []
+        due = self._again or self._checked_play.due()
         if len(due) == 1:
-            return self._told(due[0], returns)
-        return [turn for seat in due for turn in self._told(seat, returns)]
+            return self._prompt_seat(due[0], returns)
+        return [turn for seat in due for turn in self._prompt_seat(seat, returns)]
 
-    def _told(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
-        """Tell a seat what it does not know yet; return its decision."""
-        play, observation = self.play, self._asked.observe(seat)
+    def _prompt_seat(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
+        """Append the prompt of a seat to its conversation, and return its decision."""
+        play, observation = self.play, self._checked_play.observe(seat)
         text, notice, trying = observation.text, "", False
         if self._notices or self._tries:
-            notice, trying = (
-                self._notices.get(seat, ""),
-                seat in self._again and seat in self._tries,
-            )
-        if notice and observation.fresh and not trying:  # of a conversation that is over
+            notice = self._notices.get(seat, "")
+            trying = seat in self._again and seat in self._tries
+        if notice and observation.fresh and not trying:  # the conversation is over
             del self._notices[seat]
             notice = ""
         if notice:
             text = notice if trying else f"{notice} {text}"
-        legal, memory = self._asked.legal(seat), None
+        legal, memory = self._checked_play.legal(seat), None
         ledger = self._ledgers[seat]
         if ledger is not None:
             ledger.ask(text, observation, again=trying)
-            text, memory = ledger.told, ledger.wanted
-        if memory is not None:  # the seat is told of its turn when it has written its memory
+            text, memory = ledger.prompt, ledger.memory_example
+        if memory is not None:  # the prompt of the turn follows the memory
             observation, legal = for_memory(observation), None
         elif notice:
             del self._notices[seat]
-        number, own, at = len(self._drafts) + 1, self._own_turns[seat], self._moment
-        draft = Draft(number, seat, own, observation, returns, text, legal, at, memory is not None)
+        number, turn_index, at = len(self._drafts) + 1, self._num_turns[seat], self._moment
+        draft = Draft(
+            number, seat, turn_index, observation, returns, text, legal, at, memory is not None
+        )
         self._drafts.append(draft)
-        self.asked.append(draft)
+        self.due_drafts.append(draft)
         stream = self.spec.stream.child(number)
         if ledger is None:
-            past = partial(exchanged, self._drafts, draft)
+            past = partial(past_exchanges, self._drafts, draft)
             return [PendingTurn(play, seat, stream, (), 0, notice, text, past)]
         turn = PendingTurn(play, seat, stream, ledger.ids, ledger.known, memory=memory)
         if self._candidates is None or not self.spec.trained[seat] or draft.memory:
             return [turn]
-        draft.wanted, others = self._candidates.count, stream.child("candidate")
-        return [turn, *(turn._replace(stream=others.child(n)) for n in range(1, draft.wanted))]
+        draft.num_replies, others = self._candidates.count, stream.child("candidate")
+        return [turn, *(turn._replace(stream=others.child(n)) for n in range(1, draft.num_replies))]
 
-    def question(self, draft: Draft) -> tuple[Any, Stream]:
-        """Return the state of a decision that is due, and what an oracle that errs draws from."""
+    def oracle_query(self, draft: Draft) -> tuple[Any, Stream]:
+        """Return the state of a due decision, and the stream of an oracle that errs."""
         stream = Stream(self.spec.deal.key).child("oracle").child(self.spec.episode_id)
         game, play = self.spec.game, copied(self.spec.game, self.play)
         return decision_of(game, play, draft.seat, draft.moment), stream.child(draft.number - 1)
@@ -578,60 +569,63 @@ class EpisodeInPlay:
     def answer(
         self, replies: Sequence[Reply], *, instead: Sequence[str | None] | None = None
     ) -> None:
-        """Read the replies to what was asked, and go on.
+        """Read the replies to the due prompts, and go on to the next moment or second tries.
 
-        To the next moment, to the seats that are to try again, or to the end. ``instead`` is known
-        to be played for illegal ones.
+        Args:
+            replies: in the order of ``ask``.
+            instead: the action that replaces each illegal reply, where it is known.
         """
-        self.hear(replies)
+        self.take_replies(replies)
         self.commit(instead=instead)
 
-    def hear(self, replies: Sequence[Reply]) -> None:
-        """Take the replies to what was asked, without going on."""
+    def take_replies(self, replies: Sequence[Reply]) -> None:
+        """Read the replies to the due prompts, without going on."""
         place = 0
-        for draft in self.asked:
+        for draft in self.due_drafts:
             self._read(draft, replies[place])
-            place += draft.wanted
-            if draft.wanted > 1 and draft.event != "unsent":
-                draft.others = [draft.sibling(number) for number in range(1, draft.wanted)]
+            place += draft.num_replies
+            if draft.num_replies > 1 and draft.event != "unsent":
+                draft.others = [draft.sibling(number) for number in range(1, draft.num_replies)]
                 for other in draft.others:
-                    self._read(other, replies[place - draft.wanted + other.candidate])
+                    self._read(other, replies[place - draft.num_replies + other.candidate])
 
     def candidates(self) -> Episode | None:
-        """Return the replies that are to be judged among those to their prompts, as turns."""
-        several = [draft for draft in self.asked if draft.others]
+        """Return an episode of the candidates that must be judged; None where there are none."""
+        several = [draft for draft in self.due_drafts if draft.others]
         turns = [
-            one.turn(self.names[one.seat], one.fine)._replace(segments=sampled(one.reply))
-            for draft in several
-            for one in (draft, *draft.others)
+            draft.turn(self.names[draft.seat], draft.penalty_rewards)._replace(
+                segments=sampled_segments(draft.reply)
+            )
+            for first in several
+            for draft in (first, *first.others)
         ]
         nothing = (0.0,) * self.spec.game.num_seats
-        return recorded(self.spec, self.names, turns, nothing) if turns else None
+        return episode_record(self.spec, self.names, turns, nothing) if turns else None
 
     def commit(
         self, scores: Sequence[float | None] = (), *, instead: Sequence[str | None] | None = None
     ) -> None:
-        """Go on from the replies that were heard.
+        """Go on from the replies that were read.
 
         Args:
-            scores: of the replies that ``candidates`` gave, in their order.
-            instead: what is known to be played for illegal replies.
+            scores: of the replies of ``candidates``, in their order.
+            instead: as for ``answer``.
         """
         if scores:
-            given = iter(scores)
-            self.asked = [self._chosen(draft, given) for draft in self.asked]
+            remaining = iter(scores)
+            self.due_drafts = [self._commit_best(draft, remaining) for draft in self.due_drafts]
         offenders: list[Draft] = []
         truncated = False
         self._again = ()
-        for place, draft in enumerate(self.asked):
-            self._own_turns[draft.seat] += 1
+        for place, draft in enumerate(self.due_drafts):
+            self._num_turns[draft.seat] += 1
             ledger = self._ledgers[draft.seat]
             if ledger is not None:
                 for other in draft.others:
-                    other.conversation, other.segments = ledger.aside(other.reply)
+                    other.conversation, other.segments = ledger.record_unplayed(other.reply)
                 draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
             if draft.event == "ok" and draft.action is not None:
-                self._said[draft.seat] = draft.action
+                self._settled[draft.seat] = draft.action
             elif draft.event == "unsent":
                 truncated = True
             elif draft.memory:
@@ -639,32 +633,34 @@ class EpisodeInPlay:
             elif self._punish(draft, instead[place] if instead else None):
                 offenders.append(draft)
             elif draft.action is not None:
-                self._said[draft.seat] = draft.action
+                self._settled[draft.seat] = draft.action
         self._moment += 1
         if truncated:
             self._stop()
         elif offenders:
             game = self.spec.game
-            found = [game.illegal.forfeit_returns(game, self.play, one.seat) for one in offenders]
-            means = tuple(sum(own) / len(found) for own in zip(*found, strict=True))
-            self._final = (means if len(found) > 1 else tuple(found[0]), offenders[0].seat)
+            rows = [game.illegal.forfeit_returns(game, self.play, d.seat) for d in offenders]
+            means = tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
+            self._final = (means if len(rows) > 1 else tuple(rows[0]), offenders[0].seat)
             self._stop()
         elif not self._again:
-            self._taken += len(self._said)
-            self.play.step(self._said)
-            self._said, self._tries = {}, {}
+            self._taken += len(self._settled)
+            self.play.step(self._settled)
+            self._settled, self._tries = {}, {}
             self.done = self.play.done or self._taken >= self._limit
 
-    def _chosen(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
+    def _commit_best(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
         if not draft.others:
             return draft
         several = [draft, *draft.others]
-        for one in several:
-            one.score = next(scores)
+        for candidate in several:
+            candidate.score = next(scores)
         rule = self._candidates
         assert rule is not None, "without candidates a prompt has one reply"
         stream = self.spec.stream.child(draft.number).child("commit")
-        place = chosen([one.score for one in several], rule.commit, rule.explore, stream)
+        place = committed_candidate(
+            [candidate.score for candidate in several], rule.commit, rule.explore, stream
+        )
         draft.others = []
         taken = several.pop(place)
         taken.others = several
@@ -686,8 +682,8 @@ class EpisodeInPlay:
             named = ledger.read(reply.text)
             exact = self._exact or ledger.renderer.exact_answers
             action = None if named is None else read_reply(self.play, seat, legal, named, exact)
-        if isinstance(self._asked, Checked):
-            action = self._asked.action(action)
+        if isinstance(self._checked_play, CheckedPlay):
+            action = self._checked_play.action(action)
         event: TurnEvent = (
             "unparsable"
             if action is None
@@ -701,8 +697,12 @@ class EpisodeInPlay:
             draft.penalty = self.spec.game.illegal.penalty
 
     def _punish(self, draft: Draft, known: str | None) -> bool:
-        """Apply the environment's rule for replies that are no legal action. Return whether the
-        seat forfeits."""
+        """Apply the environment's rule for illegal replies, and return whether the seat forfeits.
+
+        Args:
+            draft: the illegal reply.
+            known: the action in its place, where it is known.
+        """
         game, seat = self.spec.game, draft.seat
         rule = game.illegal
         if rule.rule == "forfeit":
@@ -718,8 +718,7 @@ class EpisodeInPlay:
         return False
 
     def _stop(self) -> None:
-        """End the episode without playing the replies of this moment."""
-        for draft in self.asked:
+        for draft in self.due_drafts:
             draft.action = None
         self.done = True
 
@@ -730,41 +729,43 @@ class EpisodeInPlay:
             close_play(self.play)
 
     def finish(self) -> Episode:
-        """Return the finished game as a record.
+        """Return the record of the finished episode.
 
         Raises:
-            GameError: the game's payoffs are not one finite number per seat.
+            GameError: the payoffs are not one finite number per seat.
         """
-        found, offender = self._final if self._final is not None else (self.play.returns, None)
-        returns = payoffs(self.spec.game, found)
-        turns = earned(self._drafts, self.names, returns)
+        values, offender = self._final if self._final is not None else (self.play.returns, None)
+        returns = payoffs(self.spec.game, values)
+        turns = finished_turns(self._drafts, self.names, returns)
         cut = self._final is None and not self.play.done
-        return recorded(self.spec, self.names, turns, returns, offender=offender, cut=cut)
+        return episode_record(self.spec, self.names, turns, returns, offender=offender, cut=cut)
 
 
 def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
-    """Play the turns of another play of this deal again, as they were.
-
-    Replies to the same prompts that were not played are left behind.
+    """Replay the first turns of another play of this deal, without the other candidates.
 
     Raises:
-        GameError: the turns are of another play, or end between those of one moment.
+        GameError: the turns are of another play, or do not end with a moment.
     """
     spec, place = episode.spec, 0
     anew = episode.play if spec.redealt and isinstance(episode.play, Redealt) else None
     if anew is not None and not prefix:
         anew.redeal(spec.stream.child("chance"))
     while place < len(prefix):
-        asked = [] if episode.done else episode.ask()
-        turns = prefix[place : place + len(asked)]
-        place += len(asked)
-        if not asked or [turn.seat for turn in turns] != [one.seat for one in episode.asked]:
+        due = [] if episode.done else episode.ask()
+        turns = prefix[place : place + len(due)]
+        place += len(due)
+        if not due or [turn.seat for turn in turns] != [
+            due_draft.seat for due_draft in episode.due_drafts
+        ]:
             raise GameError(
-                f"{spec.game.name}: the turns taken over end between those of one moment, "
-                "or are of another play; take whole moments."
+                f"{spec.game.name}: the turns of the prefix do not end with a moment, or are of "
+                "another play; take whole moments of one play."
             )
         if anew is not None and place == len(prefix):
             anew.redeal(spec.stream.child("chance"))
-        for draft, turn in zip(episode.asked, turns, strict=True):
+        for draft, turn in zip(episode.due_drafts, turns, strict=True):
             draft.verdict, draft.candidate, draft.score = turn.verdict, turn.candidate, turn.score
-        episode.answer([said(turn) for turn in turns], instead=[turn.action for turn in turns])
+        episode.answer(
+            [recorded_reply(turn) for turn in turns], instead=[turn.action for turn in turns]
+        )

@@ -1,7 +1,6 @@
-"""The picture of a stored episode at one of its turns: its play is made again up to there.
+"""Pictures of stored episodes: the position before a turn, by replay of the record.
 
-Nothing is read but the record and the environment that it names, so that it can be called in a
-process of its own, without a model.
+Only the record and its environment are read, so no model is needed.
 """
 
 from __future__ import annotations
@@ -18,28 +17,28 @@ from sparring.environments.drawing.pieces import Exchange, describe_told, draw_t
 from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 
-__all__ = ["Pictured", "environment_of", "picture", "sentences"]
+__all__ = ["EpisodePicture", "environment_of", "picture", "sentences"]
 
 
-class Pictured(NamedTuple):
-    """A position of an episode, drawn and in words."""
+class EpisodePicture(NamedTuple):
+    """A position of an episode, as an SVG and as a sentence."""
 
     svg: str
-    said: str
+    description: str
 
 
 def environment_of(episode: Episode) -> Any:
-    """Return the environment that an episode was played by, made again from its record.
+    """Return the environment of an episode, made from its record.
 
     Raises:
-        RolloutError: the record names none, as those of older versions do.
+        RolloutError: the record has no environment, as in older versions.
         GameError: its rules or wording have changed since.
-        ConfigError: it is not on this machine, or takes other options now.
+        ConfigError: it is not on this machine, or has other options now.
     """
     if episode.environment is None:
         raise RolloutError(
-            f"Episode {episode.episode_id} of {episode.game!r} does not say what it was played by, "
-            "so it cannot be drawn; play it anew, with rules that have a name."
+            f"Episode {episode.episode_id} of {episode.game!r} has no environment in its record, "
+            "so it cannot be drawn; play it anew, with an environment made by its name."
         )
     return from_spec(episode.environment)
 
@@ -50,24 +49,24 @@ def picture(
     seat: int | None = None,
     theme: Theme = "light",
     environment: Environment | None = None,
-) -> Pictured:
+) -> EpisodePicture:
     """Return the position before a turn of an episode, as SVG and as a sentence.
 
-    An environment that brings no picture is drawn as a timeline of what was told and said.
+    An environment without a picture is drawn as a timeline of prompts and replies.
 
     Args:
-        episode: a stored play.
-        turn: number of the turn in ``episode.turns``, from 0; their number: the end.
-        seat: who looks, and sees what it knows there; None: nothing is hidden.
+        episode: a stored episode.
+        turn: place in ``episode.turns``, from 0; their number: the end.
+        seat: whose knowledge is shown; None: nothing is hidden.
         theme: "light" or "dark".
-        environment: what it was played by, if that is at hand; else it is made from the record.
+        environment: of the episode; None: it is made from the record.
 
     Raises:
         ConfigError: there is no such turn or seat, or the environment is not on this machine.
-        RolloutError: it cannot be played again, or the record does not name the environment.
+        RolloutError: the episode cannot be replayed, or its record has no environment.
         GameError: the environment's rules or wording have changed since.
         UnknownNameError: there is no such theme.
-        PluginError: the environment's own code raised, or does not come back.
+        PluginError: the environment's code raised, or hung.
     """
     if not 0 <= turn <= len(episode.turns):
         raise ConfigError(
@@ -85,7 +84,7 @@ def picture(
             past = _past(episode, turn)
             with environment_call(game):
                 svg = draw_told(play, episode.roles, seat, theme, past)
-                return Pictured(svg, describe_told(play, episode.roles, seat, past))
+                return EpisodePicture(svg, describe_told(play, episode.roles, seat, past))
     raise AssertionError  # the play is yielded for every turn and the end
 
 
@@ -94,23 +93,14 @@ def sentences(
 ) -> Iterator[str]:
     """Yield the position in words before each turn of an episode, and at its end.
 
-    Args:
-        episode: a stored play.
-        seat: who looks; None: nothing is hidden.
-        environment: what it was played by, if that is at hand.
-
-    Raises:
-        ConfigError: the environment is not on this machine.
-        RolloutError: it cannot be played again, or the record does not name the environment.
-        GameError: the environment's rules or wording have changed since.
-        PluginError: the environment's own code raised, or does not come back.
+    Args, Raises: as for ``picture``.
     """
     game = environment_of(episode) if environment is None else environment
     for turn, play in enumerate(replayed(game, episode)):
         with environment_call(game):
-            said = describe_told(play, episode.roles, seat, _past(episode, turn))
-        yield said
+            sentence = describe_told(play, episode.roles, seat, _past(episode, turn))
+        yield sentence
 
 
 def _past(episode: Episode, turn: int) -> list[Exchange]:
-    return [Exchange(one.seat, one.told, one.reply) for one in episode.turns[:turn]]
+    return [Exchange(earlier.seat, earlier.told, earlier.reply) for earlier in episode.turns[:turn]]

@@ -1,10 +1,7 @@
-"""Folders of Parquet parts, one per step.
+"""Folders of Parquet parts, one per step, each complete or absent, with a version of its columns.
 
-Each is whole or absent, and says which version of its columns it has.
-
-A part of an older version is read: what it lacks gets the value that it stands for. One of a newer
-version is refused by name, as a reader that does not know its columns could misread it. What is
-torn, or no part of ours, is left out and counted.
+A part of an older version is read, with default values in missing columns. A part of a newer
+version is refused. Damaged or foreign files are skipped and counted.
 """
 
 from __future__ import annotations
@@ -24,8 +21,8 @@ from sparring.core.files import TEMPORARY, disk_errors, machine_bytes, write_byt
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-BYTES = 8  # that a value takes in memory, strings apart
-# what the reader of a torn or foreign file may raise
+BYTES = 8  # of a value in memory, without strings
+# errors of reading a damaged or foreign file
 DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError)
 _NAME = re.compile(r"part-([0-9]{6,})\.parquet")
 
@@ -35,11 +32,11 @@ class Columns:
     """The columns of a kind of part.
 
     Attributes:
-        kind: what the parts hold, e.g. "episodes"; the key of the version in a file's metadata.
-        version: of the columns, from 0. A file that names none has version 0.
+        kind: content of the parts, e.g. "episodes"; part of the version's key in a file's metadata.
+        version: of the columns, from 0. A file without a version has version 0.
         schema: names and types of this version.
-        renamed: names of now by those that older files have.
-        added: values, by name, of columns that older files lack.
+        renamed: current names by the names in older files.
+        added: default values, by name, of columns that older files lack.
     """
 
     kind: str
@@ -50,7 +47,7 @@ class Columns:
 
     @property
     def key(self) -> bytes:
-        """What the version stands under in a file."""
+        """The key of the version in a file's metadata."""
         return f"sparring.{self.kind}.version".encode()
 
     def written(self, rows: pa.Table) -> bytes:
@@ -64,24 +61,22 @@ class Columns:
     def read(
         self, file: pq.ParquetFile, name: str, only: Collection[str] | None = None
     ) -> pa.Table:
-        """Return the rows of a file of this version or an older one.
-
-        They have the columns of this version.
+        """Return the rows of a file of this version or an older one, in this version's columns.
 
         Args:
-            file: that is open.
-            name: what errors call it.
+            file: the open file.
+            name: of the file, for errors.
             only: names of the columns that are read; None reads all.
 
         Raises:
             RunError: it is of a newer version.
-            ValueError, pa.ArrowException: it is no such file, or damaged, or too large to be read.
+            ValueError, pa.ArrowException: it is foreign, damaged, or too large to be read.
         """
         metadata = file.schema_arrow.metadata or {}
-        said = metadata.get(self.key, b"0")
-        if not said.isdigit():
-            raise ValueError(f"its version is {said!r}")
-        version = int(said)
+        version_text = metadata.get(self.key, b"0")
+        if not version_text.isdigit():
+            raise ValueError(f"its version is {version_text!r}")
+        version = int(version_text)
         if version > self.version:
             raise RunError(
                 f"{name} has version {version} of the columns of {self.kind}, and this Sparring "
@@ -110,7 +105,7 @@ class Columns:
 
 
 def _read_fitting(file: pq.ParquetFile, names: list[str]) -> pa.Table:
-    """Return the rows of a file whose values fit into memory once they are unpacked."""
+    """Return the rows of a file, if its unpacked values fit into memory."""
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     values = sum(
         group.column(number).num_values for group in groups for number in range(group.num_columns)
@@ -118,7 +113,7 @@ def _read_fitting(file: pq.ParquetFile, names: list[str]) -> pa.Table:
     if values * BYTES > machine_bytes():
         raise ValueError(f"{values} values are more than this machine's memory holds")
     table = file.read(columns=names)
-    table.validate(full=True)  # a page's header has no checksum of its own
+    table.validate(full=True)  # headers of pages have no checksum
     return table
 
 
@@ -141,7 +136,7 @@ class Parts:
         return path
 
     def truncate_after(self, step: int) -> None:
-        """Remove the parts of later steps, and what a kill left of unfinished ones."""
+        """Remove the parts of later steps, and temporary files of a killed process."""
         for number, path in self._parts():
             if number > step and path.is_file():
                 path.unlink()
@@ -151,8 +146,8 @@ class Parts:
     def prune(self, every: int, keep: int) -> None:
         """Remove parts until at most ``keep`` are left: half the newest, half spread over the run.
 
-        What stays depends on the newest step alone, and of older steps ever fewer stay. So the same
-        parts are left however often this is called on the way, and wherever a run was killed.
+        The result depends on the newest step alone, so it is the same for any number of calls
+        before, and after a kill.
 
         Args:
             every: steps between two parts, at least 1.
@@ -168,26 +163,26 @@ class Parts:
             if step <= older * every and step % (apart * every):
                 path.unlink(missing_ok=True)
 
-    def read(self, wanted: Callable[[int], bool] = lambda _: True) -> pa.Table:
-        """Return all rows in order of steps.
-
-        What is torn or no part of ours is left out, with a warning that counts it.
+    def read(self, is_wanted: Callable[[int], bool] = lambda _: True) -> pa.Table:
+        """Return all rows in order of steps, and warn of damaged or foreign files.
 
         Args:
-            wanted: whether the part of a step is read.
+            is_wanted: whether the part of a step is read.
 
         Raises:
             RunError: a part is of a newer version.
         """
-        tables = list(self.each(lambda table: table, wanted))
+        tables = list(self.each(lambda table: table, is_wanted))
         return pa.concat_tables(tables) if tables else self.columns.schema.empty_table()
 
     def each(
-        self, of: Callable[[pa.Table], T], wanted: Callable[[int], bool] = lambda _: True
+        self, of: Callable[[pa.Table], T], is_wanted: Callable[[int], bool] = lambda _: True
     ) -> Iterator[T]:
-        """Yield what a function makes of each part, oldest first.
+        """Yield a function of each part, oldest first, and warn of parts on which it fails.
 
-        A part that it cannot use is left out and counted as well.
+        Args:
+            of: the function of a part's rows.
+            is_wanted: whether the part of a step is read.
 
         Raises:
             RunError: a part is of a newer version.
@@ -197,17 +192,17 @@ class Parts:
             {path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in parts}
         )
         for step, path in parts:
-            if not wanted(step):
+            if not is_wanted(step):
                 continue
             try:
-                found = of(self.load(path))
+                value = of(self.load(path))
             except RunError:
                 raise
             except DAMAGED:
                 bad.append(path.name)
             else:
                 whole += 1
-                yield found
+                yield value
         if bad:
             log.warning(
                 "%d of %d parts in %s cannot be read and are left out: %s",
@@ -226,13 +221,13 @@ class Parts:
 
         Raises:
             RunError: it is of a newer version.
-            DAMAGED: one of these: it cannot be read.
+            DAMAGED: one of these errors: it cannot be read.
         """
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return self.columns.read(file, str(path), only)
 
     def path(self, step: int) -> Path:
-        """Return where the part of a step is, if there is one."""
+        """Return the path of a step's part, which may be missing."""
         return self.folder / f"part-{step:06d}.parquet"
 
     def steps(self) -> list[int]:
@@ -240,7 +235,6 @@ class Parts:
         return [step for step, _ in self._parts()]
 
     def _parts(self) -> list[tuple[int, Path]]:
-        """Return (step, path) of everything that is named like a part, oldest first."""
         return sorted(
             (int(match[1]), path)
             for path in self.folder.glob("part-*")

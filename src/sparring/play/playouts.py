@@ -1,7 +1,4 @@
-"""Playing on from the middle of finished games.
-
-It estimates what the positions in them are worth to the agents who play.
-"""
+"""Playouts from the turns of finished episodes, which estimate the values of positions."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.play.episode import moment_begin, moment_end, sampled_tokens
-from sparring.play.rollout import Asking, Rollout, RolloutCounts
+from sparring.play.rollout import EpisodeRequests, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 
 Place = tuple[int, int, bool]  # number of the episode, number of the turn, whether before it
@@ -26,34 +23,32 @@ def with_playouts(
     stream: Stream,
     max_turns: int | None = None,
     before: bool = False,
-) -> Asking[tuple[list[Episode], dict[str, float]]]:
-    """Return the episodes with ``playout`` on the turns of trained seats, and figures of it.
-
-    See ``rollout.play``: it asks for games with the agents that played these.
+) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
+    """Request playouts, and return the episodes with ``playout`` on turns of trained seats.
 
     Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to
-    t; all seats go on as they play now, and chance is drawn anew from turn t on. After the last
-    turn of an episode it is the episode's own return.
+    t; all seats go on with the agents of the episode, and chance is drawn anew from turn t on.
+    After the last turn of an episode the value is the return of the episode.
 
     Args:
-        episodes: finished games.
-        games: the games by name.
-        count: games per turn.
-        stream: everything drawn comes from here.
-        max_turns: as the games were cut.
-        before: estimate what the position before each turn is worth too, ``playout_before``. Where
-            it is the position after another turn, games that go on from there count for both.
+        episodes: finished episodes.
+        games: the environments by name.
+        count: playouts per position.
+        stream: of all draws.
+        max_turns: limit of the episodes.
+        before: also estimate the position before each turn, ``playout_before``. Where it is the
+            position after another turn, both share their playouts.
 
     Returns:
-        The episodes; and ``playouts/tokens``, what trained seats sampled in the games that were
-        played on, beside what was taken over, and ``playouts/failed``, the share of the positions
-        from which no game could be played.
+        The episodes; and ``playouts/tokens``, the tokens that trained seats sampled in the
+        playouts without the prefix, and ``playouts/failed``, the share of positions without any
+        finished playout.
     """
     specs: list[EpisodeSpec] = []
-    groups: dict[int, tuple[int, int]] = {}  # group -> number of the episode, turns taken over
-    of: dict[Place, int] = {}  # what a place is estimated by
+    groups: dict[int, tuple[int, int]] = {}  # group -> number of the episode, length of the prefix
+    of: dict[Place, int] = {}  # the group of each place
     for number, episode in enumerate(episodes):
-        for place, end, own in _starts(episode, number, stream.child(number), before):
+        for place, end, turn_stream in _starts(episode, number, stream.child(number), before):
             group = of[place] = len(groups)
             groups[group] = number, end
             for member in range(count):
@@ -63,7 +58,7 @@ def with_playouts(
                         episode_id=len(specs),
                         group_id=group,
                         deal=Stream(episode.seed),
-                        stream=own.child(member),
+                        stream=turn_stream.child(member),
                         seats=episode.players,
                         trained=episode.trained,
                         max_turns=max_turns,
@@ -74,33 +69,34 @@ def with_playouts(
     returns: dict[int, list[tuple[float, ...]]] = {}
     tokens = 0
     rollout = (yield specs) if specs else Rollout([], RolloutCounts())
-    for played in rollout.some().episodes:
+    for played in rollout.require_any().episodes:
         returns.setdefault(played.group_id, []).append(played.returns)
         new = played.turns[groups[played.group_id][1] :]
         tokens += sum(sampled_tokens(turn) for turn in new if played.trained[turn.seat])
     if before:
         _shared(of, episodes, groups)
-    valued = [_valued(one, number, of, returns, before) for number, one in enumerate(episodes)]
+    valued = [
+        _valued(finished, number, of, returns, before) for number, finished in enumerate(episodes)
+    ]
     failed = 1.0 - len(returns) / len(groups) if groups else 0.0
     return valued, {"playouts/tokens": float(tokens), "playouts/failed": failed}
 
 
 def _starts(
-    episode: Episode, number: int, own: Stream, before: bool
+    episode: Episode, number: int, stream: Stream, before: bool
 ) -> Iterator[tuple[Place, int, Stream]]:
-    """Yield where games go on from: a place, the turns that are taken over, what is drawn from.
-    What is before a turn is left out where it is after another one."""
+    """Yield each position as its place, the length of the prefix, and a stream, without repeats."""
     after = set()
     for index, turn in enumerate(episode.turns):
-        end = moment_end(episode.turns, index)  # what is taken at once is taken over at once
+        end = moment_end(episode.turns, index)  # whole moments
         if episode.trained[turn.seat] and end < len(episode.turns):
             after.add(end)
-            yield (number, index, False), end, own.child(index)
+            yield (number, index, False), end, stream.child(index)
     for index, turn in enumerate(episode.turns) if before else ():
         begin = moment_begin(episode.turns, index)
         if episode.trained[turn.seat] and begin not in after:
             after.add(begin)
-            yield (number, index, True), begin, own.child("before").child(begin)
+            yield (number, index, True), begin, stream.child("before").child(begin)
 
 
 def _shared(
@@ -126,9 +122,9 @@ def _valued(
     turns = list(episode.turns)
 
     def mean(index: int, at: bool) -> float | None:
-        found = returns.get(of[number, index, at], ())
-        own = [one[turns[index].seat] for one in found]
-        return sum(own) / len(own) if own else None
+        payoffs = returns.get(of[number, index, at], ())
+        of_seat = [payoff[turns[index].seat] for payoff in payoffs]
+        return sum(of_seat) / len(of_seat) if of_seat else None
 
     for index, turn in enumerate(turns):
         if episode.trained[turn.seat]:

@@ -1,8 +1,8 @@
-"""A recorded game played again: the states of its turns, and how its conversations have ended.
+"""Replay of recorded episodes: the states of their turns, and how conversations ended.
 
 A conversation here is that of an agent instance: it begins where the environment gives a seat a
-fresh one, whatever a context strategy lays out anew within it. Its end is not stored, so that
-records of all versions have it.
+fresh one, and may have several conversations of a context strategy. Replay finds its end for
+records of all versions, as the end is not stored.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from sparring.play.episode import sampled_tokens
 def replay(game: Environment, episode: Episode) -> list[Any]:
     """Return the state before each turn of an episode, in order.
 
-    Turns taken at once share one, and so do those after which the same seat tried again, and a
-    memory with the turn after it. They are copies, which the caller closes (``close_copies``).
+    Simultaneous turns share one state, and so do second tries of a seat, and a memory and the turn
+    after it. The states are copies, which the caller closes (``close_copies``).
 
     Args:
-        game: the rules and options that the episode was played by.
-        episode: its deal is drawn again from its seed, and what was played is played again.
+        game: the environment, with the options of the episode.
+        episode: replayed from its seed and actions.
 
     Raises:
-        RolloutError: the episode is not one of this game.
+        RolloutError: the episode is not of this game.
     """
     copies: list[Any] = []
     plays = replayed(game, episode)
@@ -49,17 +49,16 @@ def replay(game: Environment, episode: Episode) -> list[Any]:
 
 
 def replayed(game: Environment, episode: Episode) -> Generator[Any]:
-    """Yield the one play of an episode that is played again: before each turn, and at its end.
+    """Yield the play of a replayed episode before each turn, and at its end.
 
-    Look at it before the next one is asked for; plays need not be ``Cloneable``. The play is closed
-    when the generator ends.
+    All yielded objects are one play, which changes at the next step and is closed in the end.
 
     Args:
-        game: the rules and options that the episode was played by.
+        game: the environment, with the options of the episode.
         episode: as for ``replay``.
 
     Raises:
-        RolloutError: the episode is not one of this game.
+        RolloutError: the episode is not of this game.
     """
     plays = _moments(game, episode)
     try:
@@ -74,11 +73,11 @@ def replayed(game: Environment, episode: Episode) -> Generator[Any]:
 
 
 @contextmanager
-def ended(game: Environment, episode: Episode) -> Iterator[Any]:
-    """Give the play of an episode that is played again, as it stands at its end, and close it.
+def final_play(game: Environment, episode: Episode) -> Iterator[Any]:
+    """Yield the play of a replayed episode at its end, and close it.
 
     Raises:
-        RolloutError: the episode is not one of this game.
+        RolloutError: the episode is not of this game.
     """
     plays = replayed(game, episode)
     try:
@@ -88,19 +87,19 @@ def ended(game: Environment, episode: Episode) -> Iterator[Any]:
 
 
 def figures_of(game: Environment, episode: Episode) -> Mapping[str, tuple[float, ...]] | None:
-    """Return what an environment counts in a play, a number per seat by name.
+    """Return the figures that an environment counts in an episode, by name, each [num_seats].
 
-    None where it counts nothing, and of plays that did not end by its rules. The play is played
-    again, as records do not hold what was hidden.
+    The result is None where the environment counts nothing, or the episode did not end by its
+    rules. The episode is replayed, as records lack hidden information.
 
     Raises:
-        RolloutError: the episode is not one of this game.
+        RolloutError: the episode is not of this game.
     """
     if not game.figures or episode.forfeited_by is not None or episode.cut:
         return None
-    with ended(game, episode) as end, environment_call(game):
-        found: Mapping[str, tuple[float, ...]] = end.figures()
-    return found
+    with final_play(game, episode) as end, environment_call(game):
+        figures: Mapping[str, tuple[float, ...]] = end.figures()
+    return figures
 
 
 def _moments(game: Environment, episode: Episode) -> Generator[Any]:
@@ -109,7 +108,7 @@ def _moments(game: Environment, episode: Episode) -> Generator[Any]:
 
 
 def _stepped(game: Environment, episode: Episode, play: Play) -> Iterator[Any]:
-    settled: dict[int, str] = {}  # what was played in this moment so far, by seat
+    settled: dict[int, str] = {}  # actions of this moment, by seat
     for number, turn in enumerate(episode.turns):
         due = play.due()
         if turn.seat not in due or (
@@ -130,8 +129,8 @@ def _stepped(game: Environment, episode: Episode, play: Play) -> Iterator[Any]:
 
 def _foreign(game: Environment, episode: Episode, number: int, why: str) -> RolloutError:
     return RolloutError(
-        f"Episode {episode.episode_id} of {episode.game!r} is no game of these rules at "
-        f"turn {number}: {why}; replay it with the game and options it was played with "
+        f"Episode {episode.episode_id} of {episode.game!r} does not fit these rules at turn "
+        f"{number}: {why}; replay it with the game and options it was played with "
         f"(here: {game.name!r})."
     )
 
@@ -147,16 +146,16 @@ ENDS: dict[End, str] = {  # each in words
     "cut": "the play was truncated",
     "over": "the play was over",
 }
-FAILED = frozenset({"turns", "context", "length", "cut"})  # by limits: it has not had its say
+FAILED = frozenset({"turns", "context", "length", "cut"})  # ended by a limit
 
 
 class Conversation(NamedTuple):
     """A conversation of an agent instance.
 
     Args:
-        seat: whose it is.
+        seat: of the agent instance.
         turns: places of its turns in ``Episode.turns``, ascending.
-        end: how it has ended.
+        end: how it ended.
     """
 
     seat: int
@@ -165,20 +164,20 @@ class Conversation(NamedTuple):
 
 
 def conversations(game: Environment, episode: Episode) -> list[Conversation]:
-    """Return the conversations of a play, in the order in which they ended.
+    """Return the conversations of an episode, in the order of their ends.
 
-    What the environment says comes first where it could not read the end; then that the model's
-    context or a reply's length was too short; then what else the environment says (``Closing``).
+    Where several ends apply, the first of these holds: "malformed" by the environment
+    (``Closing``), "context" or "length", any other end of the environment.
 
     Args:
-        game: what the episode was played by.
+        game: the environment of the episode.
         episode: of any run.
 
     Raises:
-        RolloutError: the episode is not one of this game.
-        PluginError: the environment's own code raised, or does not come back.
+        RolloutError: the episode is not of this game.
+        PluginError: the environment's code raised, or hung.
     """
-    found: list[Conversation] = []
+    finished: list[Conversation] = []
     open_: dict[int, list[int]] = {}
     for place, play in enumerate(replayed(game, episode)):
         with environment_call(game):
@@ -186,20 +185,19 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
             over = place == len(episode.turns)
             seat = None if over else episode.turns[place].seat
             fresh = seat is not None and bool(play.observe(seat).fresh)
-        for one, how in closed:
-            found.append(_conversation(episode, one, open_.pop(one), how))
+        for other, how in closed:
+            finished.append(_conversation(episode, other, open_.pop(other), how))
         if seat is None:
             break
         if fresh and seat in open_ and episode.turns[open_[seat][-1]].action is not None:
-            found.append(_conversation(episode, seat, open_.pop(seat), "over"))
+            finished.append(_conversation(episode, seat, open_.pop(seat), "over"))
         open_.setdefault(seat, []).append(place)
-    for one in sorted(open_):
-        found.append(_conversation(episode, one, open_[one], _at_the_end(episode, one)))
-    return found
+    for other in sorted(open_):
+        finished.append(_conversation(episode, other, open_[other], _at_the_end(episode, other)))
+    return finished
 
 
 def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, Closed]]:
-    """Yield the seats whose conversations are over, as the environment knows it, and how."""
     if isinstance(play, Closing):
         for seat in sorted(seats):
             how = play.closed(seat)
@@ -221,12 +219,12 @@ def _conversation(episode: Episode, seat: int, places: list[int], how: End) -> C
 
 
 def unsent(turn: Turn) -> bool:
-    """Return whether a turn's conversation had outgrown the model, so that it was not asked."""
+    """Return whether a turn's conversation was too long to be sent to the model."""
     if turn.event == "unsent":
         return True
-    return turn.truncated and not turn.reply and not sampled_tokens(turn)  # in records of before
+    return turn.truncated and not turn.reply and not sampled_tokens(turn)  # in old records
 
 
 def cut_short(turn: Turn) -> bool:
-    """Return whether a reply ran into the limit of its tokens and held no action."""
+    """Return whether a reply was truncated at its token limit and has no legal action."""
     return turn.truncated and turn.event in ("illegal", "unparsable") and not unsent(turn)

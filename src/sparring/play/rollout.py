@@ -1,15 +1,15 @@
-"""Many plays at once, none of which waits for another.
+"""Rollouts: many plays at once, none of which waits for another.
 
-A play goes on as soon as the replies to its own moment are there. What is due at one time is asked
-in one call per player, so that a sampler gets batches as large as there are plays to go on; players
-that may be asked together (``players.base``) share one call.
+A play goes on as soon as it has the replies to its own moment. All decisions that are due at one
+time are sent in one call per player, so that samplers get large batches; players with an equal
+``together`` (``players.base``) share one call.
 
-Every play has streams of its own, so what is drawn for it does not depend on the order in which
-replies come or plays finish, nor on how many are in flight. With a sampler that is ``invariant``
-neither does a bit of its log-probabilities.
+Every play has its own streams, so its draws depend neither on the order of replies nor on the
+number of plays in flight. With an ``invariant`` sampler the same holds for every bit of its
+log-probabilities.
 
-Work that asks for plays is a generator (``Asking``): it yields the games that it wants, and is sent
-their rollout. Its caller plays them at once, as ``answered`` does, or has workers play them.
+A generator of type ``EpisodeRequests`` yields specs and is sent their rollout. The caller plays
+them itself (``run_requests``), or gives them to workers.
 """
 
 from __future__ import annotations
@@ -31,35 +31,36 @@ from sparring.environments.base import SearchablePlay
 from sparring.environments.foreign import lacking_error
 from sparring.environments.situation import close_copies
 from sparring.play.episode import Candidates, Draft, EpisodeInPlay
-from sparring.play.players.base import Agent, Failed, Flight, PendingTurn, Reply, parties
+from sparring.play.players.base import Agent, FailedPlay, Flight, PendingTurn, Reply, joint_agents
 from sparring.play.spec import EpisodeSpec
 
 log = logging.getLogger(__name__)
 REASON = 300  # characters of a reason
-REST = 0.001  # seconds between looks while no reply is there
+REST = 0.001  # seconds between polls while there is no reply
 
-# what an oracle says of decisions, given their states and what it may draw from
+# returns an oracle's verdicts of decisions, given their states and streams
 Judge = Callable[[Sequence[SearchablePlay], Sequence[Stream]], Sequence[Verdict | None]]
 
 
-class _Running:
-    """A play that goes on, what it asks at its moment, and the replies that are there."""
+class _RunningPlay:
+    """A play in progress, its due turns, and the replies to them."""
 
-    __slots__ = ("asked", "attempt", "episode", "fault", "heard", "index", "wanted")
+    __slots__ = ("attempt", "episode", "fault", "index", "num_missing", "replies", "turns")
 
     def __init__(self, index: int, attempt: int, episode: EpisodeInPlay) -> None:
         self.index, self.attempt, self.episode = index, attempt, episode
-        self.asked: list[PendingTurn] = []
-        self.heard: list[Reply] = []
-        self.wanted = 0  # replies that are still to come
-        self.fault: Exception | None = None  # that its code raised while a player asked it
+        self.turns: list[PendingTurn] = []
+        self.replies: list[Reply] = []
+        self.num_missing = 0  # of the replies
+        self.fault: Exception | None = None  # of the play's code, while a player read it
 
 
-Asked = tuple[PendingTurn, _Running, int]  # a turn, whose it is, and its place in the moment
+# a turn, its play, and its place in the moment
+PendingReply = tuple[PendingTurn, _RunningPlay, int]
 
 
 class PlayLoop:
-    """The plays of a rollout: those that wait, can go on, or wait for replies."""
+    """The plays of a rollout: waiting, ready, or with calls of players under way."""
 
     def __init__(
         self,
@@ -78,19 +79,18 @@ class PlayLoop:
         self._open: dict[int, EpisodeInPlay] = {}  # not yet closed, by place in ``specs``
         self.retried = self.running = 0
         self._waiting = [(index, 0) for index in range(len(specs))][::-1]
-        self._ready: list[_Running] = []
-        self._flights: list[tuple[Flight, list[Asked]]] = []
+        self._ready: list[_RunningPlay] = []
+        self._flights: list[tuple[Flight, list[PendingReply]]] = []
         self._last = time.monotonic()  # when a reply came
 
     def run(
         self, on_finished: Callable[[int], None] | None, between: Callable[[], None] | None = None
     ) -> None:
-        """Play until nothing is left; what is still asked when it ends otherwise is given up.
+        """Play until all plays have ended; on an exception, close all calls and plays.
 
         Args:
-            on_finished: called with the number of plays that have ended, when some have.
-            between: called where no reply is awaited, before players are asked. They may be given
-                other weights then.
+            on_finished: called with the number of finished plays, whenever it rises.
+            between: called while no call is under way; it may change the players' weights.
         """
         try:
             while self._waiting or self._ready or self._flights:
@@ -117,55 +117,55 @@ class PlayLoop:
                 try:
                     episode = EpisodeInPlay(spec, self.agents, self.candidates)
                     self._open[index] = episode
-                    self._keep(_Running(index, attempt, episode))
+                    self._continue_or_finish(_RunningPlay(index, attempt, episode))
                 except Exception as error:
                     self._failed(index, attempt, error)
 
     def _ask(self) -> None:
-        asked: list[_Running] = []
-        with Call(_game) as call:  # one for all of them, as there are many and each is short
-            for one in self._ready:
-                call.now = one.episode.spec
+        running: list[_RunningPlay] = []
+        with Call(_game) as call:  # one for all plays, as each step is short
+            for play in self._ready:
+                call.now = play.episode.spec
                 try:
-                    one.asked = one.episode.ask()
+                    play.turns = play.episode.ask()
                 except Exception as error:
-                    self._failed(one.index, one.attempt, error)
+                    self._failed(play.index, play.attempt, error)
                 else:
-                    asked.append(one)
+                    running.append(play)
         self._ready = []
-        due: defaultdict[str, list[Asked]] = defaultdict(list)
-        for one in self._judged(asked) if self.judges else asked:
-            names, one.wanted = one.episode.names, len(one.asked)
-            one.heard = [_NONE] * one.wanted
-            for place, turn in enumerate(one.asked):
-                due[names[turn.seat]].append((turn, one, place))
-        counts = {name: len(wanted) for name, wanted in due.items()}
-        for names, agent in parties(counts, self.agents):
-            wanted = [one for name in names for one in due[name]]
-            flight = Flight(", ".join(names), agent, [turn for turn, _, _ in wanted])
-            self._flights.append((flight, wanted))
+        due: defaultdict[str, list[PendingReply]] = defaultdict(list)
+        for play in self._judge_decisions(running) if self.judges else running:
+            names, play.num_missing = play.episode.names, len(play.turns)
+            play.replies = [_NONE] * play.num_missing
+            for place, turn in enumerate(play.turns):
+                due[names[turn.seat]].append((turn, play, place))
+        counts = {name: len(turns) for name, turns in due.items()}
+        for names, agent in joint_agents(counts, self.agents):
+            pending = [reply for name in names for reply in due[name]]
+            flight = Flight(", ".join(names), agent, [turn for turn, _, _ in pending])
+            self._flights.append((flight, pending))
 
-    def _receive(self) -> list[_Running]:
-        """Take the replies that are there; return the plays that can go on by them."""
-        arrived: list[_Running] = []
-        came = False
-        for flight, wanted in self._flights:
+    def _receive(self) -> list[_RunningPlay]:
+        """Take the replies that have arrived, and return the plays that can go on."""
+        arrived: list[_RunningPlay] = []
+        has_reply = False
+        for flight, pending in self._flights:
             for place, reply in flight.take():
-                came = True
-                _, one, slot = wanted[place]
-                one.wanted -= 1
-                if isinstance(reply, Failed):
-                    one.fault = reply.error
+                has_reply = True
+                _, play, slot = pending[place]
+                play.num_missing -= 1
+                if isinstance(reply, FailedPlay):
+                    play.fault = reply.error
                 else:
-                    one.heard[slot] = reply
-                if one.wanted:
+                    play.replies[slot] = reply
+                if play.num_missing:
                     continue
-                if one.fault is not None:
-                    self._failed(one.index, one.attempt, one.fault)
+                if play.fault is not None:
+                    self._failed(play.index, play.attempt, play.fault)
                 else:
-                    arrived.append(one)
-        self._flights = [(flight, wanted) for flight, wanted in self._flights if not flight.done]
-        if came:
+                    arrived.append(play)
+        self._flights = [pair for pair in self._flights if not pair[0].done]
+        if has_reply:
             self._last = time.monotonic()
         elif self._flights:
             self._rest()
@@ -181,98 +181,96 @@ class PlayLoop:
             )
         time.sleep(REST)
 
-    def _go_on(self, arrived: Sequence[_Running]) -> None:
+    def _go_on(self, arrived: Sequence[_RunningPlay]) -> None:
         scores: dict[int, Sequence[float | None]] = {}
         if self.candidates is not None:
-            arrived, scores = self._heard(arrived, self.candidates)
+            arrived, scores = self._grade_candidates(arrived, self.candidates)
         with Call(_game) as call:
-            for one in arrived:
-                episode = one.episode
+            for play in arrived:
+                episode = play.episode
                 call.now = episode.spec
                 try:
                     if self.candidates is None:
-                        episode.answer(one.heard)
+                        episode.answer(play.replies)
                     else:
-                        episode.commit(scores.get(one.index, ()))
-                    self._keep(one)
+                        episode.commit(scores.get(play.index, ()))
+                    self._continue_or_finish(play)
                 except Exception as error:
-                    self._failed(one.index, one.attempt, error)
+                    self._failed(play.index, play.attempt, error)
 
-    def _keep(self, one: _Running) -> None:
-        """Let a play go on, or end it if it is done."""
-        if one.episode.done:
-            self.finished[one.index] = one.episode.finish()
-            self._open.pop(one.index).close()
+    def _continue_or_finish(self, play: _RunningPlay) -> None:
+        if play.episode.done:
+            self.finished[play.index] = play.episode.finish()
+            self._open.pop(play.index).close()
             self.running -= 1
         else:
-            self._ready.append(one)
+            self._ready.append(play)
 
-    def _heard(
-        self, arrived: Sequence[_Running], several: Candidates
-    ) -> tuple[list[_Running], dict[int, Sequence[float | None]]]:
-        """Judge the replies to all prompts in one call. Return the plays that have heard theirs,
-        and the scores by the places of these."""
-        heard: list[_Running] = []
+    def _grade_candidates(
+        self, arrived: Sequence[_RunningPlay], several: Candidates
+    ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
+        """Judge all candidates in one call; return the plays and their scores, by play index."""
+        complete: list[_RunningPlay] = []
         with Call(_game) as call:
-            for one in arrived:
-                call.now = one.episode.spec
+            for play in arrived:
+                call.now = play.episode.spec
                 try:
-                    one.episode.hear(one.heard)
+                    play.episode.take_replies(play.replies)
                 except Exception as error:
-                    self._failed(one.index, one.attempt, error)
+                    self._failed(play.index, play.attempt, error)
                 else:
-                    heard.append(one)
-        asked = [(one.index, found) for one in heard if (found := one.episode.candidates())]
-        rows = several.grade([found for _, found in asked]) if asked else ()
-        return heard, {index: row for (index, _), row in zip(asked, rows, strict=True)}
+                    complete.append(play)
+        judged = [(play.index, e) for play in complete if (e := play.episode.candidates())]
+        rows = several.grade([episode for _, episode in judged]) if judged else ()
+        return complete, {index: row for (index, _), row in zip(judged, rows, strict=True)}
 
-    def _judged(self, asked: list[_Running]) -> list[_Running]:
-        """Judge the decisions that are due in trained seats, those of one game in one call. Return
-        the plays but for those that could not be copied, because their code raised."""
+    def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
+        """Judge the due decisions of trained seats, and return the plays whose copy succeeded."""
         for name, judge in self.judges.items():
-            found: list[tuple[Draft, SearchablePlay, Stream]] = []
+            queries: list[tuple[Draft, SearchablePlay, Stream]] = []
             try:
-                self._question([one for one in asked if one.episode.spec.game.name == name], found)
-                if found:
-                    drafts, states, streams = zip(*found, strict=True)
+                of_game = [play for play in plays if play.episode.spec.game.name == name]
+                self._collect_queries(of_game, queries)
+                if queries:
+                    drafts, states, streams = zip(*queries, strict=True)
                     for draft, verdict in zip(drafts, judge(states, streams), strict=True):
                         draft.verdict = verdict
             finally:
-                close_copies(state for _, state, _ in found)
-        return [one for one in asked if one.index in self._open]
+                close_copies(state for _, state, _ in queries)
+        return [play for play in plays if play.index in self._open]
 
-    def _question(
-        self, asked: Sequence[_Running], found: list[tuple[Draft, SearchablePlay, Stream]]
+    def _collect_queries(
+        self, plays: Sequence[_RunningPlay], queries: list[tuple[Draft, SearchablePlay, Stream]]
     ) -> None:
-        """Add what an oracle is to be asked of these plays; the states are copies."""
+        """Append the decisions of these plays that an oracle judges, with copies of the states."""
         with Call(_game) as call:
-            for one in asked:
-                episode = one.episode
+            for play in plays:
+                episode = play.episode
                 call.now = episode.spec
                 trained = episode.spec.trained
                 try:
-                    for draft in episode.asked:
+                    for draft in episode.due_drafts:
                         if trained[draft.seat] and not draft.memory:
-                            found.append((draft, *episode.question(draft)))
-                except (GameError, AttributeError):  # no other try would do better
+                            queries.append((draft, *episode.oracle_query(draft)))
+                except (GameError, AttributeError):  # a second try would fail as well
                     raise
                 except Exception as error:
-                    self._failed(one.index, one.attempt, error)
+                    self._failed(play.index, play.attempt, error)
 
     def _failed(self, index: int, attempt: int, error: Exception) -> None:
-        """Note an exception of a game's code; errors of configuration or model are raised again."""
+        """Record an exception of a play's code; raise errors of configuration or model again."""
         spec = self.specs[index]
         if isinstance(error, SparringError) and not isinstance(error, GameError | HungError):
             raise error
         lacking = lacking_error(error) if isinstance(error, AttributeError) else None
-        if lacking is not None:  # another try would lack it as well
+        if lacking is not None:  # a second try would fail as well
             raise lacking from error
         log.warning("Game %s of episode %d failed: %r", spec.game.name, spec.episode_id, error)
         episode = self._open.pop(index, None)
         if episode is not None:
             episode.close()
         self.running -= 1
-        # what hung once would hang again
+        # a second try would hang as well
         if attempt < self.retries and not isinstance(error, HungError):
             self.retried += 1
             self._waiting.append((index, attempt + 1))
@@ -281,25 +279,25 @@ class PlayLoop:
             self.failures.append(" ".join(f"{type(error).__name__}: {error}".split())[:REASON])
 
 
-_NONE = Reply(text="")  # stands where none is there yet
+_NONE = Reply(text="")  # placeholder of a missing reply
 
 
 def _game(spec: EpisodeSpec) -> str:
     return named("environments", spec.game.name)
 
 
-MOST_REASONS = 3  # that a message names
+MOST_REASONS = 3  # named in a message
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutCounts:
-    """What went wrong and was handled: plays begun anew, groups given up; and what judging took."""
+    """Failures of a rollout that were handled: retried plays and dropped groups; and timings."""
 
     retried: int = 0
     dropped_groups: frozenset[int] = frozenset()
     judging: float = field(default=0.0, compare=False)  # seconds
-    scored: tuple[Any, ...] = ()  # of plays that were scored again; see ``engine.logprob_check``
-    # why plays were given up, an entry each; not known of plays on workers
+    scored: tuple[Any, ...] = ()  # see ``engine.logprob_check``
+    # the reason of each play that failed beyond its retries; unknown for plays on workers
     failures: tuple[str, ...] = field(default=(), compare=False)
 
     def __add__(self, other: RolloutCounts) -> RolloutCounts:
@@ -312,21 +310,19 @@ class RolloutCounts:
         )
 
     def reasons(self) -> str:
-        """Return the commonest reasons for giving up plays, as sentences that begin with a space;
-        "" where none is known.
-        """
+        """Return the commonest reasons of failures as sentences after a space; "" if unknown."""
         commonest = Counter(self.failures).most_common(MOST_REASONS)
         return "".join(f" {count} x {reason.rstrip('.')}." for reason, count in commonest)
 
 
 class Rollout(NamedTuple):
-    """What a rollout gave: the episodes in the order of the specs, and what was handled."""
+    """The result of a rollout: the episodes in the order of the specs, and the counts."""
 
     episodes: list[Episode]
     counts: RolloutCounts
 
-    def some(self) -> Rollout:
-        """Return it, unless nothing is left of it.
+    def require_any(self) -> Rollout:
+        """Return the rollout if it has any episode, or no group failed.
 
         Raises:
             RolloutError: every group failed.
@@ -339,14 +335,14 @@ class Rollout(NamedTuple):
             )
         return self
 
-    def whole(self, games: int) -> list[Episode]:
-        """Return the episodes if all games are there.
+    def require_all(self, games: int) -> list[Episode]:
+        """Return the episodes if none is missing.
 
         Args:
-            games: that were to be played.
+            games: the number of specs.
 
         Raises:
-            RolloutError: some are missing.
+            RolloutError: episodes are missing.
         """
         missing = games - len(self.episodes)
         if missing:
@@ -359,20 +355,20 @@ class Rollout(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """Games that have begun.
+class StartedRollout:
+    """A rollout that has been started.
 
     Args:
-        result: waits for them and returns their rollout; to be called once.
-        there: whether it would return at once.
+        result: waits for the plays and returns their rollout; must be called once.
+        there: whether ``result`` would return at once.
     """
 
     result: Callable[[], Rollout]
-    there: Callable[[], bool] = bool  # False: they are played when they are asked for
+    there: Callable[[], bool] = bool  # False: ``result`` plays them
 
 
 def with_results(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the episodes that have a result: none in which a conversation outgrew the context."""
+    """Return the episodes with a result: those without a conversation that was too long."""
     return [episode for episode in episodes if not episode.has_outgrown_context]
 
 
@@ -384,13 +380,13 @@ def play(
     Args:
         specs: the games to play.
         agents: the agents by the text forms of the players in the specs.
-        options: as ``rollout`` has them.
+        options: of ``rollout``.
 
     Raises:
         RolloutError: every group failed.
         HungError: as for ``rollout``.
     """
-    return rollout(specs, agents, **options).some().episodes
+    return rollout(specs, agents, **options).require_any().episodes
 
 
 def rollout(
@@ -409,21 +405,16 @@ def rollout(
     Args:
         specs: the games to play.
         agents: the agents by the text forms of the players in the specs.
-        in_flight: how many games run at the same time.
-        retries: how often a game that failed (its code raised) begins anew, with the same seed in a
-            fresh state.
-        on_finished: called with the number of games that have ended, when some have.
-        judges: by the name of a game, who judges the decisions of its trained seats where the play
-            stands, those that are due at one time in one call.
-        candidates: how many replies trained seats give to each prompt, and which is played; None:
-            one.
-        between: called where no reply is awaited, before players are asked for their next ones;
-            they may be given other weights then.
+        in_flight: number of games that run at the same time.
+        retries: how often a game whose code raised begins anew, with the same seed.
+        on_finished: called with the number of finished games, whenever it rises.
+        judges: by the name of a game, the oracle that judges the due decisions of trained seats.
+        candidates: rule of the replies to each prompt of a trained seat; None: one reply.
+        between: called while no call of a player is under way; it may change their weights.
 
     Returns:
-        The episodes of all groups that could be completed, and the counts. A group with a game that
-        failed beyond its retries is left out as a whole, since leaving out single games would bias
-        what is learned.
+        The episodes of all complete groups, and the counts. A group with a game that failed beyond
+        its retries is dropped as a whole, since dropping single games would bias the gradient.
 
     Raises:
         HungError: a player gives no reply within the limit of ``call_seconds``.
@@ -432,30 +423,30 @@ def rollout(
         loop = PlayLoop(specs, agents, in_flight, retries, judges or {}, candidates)
         loop.run(on_finished, between)
     dropped = loop.dropped
-    kept = [
+    episodes = [
         loop.finished[index]
         for index in sorted(loop.finished)
         if loop.finished[index].group_id not in dropped
     ]
     failures = tuple(loop.failures)
-    return Rollout(kept, RolloutCounts(loop.retried, frozenset(dropped), failures=failures))
+    return Rollout(episodes, RolloutCounts(loop.retried, frozenset(dropped), failures=failures))
 
 
 T = TypeVar("T")
-Asking = Generator[list[EpisodeSpec], Rollout, T]
+EpisodeRequests = Generator[list[EpisodeSpec], Rollout, T]
 
 
-def answered(asking: Asking[T], play: Callable[[list[EpisodeSpec]], Rollout]) -> T:
-    """Return what work comes to, its games played as soon as it asks for them.
+def run_requests(requests: EpisodeRequests[T], play: Callable[[list[EpisodeSpec]], Rollout]) -> T:
+    """Return the result of a generator, after playing the specs that it yields.
 
     Args:
-        asking: the work.
-        play: plays games.
+        requests: the generator.
+        play: plays specs.
     """
     try:
-        wanted = next(asking)
+        specs = next(requests)
         while True:
-            wanted = asking.send(play(wanted))
+            specs = requests.send(play(specs))
     except StopIteration as done:
         result: T = done.value
         return result

@@ -1,4 +1,4 @@
-"""A play that is to be played, as a value: it goes to JSON and back to an equal one."""
+"""The specification of one episode, as a value that can be stored as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sparring.environments.catalogue import from_spec
 
 
 def turn_record(turn: Turn) -> dict[str, Any]:
-    """Return a turn as values of JSON; the best actions of a verdict are sorted."""
+    """Return a turn as JSON values, with sorted best actions in its verdict."""
     verdict = turn.verdict
     judged = None if verdict is None else asdict(verdict) | {"best": sorted(verdict.best)}
     parts = {
@@ -31,15 +31,15 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "verdict": judged,
         "candidates": [turn_record(other) for other in turn.candidates],
     }
-    found: dict[str, Any] = plain(turn._asdict() | parts)
-    return found
+    record: dict[str, Any] = plain(turn._asdict() | parts)
+    return record
 
 
 def turn_of(record: Any) -> Turn:
-    """Return the turn that ``turn_record`` was given.
+    """Return the turn of a record that ``turn_record`` made.
 
     Raises:
-        ConfigError: it is no such record.
+        ConfigError: the value is not such a record.
     """
     try:
         verdict = record["verdict"]
@@ -80,13 +80,12 @@ def turn_of(record: Any) -> Turn:
         right = False
     if not right:
         raise ConfigError(
-            f"{quoted(record)} is no record of a turn; take it from EpisodeSpec.to_json()."
+            f"{quoted(record)} is not a record of a turn; take it from EpisodeSpec.to_json()."
         )
     return turn
 
 
 def _is_turn(turn: Turn) -> bool:
-    """Return whether what a play reads of a turn is of the right kind."""
     numbers = (turn.seat, turn.turn_index, turn.moment, turn.conversation, turn.weights_version)
     texts = (turn.agent, turn.reply, turn.told, *turn.legal_actions)
     return (
@@ -105,25 +104,24 @@ OTHERS = {"seats": list, "trained": list, "arm": str, "prefix": list, "redealt":
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class EpisodeSpec:
-    """One game to be played.
+    """One episode to be played: the environment, the players of the seats, and the streams.
 
-    The rules, who sits where, and the streams for the deal and for everything else. Two are equal
-    if all of these are: rules are, if they are made from equal ``EnvironmentSpec``s.
+    Two specs are equal if all of their fields are; environments are equal if their
+    ``EnvironmentSpec``s are.
     """
 
     game: Environment
     episode_id: int
     group_id: int
-    deal: Stream  # equal within a group: its members share their start
-    stream: Stream  # differs within a group
+    deal: Stream  # of the initial state; equal within a group
+    stream: Stream  # of everything else; differs within a group
     seats: Sequence[PlayerRef | str]  # [num_seats]; held as references
     trained: tuple[bool, ...]  # [num_seats]
-    # all seats' turns after which the game is cut, if before its rules do
-    max_turns: int | None = None
-    arm: str = ""  # what the curriculum knows the start by
-    prefix: tuple[Turn, ...] = ()  # turns of another play of this deal, taken over as they were
+    max_turns: int | None = None  # turns of all seats after which the episode is truncated
+    arm: str = ""  # the curriculum's name of the initial state
+    prefix: tuple[Turn, ...] = ()  # first turns, replayed from another play of this deal
     # whether chance is drawn anew from the last turn of the prefix on, or from the first decision
-    # where there is none; if not, it goes on as dealt
+    # where there is no prefix; else it goes on as dealt
     redealt: bool = False
 
     def __post_init__(self) -> None:
@@ -131,7 +129,7 @@ class EpisodeSpec:
 
     @property
     def players(self) -> tuple[PlayerRef, ...]:
-        """Who sits in each seat, [num_seats]."""
+        """The player of each seat, [num_seats]."""
         return cast("tuple[PlayerRef, ...]", self.seats)
 
     def __eq__(self, other: object) -> bool:
@@ -141,7 +139,6 @@ class EpisodeSpec:
         return hash((self.episode_id, self.deal.key, self.stream.key))
 
     def _values(self) -> tuple[Any, ...]:
-        """Return what two equal specs have in common."""
         return (
             spec_of(self.game) or self.game,
             *(self.episode_id, self.group_id, self.deal.key, self.stream.key),
@@ -149,13 +146,11 @@ class EpisodeSpec:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the spec as values of JSON.
-
-        Without a prefix it has at most 4 KiB as long as the environment's options are few; nothing
-        of it grows with what was played. The turns of a prefix go along as records.
+        """Return the spec as JSON values: at most 4 KiB where options are few and prefix is ().
 
         Raises:
-            ConfigError: no name makes the environment, so that nobody else could make it.
+            ConfigError: the environment was not made by its name, so that no process could remake
+                it.
         """
         environment = spec_of(self.game)
         if environment is None:
@@ -180,49 +175,49 @@ class EpisodeSpec:
 
     @classmethod
     def from_json(cls, value: Any, *, games: dict[str, Environment] | None = None) -> EpisodeSpec:
-        """Return a spec that is equal to the one ``to_json`` was asked for.
+        """Return the spec that ``to_json`` stored.
 
         Args:
-            value: what that gave.
-            games: environments that were made before, by their JSON; one that is made is added.
+            value: of ``to_json``.
+            games: environments that were made before, by their JSON; new ones are added.
 
         Raises:
-            ConfigError: it is something else, or of a newer version.
+            ConfigError: the value is something else, or of a newer version.
             UnknownNameError: there is no such environment, option or rule.
             GameError: the environment is of another version.
         """
-        found = _checked(value)
-        game = _made(found.pop("environment"), {} if games is None else games)
-        if not len(found["seats"]) == len(found["trained"]) == game.num_seats:
-            raise _wrong("seats", found["seats"], f"{game.num_seats} players, each trained or not")
+        values = _checked(value)
+        game = _made(values.pop("environment"), {} if games is None else games)
+        if not len(values["seats"]) == len(values["trained"]) == game.num_seats:
+            raise _wrong("seats", values["seats"], f"{game.num_seats} players, each trained or not")
         return cls(
             **{
-                **found,
+                **values,
                 "game": game,
-                "deal": Stream(found["deal"]),
-                "stream": Stream(found["stream"]),
-                "seats": tuple(PlayerRef.from_json(player) for player in found["seats"]),
-                "trained": tuple(found["trained"]),
-                "prefix": tuple(turn_of(record) for record in found["prefix"]),
+                "deal": Stream(values["deal"]),
+                "stream": Stream(values["stream"]),
+                "seats": tuple(PlayerRef.from_json(player) for player in values["seats"]),
+                "trained": tuple(values["trained"]),
+                "prefix": tuple(turn_of(record) for record in values["prefix"]),
             }
         )
 
 
-def alone(
+def untrained_spec(
     game: Environment,
     number: int,
     seats: Sequence[PlayerRef | str],
     stream: Stream,
     deal: Stream | None = None,
 ) -> EpisodeSpec:
-    """Return a play that nobody learns from, in a group of its own.
+    """Return the spec of a play without trained seats, which is its own group.
 
     Args:
-        game: what is played.
+        game: the environment.
         number: of the play, and of its group.
-        seats: who sits where.
-        stream: of this play; its children "deal" and "play" are what all draws derive from.
-        deal: in place of the child "deal".
+        seats: the player of each seat.
+        stream: of this play; all draws derive from its children "deal" and "play".
+        deal: replaces the child "deal".
     """
     return EpisodeSpec(
         game=game,
@@ -236,7 +231,6 @@ def alone(
 
 
 def _made(record: Mapping[str, Any], games: dict[str, Environment]) -> Environment:
-    """Return the environment of a record, made at most once."""
     key = json.dumps(record, sort_keys=True)
     if key not in games:
         try:
@@ -256,7 +250,7 @@ def _checked(value: Any) -> dict[str, Any]:
         )
     if type(version) is not int or version != VERSION or set(value) != {"version", *fields}:
         raise ConfigError(
-            f"{quoted(value)} is no EpisodeSpec of version {VERSION}; take one from "
+            f"{quoted(value)} is not an EpisodeSpec of version {VERSION}; take one from "
             "EpisodeSpec.to_json()."
         )
     for name in NUMBERS:
@@ -265,18 +259,18 @@ def _checked(value: Any) -> dict[str, Any]:
     for name, kind in OTHERS.items():
         if type(value[name]) is not kind:
             raise _wrong(name, value[name], f"a {kind.__name__}")
-    if not all(type(one) is bool for one in value["trained"]):
+    if not all(type(flag) is bool for flag in value["trained"]):
         raise _wrong("trained", value["trained"], "true or false per seat")
     if not isinstance(value["environment"], Mapping):
         raise _wrong("environment", value["environment"], "an EnvironmentSpec")
-    most = value["max_turns"]
-    if most is not None and (type(most) is not int or most < 1):
-        raise _wrong("max_turns", most, "null, or a whole number of at least 1")
+    max_turns = value["max_turns"]
+    if max_turns is not None and (type(max_turns) is not int or max_turns < 1):
+        raise _wrong("max_turns", max_turns, "null, or a whole number of at least 1")
     return {name: value[name] for name in fields}
 
 
-def _wrong(field: str, given: Any, wanted: str) -> ConfigError:
+def _wrong(field: str, value: Any, expected: str) -> ConfigError:
     return ConfigError(
-        f"EpisodeSpec: {field}={quoted(given)} must be {wanted}; take it from "
+        f"EpisodeSpec: {field}={quoted(value)} must be {expected}; take it from "
         "EpisodeSpec.to_json()."
     )

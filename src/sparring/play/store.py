@@ -1,6 +1,6 @@
 """The stores of a run: Parquet parts of episodes and of credit, queryable with DuckDB.
 
-Both have one row per turn, whole or absent, and are keyed alike.
+Both have one row per turn and the same keys.
 
 SELECT role, avg(seat_return) FROM 'runs/demo/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role
 
@@ -119,14 +119,14 @@ COLUMNS = Columns(
 
 
 def rows_of(step: int, episode: Episode, texts: dict[int, str | None]) -> Iterator[tuple[Any, ...]]:
-    """Yield the turns of an episode as the values of rows."""
+    """Yield the turns of an episode as rows; ``texts`` caches environments as JSON by id."""
     spec = episode.environment
     if id(spec) not in texts:
         texts[id(spec)] = None if spec is None else json.dumps(asdict(spec), sort_keys=True)
     for place, turn in enumerate(episode.turns):
         group = place if turn.candidates else None
-        for one in (turn, *turn.candidates):
-            yield _row(step, episode, one, texts[id(spec)], (group, one is turn))
+        for reply_turn in (turn, *turn.candidates):
+            yield _row(step, episode, reply_turn, texts[id(spec)], (group, reply_turn is turn))
 
 
 def _row(
@@ -136,14 +136,14 @@ def _row(
     environment: str | None,
     prompt: tuple[int | None, bool],
 ) -> tuple[Any, ...]:
-    """Return a turn as the values of a row, in the schema's order.
+    """Return a turn as a row, in the schema's order.
 
     Args:
-        step: it was played in.
-        episode: it is a turn of.
-        turn: one reply.
-        environment: as text.
-        prompt: its state group, if there were several replies, and whether it was played.
+        step: of the episode.
+        episode: of the turn.
+        turn: a played turn or a candidate.
+        environment: as JSON.
+        prompt: the state group, where there are several candidates, and whether it was played.
     """
     seat, segments = turn.seat, turn.segments
     return (
@@ -198,7 +198,7 @@ def _row(
 
 
 def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
-    """Return the episode whose turns these rows are."""
+    """Return the episode of these rows."""
     first = rows[0]
     seats = len(first["roles"])
     named = [row["seat"] for row in rows] + [first["forfeited_by"] or 0]
@@ -224,22 +224,22 @@ def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
 
 
 def _turns(rows: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
-    found: list[Turn] = []
+    turns: list[Turn] = []
     others: dict[int, list[Turn]] = {}
     for row in rows:
         if row["committed"]:
-            found.append(_turn(row, len(found)))
-        elif row["state_group"] != len(found) - 1:
+            turns.append(_turn(row, len(turns)))
+        elif row["state_group"] != len(turns) - 1:
             raise ValueError(f"a candidate of turn {row['state_group']} has no turn beside it")
         else:
-            others.setdefault(row["state_group"], []).append(_turn(row, len(found) - 1))
+            others.setdefault(row["state_group"], []).append(_turn(row, len(turns) - 1))
     for place, several in others.items():
-        found[place] = found[place]._replace(candidates=tuple(several))
-    return tuple(found)
+        turns[place] = turns[place]._replace(candidates=tuple(several))
+    return tuple(turns)
 
 
 def _players(row: dict[str, Any]) -> tuple[PlayerRef, ...]:
-    """Return who sat in each seat; files of before say it by name alone."""
+    """Return the player of each seat; old files have names only."""
     if row["players"] is None:
         return refs(row["agents"])
     players = tuple(PlayerRef.from_json(player) for player in row["players"])
@@ -286,10 +286,10 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
 
 
 def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
-    """Return the segments of a row: its ids cut where they were joined."""
-    segments, at, said = [], 0, 0
+    """Return the segments of a row, which has their ids joined."""
+    segments, at, begin = [], 0, 0
     runs = row["segment_kinds"].count("sampled")
-    known = row["run_versions"]  # not in files of before, whose turns have one version each
+    known = row["run_versions"]  # None in old files, where a turn has one version
     versions = [row["weights_version"]] * runs if known is None else list(known)
     if len(versions) != runs or None in versions:
         raise ValueError(f"{runs} sampled runs have the versions {versions}")
@@ -297,14 +297,14 @@ def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
         ids = tuple(row["ids"][at : at + length])
         at += length
         sampled = length if kind == "sampled" else 0
-        logprobs = tuple(row["logprobs"][said : said + sampled])
-        kept = (
-            tuple(tuple(ids) for ids in row["kept"][said : said + sampled]) if row["kept"] else ()
+        logprobs = tuple(row["logprobs"][begin : begin + sampled])
+        support = (
+            tuple(tuple(ids) for ids in row["kept"][begin : begin + sampled]) if row["kept"] else ()
         )
-        said += sampled
+        begin += sampled
         version = versions.pop(0) if kind == "sampled" else 0
         segments.append(
-            Segment(kind=kind, ids=ids, logprobs=logprobs, kept=kept, weights_version=version)
+            Segment(kind=kind, ids=ids, logprobs=logprobs, kept=support, weights_version=version)
         )
     return tuple(segments)
 
@@ -348,26 +348,26 @@ class EpisodeStore(Parts):
         return self.put(step, to_bytes([(step, episode) for episode in episodes]))
 
     def episodes(
-        self, wanted: Callable[[int], bool] = lambda _: True
+        self, is_wanted: Callable[[int], bool] = lambda _: True
     ) -> Iterator[tuple[int, Episode]]:
-        """Yield (step, episode) of everything that can be read, as it was written.
+        """Yield (step, episode) of all readable parts, in order.
 
         Args:
-            wanted: whether the part of a step is read.
+            is_wanted: whether the part of a step is read.
         """
-        for part in self.each(lambda table: list(episodes_in(table)), wanted):
+        for part in self.each(lambda table: list(episodes_in(table)), is_wanted):
             yield from part
 
-    def one(self, step: int, number: int) -> Episode | None:
+    def episode(self, step: int, number: int) -> Episode | None:
         """Return an episode of a step; None where the step has none of this number.
 
         Raises:
             RunError: the part is of a newer version.
-            DAMAGED: one of these (of ``rollout.parts``): the part is gone or cannot be read.
+            DAMAGED: one of these errors (of ``play.parquet_parts``): the part cannot be read.
         """
         table = self.load(self.path(step))
-        found = list(episodes_in(table.filter(pc.equal(table["episode_id"], number))))
-        return found[0][1] if found else None
+        episodes = list(episodes_in(table.filter(pc.equal(table["episode_id"], number))))
+        return episodes[0][1] if episodes else None
 
 
 def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
@@ -376,7 +376,7 @@ def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
 
 
 def to_stream(episodes: Sequence[tuple[int, Episode]]) -> bytes:
-    """Return (step, episode) pairs as a stream of Arrow, for a process that reads it at once."""
+    """Return (step, episode) pairs as an Arrow stream, for another process of this version."""
     table, sink = _table(episodes), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -385,10 +385,10 @@ def to_stream(episodes: Sequence[tuple[int, Episode]]) -> bytes:
 
 
 def from_stream(data: bytes) -> list[tuple[int, Episode]]:
-    """Return the (step, episode) pairs that ``to_stream`` was given, by this version of Sparring.
+    """Return the (step, episode) pairs of a stream of ``to_stream``.
 
     Raises:
-        ValueError, pa.ArrowException: this is no such stream, or it is damaged.
+        ValueError, pa.ArrowException: the stream is foreign or damaged.
     """
     with pa.ipc.open_stream(data) as stream:
         table = stream.read_all()
@@ -399,8 +399,7 @@ def from_stream(data: bytes) -> list[tuple[int, Episode]]:
 
 
 def _table(episodes: Sequence[tuple[int, Episode]]) -> pa.Table:
-    """Return (step, episode) pairs as a table, one row per turn."""
-    texts: dict[int, str | None] = {}  # of each environment, by the object that says it
+    texts: dict[int, str | None] = {}  # of environments, by object id
     rows = [row for step, episode in episodes for row in rows_of(step, episode, texts)]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
     arrays = [_array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
@@ -408,20 +407,22 @@ def _table(episodes: Sequence[tuple[int, Episode]]) -> pa.Table:
 
 
 def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episode]]:
-    """Return the (step, episode) pairs that ``to_bytes`` was given.
+    """Return the (step, episode) pairs of a file of ``to_bytes``.
 
-    With ``rows`` they are those of the first ``rows`` turns; the last may be cut.
+    Args:
+        data: the file.
+        rows: number of rows that are read, so that the last episode may be incomplete; None: all.
 
     Raises:
-        ValueError, pa.ArrowException: this is no such file, or it is damaged, of a newer version,
-            or too large to be read.
+        ValueError, pa.ArrowException: the file is foreign, damaged, of a newer version, or too
+            large to be read.
     """
     with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
         return list(episodes_in(COLUMNS.read(file, "A file of episodes").slice(0, rows)))
 
 
 def episodes_in(table: pa.Table) -> Iterator[tuple[int, Episode]]:
-    """Yield (step, episode) of the rows of a part, all of an episode or none, in order."""
+    """Yield (step, episode) of the rows of a part, in order."""
     rows: list[dict[str, Any]] = []
     for row in table.to_pylist():
         if rows and (row["step"], row["episode_id"]) != (rows[0]["step"], rows[0]["episode_id"]):
@@ -440,7 +441,7 @@ def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _encodable(value: Any) -> Any:
-    """Return a text, or the texts of a list or record, as UTF-8 can hold them."""
+    """Return a text, or the texts of a list or record, without lone surrogates."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):
@@ -466,15 +467,15 @@ CREDIT_SCHEMA = pa.schema(
         ("entropies", pa.list_(pa.float64())),
     ]
 )
-# (seat, turn index, candidate) -> its row
+# (seat, turn index, candidate) -> the row
 Credits = Mapping[tuple[int, int, int], Mapping[str, Any]]
 KEYS = ("episode_id", "seat", "turn_index", "candidate")
 CREDIT_COLUMNS = Columns(kind="credit", version=2, schema=CREDIT_SCHEMA, added={"candidate": 0})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Learned:
-    """What a step learned from: its batch, the turn table of it, and what credit and model said.
+class LearnedBatch:
+    """The batch of a learning step, with its turn table, credit and entropies.
 
     Legend: N turns, M sampled tokens, in the order of the turn table.
     """
@@ -491,14 +492,15 @@ class CreditStore(Parts):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, CREDIT_COLUMNS)
 
-    def append(self, step: int, episodes: Sequence[Episode], learned: Sequence[Learned]) -> Path:
-        """Write what a step found as one part.
+    def append(
+        self, step: int, episodes: Sequence[Episode], learned: Sequence[LearnedBatch]
+    ) -> Path:
+        """Write the credit of a step as one part.
 
         Args:
-            step: steps done.
-            episodes: every play of the step; turns that are not in the batch have ``selected``
-                false.
-            learned: what each policy learned from in the step.
+            step: number of steps done.
+            episodes: of the step; turns that are not in a batch have ``selected`` false.
+            learned: the batch of each policy.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -507,7 +509,7 @@ class CreditStore(Parts):
 
 
 def credits_of(table: pa.Table, number: int) -> Credits:
-    """Return what was learned of the replies of an episode.
+    """Return the credit rows of an episode.
 
     Args:
         table: rows of the episode's step, with all columns.
@@ -517,42 +519,44 @@ def credits_of(table: pa.Table, number: int) -> Credits:
     return {(row["seat"], row["turn_index"], row["candidate"]): row for row in rows}
 
 
-def credit_rows(step: int, episodes: Sequence[Episode], learned: Sequence[Learned]) -> pa.Table:
-    """Return the rows of a step.
+def credit_rows(
+    step: int, episodes: Sequence[Episode], learned: Sequence[LearnedBatch]
+) -> pa.Table:
+    """Return the credit rows of a step.
 
-    The batch of each policy in the order of its turn table, then what was not trained on: turns
-    that selection dropped, and replies that were not played where the estimator follows what was.
+    First come the batches of all policies in the order of their turn tables, then untrained rows:
+    dropped turns, and candidates that were not played, where the estimator has no row for them.
     """
     played = {episode.episode_id for episode in episodes}
-    found: dict[str, list[Any]] = {field.name: [] for field in CREDIT_SCHEMA}
-    for own in learned:
-        for name, column in _columns(own, played).items():
-            found[name].extend(column)
-    known = set(zip(*(found[name] for name in KEYS), strict=True))
-    left = [
+    columns: dict[str, list[Any]] = {field.name: [] for field in CREDIT_SCHEMA}
+    for batch in learned:
+        for name, column in _columns(batch, played).items():
+            columns[name].extend(column)
+    known = set(zip(*(columns[name] for name in KEYS), strict=True))
+    others = [
         (*_key(episode, turn), sum(turn.rewards.values()))
         for episode, turn in ordered_turns(episodes, candidates=True)
         if _key(episode, turn) not in known
     ]
     dropped: dict[str, list[Any]] = {
-        "selected": [False] * len(left),
-        "replayed": [False] * len(left),
-        "reward": [row[-1] for row in left],
-        **{name: [row[place] for row in left] for place, name in enumerate(KEYS)},
+        "selected": [False] * len(others),
+        "replayed": [False] * len(others),
+        "reward": [row[-1] for row in others],
+        **{name: [row[place] for row in others] for place, name in enumerate(KEYS)},
     }
-    for name, rows in found.items():
-        rows.extend(dropped.get(name, [None] * len(left)))
-    found["step"] = [step] * len(found["step"])
-    arrays = [pa.array(found[field.name], field.type) for field in CREDIT_SCHEMA]
+    for name, rows in columns.items():
+        rows.extend(dropped.get(name, [None] * len(others)))
+    columns["step"] = [step] * len(columns["step"])
+    arrays = [pa.array(columns[field.name], field.type) for field in CREDIT_SCHEMA]
     return pa.Table.from_arrays(arrays, schema=CREDIT_SCHEMA)
 
 
-def _columns(learned: Learned, played: Collection[int]) -> dict[str, Iterable[Any]]:
-    """Return the columns of what a policy learned from.
+def _columns(learned: LearnedBatch, played: Collection[int]) -> dict[str, Iterable[Any]]:
+    """Return the columns of a policy's batch.
 
     Args:
-        learned: its batch, and what was found of it.
-        played: numbers of the plays of the step; others are replayed.
+        learned: the batch.
+        played: numbers of the episodes of the step; others are replayed.
     """
     turns, credit = learned.turns, learned.credit
     every = turns.state_group is not None
@@ -567,7 +571,7 @@ def _columns(learned: Learned, played: Collection[int]) -> dict[str, Iterable[An
         "reward": turns.reward,
         "advantage": credit.advantages
         if by_token is None
-        else [own.mean() if len(own) else 0.0 for own in by_token],
+        else [values.mean() if len(values) else 0.0 for values in by_token],
         "token_advantages": nothing if by_token is None else by_token,
         "baseline": _or_null(credit.baselines, len(keys)),
         "value": _or_null(turns.value, len(keys)),
@@ -585,5 +589,5 @@ def _by_turn(values: FloatArray, turns: TurnTable) -> list[FloatArray]:
 
 
 def _or_null(column: FloatArray | None, rows: int) -> Iterable[Any]:
-    """Return a column, or nulls where there is none of a number per turn."""
+    """Return a column, or nulls where it is missing or does not have a number per turn."""
     return [None] * rows if column is None or len(column) != rows else column

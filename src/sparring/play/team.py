@@ -1,4 +1,4 @@
-"""Several agents that sit as one player: each in the seats of its roles, or one by the draw."""
+"""Players that stand for several agents: teams, with an agent per role, and mixtures."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Team:
     """One player of several agents: the agent of a seat depends on the seat's role.
 
     Args:
-        name: what the player is called.
-        at: the agent of a seat of an environment.
-        games: the environments whose seats are known by the environment's name, too.
-        in_flight: plays that the agents are to be asked in at once; None: as many as there are.
+        name: of the player.
+        at: returns the agent of a seat of an environment.
+        games: the environments that may be given by name.
+        in_flight: number of plays at once; None: no limit.
     """
 
     renderer: Any = None
@@ -38,42 +38,42 @@ class Team:
         self._games = {game.name: game for game in games}
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
-        """Refuse to act: who acts is known where a seat is filled.
+        """Raise an error: seats are filled by single agents.
 
         Raises:
             GameError: always.
         """
-        raise GameError(f"{self.name} is several agents; play with rollout.team.play_teams.")
+        raise GameError(f"{self.name} is several agents; play with play.team.play_teams.")
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
-        """Return for each query what the agent of its seat says of the legal actions.
+        """Return for each query the log-probabilities of the legal actions, by its seat's agent.
 
         Args:
-            queries: of environments that are known by name.
+            queries: of environments in ``games``.
 
         Raises:
-            GameError: an environment is not known, or an agent scores no actions.
+            GameError: an environment is unknown, or an agent cannot score actions.
         """
-        found: list[FloatArray | None] = [None] * len(queries)
+        logprobs: list[FloatArray | None] = [None] * len(queries)
         for place in sorted({(query.game, query.seat) for query in queries}):
-            own = [n for n, query in enumerate(queries) if (query.game, query.seat) == place]
+            places = [n for n, query in enumerate(queries) if (query.game, query.seat) == place]
             agent: Any = self.at(self._known(place[0]), place[1])
             for number, row in zip(
-                own, agent.action_logprobs([queries[n] for n in own]), strict=True
+                places, agent.action_logprobs([queries[n] for n in places]), strict=True
             ):
-                found[number] = row
-        return [row for row in found if row is not None]
+                logprobs[number] = row
+        return [row for row in logprobs if row is not None]
 
     def _known(self, name: str) -> Environment:
         if name not in self._games:
             raise GameError(
-                f"{name!r} is no environment of the run, so it is not known which policy sits "
-                f"where; there are {', '.join(self._games)}."
+                f"{name!r} is not an environment of the run, so the policy of its seats is "
+                f"unknown; take one of {', '.join(self._games)}."
             )
         return self._games[name]
 
 
-IN_FLIGHT = 64  # plays at once where nothing says how many
+IN_FLIGHT = 64  # plays at once, by default
 
 
 def play_teams(
@@ -85,7 +85,7 @@ def play_teams(
         RolloutError: a play failed beyond its retries, so that the list would be shorter.
         ConfigError: a mixture has players that only a run has.
     """
-    return rollout_teams(specs, agents, **options).whole(len(specs))
+    return rollout_teams(specs, agents, **options).require_all(len(specs))
 
 
 def rollout_teams(
@@ -95,45 +95,43 @@ def rollout_teams(
     in_flight: int | None = None,
     **options: Any,
 ) -> Rollout:
-    """Play as ``rollout.play.rollout`` does, where agents may be teams and mixtures.
-
-    The records name the teams and the mixtures.
+    """Play specs as ``play.rollout.rollout`` does, where agents may be teams and mixtures.
 
     Args:
         specs: the plays.
-        agents: by the text forms of the players in the specs.
-        in_flight: plays at once; None: those of the agent with the least, 64 if no agent says.
-        options: as ``rollout`` has them.
+        agents: by the text forms of the players in the specs; records have these names.
+        in_flight: plays at once; None: the smallest limit of an agent, 64 if none has a limit.
+        options: of ``rollout``.
 
     Raises:
         ConfigError: a mixture has players that only a run has.
     """
-    rooms = [
+    limits = [
         agent.in_flight
         for agent in agents.values()
         if isinstance(agent, HasInFlight) and agent.in_flight
     ]
-    found = seated(specs, agents)
-    room = in_flight or min(rooms, default=IN_FLIGHT)
-    episodes, counts = rollout(found.specs, found.agents, in_flight=room, **options)
-    return Rollout([renamed(episode, found.whose) for episode in episodes], counts)
+    single = seat_single_agents(specs, agents)
+    limit = in_flight or min(limits, default=IN_FLIGHT)
+    episodes, counts = rollout(single.specs, single.agents, in_flight=limit, **options)
+    return Rollout([renamed(episode, single.whose) for episode in episodes], counts)
 
 
-class Seated(NamedTuple):
+class SeatedEpisodes(NamedTuple):
     """Plays in which one agent sits in each seat.
 
-    ``whose`` names the team or the mixture that an agent stands for, and ``drawn`` says which
-    player of a mixture it is.
+    ``whose`` is the name of the team or mixture of an agent; ``members`` has the player that was
+    drawn from a mixture. Both are keyed by the names of the agents.
     """
 
     specs: Sequence[EpisodeSpec]
     agents: Mapping[str, Agent]
     whose: Mapping[str, str]
-    drawn: Mapping[str, PlayerRef]
+    members: Mapping[str, PlayerRef]
 
 
-def seated(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> Seated:
-    """Return plays in which nobody is a team or a mixture; ``renamed`` undoes the names.
+def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> SeatedEpisodes:
+    """Return the plays with single agents in place of teams and mixtures (see ``renamed``).
 
     Args:
         specs: the plays.
@@ -142,37 +140,40 @@ def seated(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> Seated:
     Raises:
         ConfigError: a mixture has players that only a run has.
     """
-    several = {name: one for name, one in agents.items() if isinstance(one, Team | Mixture)}
+    several = {
+        name: player for name, player in agents.items() if isinstance(player, Team | Mixture)
+    }
     if not several:
-        return Seated(specs, agents, {}, {})
-    for one in several.values():
-        if isinstance(one, Mixture):
-            one.made()  # refused before anything is played
+        return SeatedEpisodes(specs, agents, {}, {})
+    for player in several.values():
+        if isinstance(player, Mixture):
+            player.agents()  # refused before anything is played
     single: dict[str, Agent] = dict(agents)
     whose: dict[str, str] = {}
-    drawn: dict[str, PlayerRef] = {}
+    members: dict[str, PlayerRef] = {}
     changed = []
     for spec in specs:
         seats = list(map(str, spec.players))
         for seat, name in enumerate(seats):
             if name in several:
-                own, agent, who = _seated(name, several[name], spec, seat)
-                seats[seat], whose[own], single[own] = own, name, agent
-                drawn.update({} if who is None else {own: who})
+                label, agent, who = _seated(name, several[name], spec, seat)
+                seats[seat], whose[label], single[label] = label, name, agent
+                members.update({} if who is None else {label: who})
         changed.append(replace(spec, seats=tuple(seats)))
-    return Seated(changed, single, whose, drawn)
+    return SeatedEpisodes(changed, single, whose, members)
 
 
 def _seated(
     name: str, agent: Agent, spec: EpisodeSpec, seat: int
 ) -> tuple[str, Agent, PlayerRef | None]:
-    """Return what who sits in a seat of a play is called, the agent, and who was drawn, if any. Who
-    is drawn from a mixture may be a team again: a member of a run in which each role has a policy.
+    """Return the name and the agent of a seat, and the player drawn from a mixture, if any.
+
+    A player of a mixture may be a team: a member of a run in which each role has a policy.
     """
     who = None
     if isinstance(agent, Mixture):
         first = first_seats(teams_of(spec.game))[seat]
-        who = agent.at(spec.game, seat).drawn(spec.stream, first)
+        who = agent.at(spec.game, seat).draw(spec.stream, first)
         name, agent = f"{name}, {who}", agent.agent(who)
     if isinstance(agent, Team):
         name, agent = f"{name}, seat {seat} of {spec.game.name}", agent.at(spec.game, seat)
@@ -180,10 +181,10 @@ def _seated(
 
 
 def renamed(episode: Episode, whose: Mapping[str, str]) -> Episode:
-    """Return an episode in which the seats of a team have the team's name.
+    """Return the episode with the names of teams and mixtures.
 
     Args:
-        episode: of a play that ``seated`` gave.
+        episode: of a play of ``seat_single_agents``.
         whose: of the same.
     """
     if not whose:

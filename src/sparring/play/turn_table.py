@@ -1,4 +1,4 @@
-"""Episodes to the turn table that credit works on."""
+"""Episodes as a turn table, the input of credit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def ordered_turns(
 ) -> Iterator[tuple[Episode, Turn]]:
     """Yield the turns of trained seats, sorted by (position of the episode, seat, turn index).
 
-    Turns that the model was not asked (event "unsent") are left out, as nothing was sampled.
+    Turns with event "unsent" are left out, as nothing was sampled.
 
     Args:
-        episodes: the plays.
-        candidates: after the turns of a seat, yield the other replies to their prompts too.
+        episodes: the episodes.
+        candidates: also yield, after the turns of a seat, the candidates that were not played.
     """
     for episode, turns, _ in _trajectories(episodes, candidates):
         for turn in turns:
@@ -30,7 +30,7 @@ def ordered_turns(
 def _trajectories(
     episodes: Sequence[Episode], candidates: bool
 ) -> Iterator[tuple[Episode, Sequence[Turn], bool]]:
-    """Yield the turns of each trajectory, and whether they were played, as in ``ordered_turns``."""
+    """Yield the turns of each trajectory and if it was played, as in ``ordered_turns``."""
     for episode in episodes:
         by_seat: list[list[Turn]] = [[] for _ in episode.trained]
         for turn in episode.turns:
@@ -45,13 +45,11 @@ def _trajectories(
 
 
 def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> TurnTable:
-    """Return the columns of the trained seats' turns.
-
-    There is one row per turn, in the order of ``ordered_turns``.
+    """Return the turn table of the trained seats, a row per turn of ``ordered_turns``.
 
     Args:
-        episodes: the plays.
-        candidates: have a row for each of the other replies to a prompt too, and the columns
+        episodes: the episodes.
+        candidates: also have a row for each candidate that was not played, and the columns
             ``state_group`` and ``committed``.
     """
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
@@ -115,14 +113,13 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         legal=legal.astype(bool),
         action=action,
         view=view,
-        reward=np.array([sum(own.values()) for own in rewards], dtype=np.float64),
+        reward=np.array([sum(parts.values()) for parts in rewards], dtype=np.float64),
         logprob=np.array(logprobs, dtype=np.float64),
         components=_components(rewards),
         judged=judged.astype(bool) if judged.any() else None,
         memory=memory.astype(bool) if memory.any() else None,
         attempt=attempt if attempt.any() else None,
         note=note.astype(bool) if note.any() else None,
-        # of an episode's seat: its turns have numbers of their own
         state_group=group_ids(episode_ids, seats, turn_index)[0] if candidates else None,
         committed=played_too.astype(bool) if candidates else None,
         done=ends,
@@ -136,7 +133,7 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
 
 
 def with_components(turns: TurnTable, names: Iterable[str]) -> TurnTable:
-    """Return a table that has these parts of the reward; 0 on every turn where none was given one.
+    """Return the table with a column of zeros for each reward component that it lacks.
 
     A reward that abstained on all turns of a batch leaves no column. Then no turn was judged.
 
@@ -156,20 +153,20 @@ def with_components(turns: TurnTable, names: Iterable[str]) -> TurnTable:
 
 
 def _columns(rows: Sequence[tuple[int, ...]], count: int) -> IntArray:
-    """Return rows of integers as columns [count, N]."""
     return np.array(rows, dtype=np.int64).reshape(-1, count).T.copy()
 
 
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
     """Return one column [N] per reward component, 0 where a turn has none of it."""
-    names = {name: None for own in rewards for name in own}
+    names = {name: None for parts in rewards for name in parts}
     return {
-        name: np.array([own.get(name, 0.0) for own in rewards], dtype=np.float64) for name in names
+        name: np.array([parts.get(name, 0.0) for parts in rewards], dtype=np.float64)
+        for name in names
     }
 
 
 class _Names(dict[str, int]):
-    """Numbers names in order of appearance."""
+    """Numbers of names, in order of appearance."""
 
     def __missing__(self, name: str) -> int:
         self[name] = len(self)

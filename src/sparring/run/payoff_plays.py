@@ -24,10 +24,10 @@ from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
 from sparring.league.meta_game import apart_by, check_sides, pair_shares, solvers_of
-from sparring.league.payoffs import TIE, Held, Payoffs, Results, Row, meetings_of
+from sparring.league.payoffs import TIE, IdentityKey, Payoffs, Results, Row, meetings_of
 from sparring.measure.exploitability import ask, history_reach
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.play.spec import EpisodeSpec, alone
+from sparring.play.spec import EpisodeSpec, untrained_spec
 from sparring.play.team import rollout_teams
 
 
@@ -56,7 +56,7 @@ def with_exact(
             for pair in (*itertools.permutations(engine.members, 2), *alone)
             if not book.results(*pair, environment=game.name).exact
         ]
-        states = _states(Held(game), config.evaluation.max_states)
+        states = _states(IdentityKey(game), config.evaluation.max_states)
         asked: dict[PlayerRef, list[FloatArray]] = {}
         for member in dict.fromkeys(itertools.chain.from_iterable(pairs)):
             scorer: Any = engine.agent(member)
@@ -119,7 +119,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
     """
     for game in _shared(engine):
         try:
-            states = _states(Held(game), config.evaluation.max_states)
+            states = _states(IdentityKey(game), config.evaluation.max_states)
             for name in config.league.tags:
                 scorer: Any = engine.agent(LEARNER.of(name))
                 ask(scorer, states)
@@ -144,7 +144,7 @@ def _shared(engine: Engine) -> Iterator[Environment]:
 
 
 @lru_cache(maxsize=8)  # the walk is long, and no policy changes it
-def _states(held: Held[Environment], limit: int) -> InfoStates:
+def _states(held: IdentityKey[Environment], limit: int) -> InfoStates:
     return enumerate_info_states(held.value, limit=limit)
 
 
@@ -225,7 +225,9 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             agents = {str(who): engine.agent(who) for spec in specs for who in spec.players}
             rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
             apart = bool(config.league.learners)
-            book = book.after(rollout.some().episodes, {game.name: teams_of(game)}, apart=apart)
+            book = book.after(
+                rollout.require_any().episodes, {game.name: teams_of(game)}, apart=apart
+            )
     return book
 
 
@@ -284,7 +286,7 @@ def _spec(
 ) -> EpisodeSpec:
     """Return a play of a pair: the first one sits in the first side, the second in all others."""
     seats = [pair[seat not in sides[0]] for seat in range(game.num_seats)]
-    return alone(game, number, seats, root.child(number))
+    return untrained_spec(game, number, seats, root.child(number))
 
 
 log = logging.getLogger(__name__)

@@ -43,7 +43,7 @@ from sparring.core.records import MAIN, OWN, Episode, Turn, refs
 from sparring.engine.protocol import Engine, FreshRollouts, Pinned
 from sparring.engine.workers.episode_budget import ISSUED, Admission
 from sparring.league.payoffs import Payoffs
-from sparring.play.rollout import Begun, Rollout, RolloutCounts
+from sparring.play.rollout import Rollout, RolloutCounts, StartedRollout
 from sparring.play.spec import EpisodeSpec
 from sparring.run.state import FRESH, FreshRecord, Group, RunState
 from sparring.run.step import (
@@ -122,7 +122,7 @@ class _OpenStep:
         self.inputs, self._engine = inputs, engine
         self._requests = request_plays(config, engine, methods, inputs)
         self._episodes: StepEpisodes | None = None
-        self._waiting: Begun | None = None
+        self._waiting: StartedRollout | None = None
         self._begin(None)
 
     def _begin(self, rollout: Rollout | None) -> None:

@@ -129,9 +129,9 @@ from sparring.play.plans.base import play_planned
 from sparring.play.players.mixture import Mixture
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import figures_of
-from sparring.play.rollout import Asking, Rollout, RolloutCounts
+from sparring.play.rollout import EpisodeRequests, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
-from sparring.play.store import Learned
+from sparring.play.store import LearnedBatch
 from sparring.play.turn_table import turn_table
 from sparring.run.state import LEAGUE, RunState
 
@@ -631,7 +631,9 @@ def _selected(
     return [episode for episode in episodes if episode.episode_id in alive], share
 
 
-def _requesting(asking: Asking[T], judging: Judging | None) -> Generator[PlayRequest, Rollout, T]:
+def _requesting(
+    asking: EpisodeRequests[T], judging: Judging | None
+) -> Generator[PlayRequest, Rollout, T]:
     try:
         specs = next(asking)
         while True:
@@ -644,7 +646,7 @@ def _requesting(asking: Asking[T], judging: Judging | None) -> Generator[PlayReq
 
 def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
-) -> Asking[tuple[list[Episode], dict[str, float]]]:
+) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
     """Ask for games that go on after the turns of these; return them with values of their turns,
     and figures of it.
     """
@@ -769,7 +771,7 @@ class StepResult:
     metrics: dict[str, float]
     timing: dict[str, float]
     state: RunState
-    learned: tuple[Learned, ...] = ()  # of each policy, where it was to be recorded
+    learned: tuple[LearnedBatch, ...] = ()  # of each policy, where it was to be recorded
 
 
 def play_round(
@@ -827,7 +829,7 @@ def play_round(
     ]
     figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
     clock.append(time.perf_counter())
-    learned, metrics = list[Learned](), dict[str, float]()
+    learned, metrics = list[LearnedBatch](), dict[str, float]()
     for batch, credit, own in zip(batches, credits, figures, strict=True):
         if recorded:
             learned.append(_learned(engine, batch, credit))
@@ -904,9 +906,9 @@ def _figures(batch: Batch, credit: Credit) -> dict[str, float]:
     }
 
 
-def _learned(engine: Engine, batch: Batch, credit: Credit) -> Learned:
+def _learned(engine: Engine, batch: Batch, credit: Credit) -> LearnedBatch:
     entropies = engine.entropies(batch) if batch.episodes else np.zeros(0)
-    return Learned(batch=batch.episodes, turns=batch.turns, credit=credit, entropies=entropies)
+    return LearnedBatch(batch=batch.episodes, turns=batch.turns, credit=credit, entropies=entropies)
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:

@@ -60,7 +60,7 @@ def warm_up(
                     trained=(True,) * game.num_seats,
                 )
             )
-        loss = engine.imitate(engine.play(specs).some().episodes)
+        loss = engine.imitate(engine.play(specs).require_any().episodes)
         if watch is not None:
             seconds = time.perf_counter() - began
             watch(WarmupReport(update + 1, config.warmup.updates, loss, seconds))

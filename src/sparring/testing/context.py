@@ -10,7 +10,7 @@ from typing import Any
 from sparring.config.plugins.registry import Bound
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.play.context.base import Exchange, Ledger, Seen, Shown, grows
+from sparring.play.context.base import ContextRequest, ContextWindow, Exchange, Ledger, grows
 from sparring.play.players.base import Reply
 from sparring.testing.given import bound, same
 
@@ -76,7 +76,11 @@ def check_context(
     made = bound("context", strategy, options)
     if grows(made):
         for seen in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
-            same(made(seen), Shown(seen.past, seen.text), f"The {made} says GROWS, and shows else")
+            same(
+                made(seen),
+                ContextWindow(seen.past, seen.text),
+                f"The {made} says GROWS, and shows else",
+            )
     for number in range(plays):
         stream = Stream.from_seed(seed).child(number)
         _Course(made, Letters(stable=number % 3 > 0), stream).lead()
@@ -105,10 +109,10 @@ class _Course:
         ledger = self.ledger
         self.ask(seen, again)
         if seen.fresh:
-            assert ledger.ids == self.renderer.initial(ledger.told), (
+            assert ledger.ids == self.renderer.initial(ledger.prompt), (
                 f"The {self.strategy} shows something of before a fresh conversation."
             )
-        if ledger.wanted is not None:
+        if ledger.memory_example is not None:
             self.reply(stream.child("memory"))
             self.ask(seen, again)
         self.reply(stream.child("decision"))
@@ -118,8 +122,8 @@ class _Course:
         for ledger in (twin, self.ledger):
             ledger.ask(seen.text, seen, again=again)
         same(
-            (twin.ids, twin.told),
-            (self.ledger.ids, self.ledger.told),
+            (twin.ids, twin.prompt),
+            (self.ledger.ids, self.ledger.prompt),
             f"The {self.strategy} must answer the same when it is asked the same",
         )
 
@@ -142,7 +146,7 @@ class _Course:
         same(whole, self.recorded[number], f"The {self.strategy} breaks the ledger")
 
 
-def context_seen(*told: str, **changes: Any) -> Seen:
+def context_seen(*told: str, **changes: Any) -> ContextRequest:
     """Return a question to a context strategy, for tests: what a seat was told, turn by turn.
 
     Every turn but the last one got the reply "a". The view of a turn is its text in capitals.
@@ -154,7 +158,7 @@ def context_seen(*told: str, **changes: Any) -> Seen:
     said = (ord("a"), END)
     past = tuple(Exchange(text, said, (), _observation(text), "a") for text in told[:-1])
     tokens = sum(len(text) + 1 + len(said) for text in told[:-1])
-    return Seen(_observation(told[-1]), told[-1], past, tokens)._replace(**changes)
+    return ContextRequest(_observation(told[-1]), told[-1], past, tokens)._replace(**changes)
 
 
 def _observation(text: str, **changes: Any) -> Observation:

@@ -93,7 +93,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
         SparringError: it cannot be computed.
     """
     folder, played = Path(question["folder"]), question["step"]
-    episode = EpisodeStore(folder / "episodes").one(played, question["episode"])
+    episode = EpisodeStore(folder / "episodes").episode(played, question["episode"])
     if episode is None:
         raise RolloutError(f"Step {played} has no episode {question['episode']}.")
     if is_unsettled(folder):  # loading it would put that right, and write

@@ -83,7 +83,7 @@ class Episodes:
 
 
 def _read(run: Run, step: int, number: int) -> StoredEpisode:
-    episode = _from_part(run, step, lambda store, path: store.one(step, number))
+    episode = _from_part(run, step, lambda store, path: store.episode(step, number))
     if episode is None:
         raise Refused(404, f"step {step} has no episode {number}")
     return StoredEpisode(episode, credit_of(run, step, number))

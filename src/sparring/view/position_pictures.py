@@ -86,10 +86,10 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     if episode is None:
         raise RolloutError(f"Step {question['step']} has no episode {question['episode']}.")
     drawn = picture(episode, question["turn"], question["seat"], question["theme"])
-    return {"svg": drawn.svg, "said": drawn.said}
+    return {"svg": drawn.svg, "said": drawn.description}
 
 
 @lru_cache(maxsize=KEPT)
 def _read(folder: Path, step: int, number: int, changed: Signature | None) -> Episode | None:
     """Return an episode; its part is read once, as long as it does not change."""
-    return EpisodeStore(folder).one(step, number)
+    return EpisodeStore(folder).episode(step, number)

@@ -72,7 +72,7 @@ def test_who_wins_more_has_no_smaller_weight(rates, weighting):
 
 
 def test_what_has_no_rates_of_wins_is_refused():
-    with pytest.raises(GameError, match=r"'pfsp' needs rates of wins; payoffs of up to 2 .* Give MetaGame\(wins=\.\.\.\)"):
+    with pytest.raises(GameError, match=r"'pfsp' needs win rates, and payoffs of up to 2 .* Give MetaGame\(wins=\.\.\.\)"):
         solved(of_matrix([[2.0]]))
     with pytest.raises(GameError, match="do not sum to 0"):
         solved(MetaGame(payoffs=([[0.5]], [[0.5]])))

@@ -76,5 +76,5 @@ def test_units_do_not_matter(game, scale):
 
 
 def test_a_smallest_weight_that_is_too_large_is_refused():
-    with pytest.raises(ConfigError, match=r"gamma=0\.4 is too much for 3 members; write at most 0\.333333"):
+    with pytest.raises(ConfigError, match=r"gamma=0\.4 is too large for 3 members; write at most 0\.333333"):
         solved(of_matrix(CYCLE), gamma=0.4)

@@ -158,7 +158,7 @@ def test_columns_follow_the_rows_of_who_is_trained():
 
 
 def test_a_record_without_an_environment_says_nothing():
-    with pytest.raises(RolloutError, match="does not say what it was played by"):
+    with pytest.raises(RolloutError, match="has no environment in its record"):
         registry.bind("columns", "failed")(Source([replace(one(game_of(), GOOD), environment=None)]))
 
 

@@ -72,7 +72,7 @@ def share(name):
     paid = "best_action" in estimate.options.values()
     for chosen in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):
         turns = filled(chosen)
-        if estimate.plugin.critic == "contribution":
+        if estimate.plugin.declarations.CRITIC == "contribution":
             turns = with_contributions(turns)
         turns = judged(turns) if paid else dataclasses.replace(turns, components={"game": turns.reward})
         advantages = per_turn(estimate(turns, {}), turns)

@@ -13,8 +13,8 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import Lot
 from sparring.models.samplers.in_process import Renewing, in_process, restrict
 from sparring.models.tiny import tiny_model, tiny_tokenizer
-from sparring.play.context.base import Ledger, sampled
-from sparring.play.episode import said
+from sparring.play.context.base import Ledger, sampled_segments
+from sparring.play.episode import recorded_reply
 from sparring.play.players.base import Reply
 from sparring.report.episode_text import turn_texts
 from sparring.testing.context import Letters
@@ -150,7 +150,7 @@ def test_runs_by_hand():
 
 def test_a_reply_of_several_runs_is_recorded_in_as_many_and_said_again():
     reply = Reply("abc", (97, 98, 99, 2), (-0.1, -0.2, -0.3, -0.4), ((97,), (98,), (99,), (2,)), False, 8, (SampledRun(1, 7), SampledRun(3, 8)))
-    first, second = sampled(reply)
+    first, second = sampled_segments(reply)
     assert (first.ids, first.logprobs, first.kept, first.weights_version) == ((97,), (-0.1,), ((97,),), 7)
     assert (second.ids, second.logprobs, second.kept, second.weights_version) == ((98, 99, 2), (-0.2, -0.3, -0.4), ((98,), (99,), (2,)), 8)
     ledger = Ledger(Letters())
@@ -160,4 +160,4 @@ def test_a_reply_of_several_runs_is_recorded_in_as_many_and_said_again():
     assert shown_runs(segments) == "of 7 updates for the first 1 tokens, of 8 updates for the next 3"
     assert shown_runs(segments[:2]) == ""
     turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments, weights_version=8)
-    assert said(turn) == reply
+    assert recorded_reply(turn) == reply

@@ -27,7 +27,7 @@ def course(*turns):
 
 
 def numbers(shown):
-    return [int(one.told) for one in shown.past]
+    return [int(one.prompt) for one in shown.past]
 
 
 def test_by_hand_three_attempts_of_two_turns():
@@ -95,7 +95,7 @@ def test_where_the_environment_tells_the_notes_itself_it_is_full(table):
 )
 def test_without_notes_it_is_refused(environment):
     config = {"environments": [environment], "context": {"name": "reflections"}, "model": {"hidden_size": 8, "heads": 1}}
-    with pytest.raises(ContextError, match=f"noted in earlier attempts, and {environment['name']} has no notes"):
+    with pytest.raises(ContextError, match=f"the notes of earlier attempts, and {environment['name']} has no notes"):
         LocalEngine(resolve(config))
 
 

@@ -10,7 +10,7 @@ from sparring.core.records import Observation
 from sparring.engine.local import LocalEngine
 from sparring.learn.pack import pack
 from sparring.measure.info_states import Query
-from sparring.play.context.base import Ledger, Shown
+from sparring.play.context.base import ContextWindow, Ledger
 from sparring.play.context.full import full
 from sparring.play.context.markov import markov
 from sparring.play.context.sliding_window import sliding_window
@@ -24,7 +24,7 @@ SAID = Reply(text="a", ids=(97, 2), logprobs=(-0.5, -0.25))
 
 def test_all_of_it_is_shown_whatever_happened():
     for seen in (context_seen("x"), context_seen("x", "y", "z"), context_seen("x", "y", again=True)):
-        assert full(seen) == Shown(seen.past, seen.text)
+        assert full(seen) == ContextWindow(seen.past, seen.text)
 
 
 def test_a_conversation_grows_by_what_is_told_and_said():
@@ -75,13 +75,13 @@ def test_by_hand_each_turn_is_the_view_and_the_question():
     ledger = Ledger(Letters(), bind("context", "markov"))
     for number, view in enumerate("VW"):
         ledger.ask("news", Observation(told="news", key="", view=view, ask="?"))
-        assert (ledger.conversation, ledger.told) == (number, f"{view}\n\n?")
+        assert (ledger.conversation, ledger.prompt) == (number, f"{view}\n\n?")
         assert ledger.ids == (0, ord(view), 10, 10, ord("?"), 1)
         ledger.record(Reply(text="a", ids=(97, 2), logprobs=(0.0, 0.0)))
 
 
 def test_a_second_try_is_asked_the_same():
-    assert markov(context_seen("x", "y", again=True)) == markov(context_seen("x", "y")) == Shown((), "Y")
+    assert markov(context_seen("x", "y", again=True)) == markov(context_seen("x", "y")) == ContextWindow((), "Y")
 
 
 def test_where_what_is_told_is_the_view_the_first_turn_is_that_of_full():
@@ -133,7 +133,7 @@ def test_exact_probabilities_are_those_of_the_prompts_of_plays(table):
 @pytest.mark.parametrize("name", ["bargain", "rock_paper_scissors", "trial"])
 def test_an_environment_without_a_view_is_refused_before_anything_is_played(name):
     config = {"environments": [{"name": name}], "context": {"name": "markov"}, "model": {"hidden_size": 8, "heads": 1}}
-    with pytest.raises(ContextError, match=f"context strategy 'markov' .context. shows the position alone, and {name} has no view"):
+    with pytest.raises(ContextError, match=f"context strategy 'markov' .context. shows only the position, and {name} has no view"):
         LocalEngine(resolve(config))
 
 
@@ -183,14 +183,14 @@ def test_a_window_that_holds_everything_is_full():
 def test_it_shows_the_newest_of_what_there_is(count, exchanges, opening):
     seen = context_seen(*map(str, range(count + 1)))
     shown = sliding_window(seen, exchanges=exchanges, opening=opening)
-    numbers = [int(one.told) for one in shown.past]
+    numbers = [int(one.prompt) for one in shown.past]
     kept = [0] if opening and count else []
     assert numbers == kept + list(range(max(len(kept), count - exchanges), count))
     assert shown.text == str(count)
 
 
 def test_nothing_is_shown_where_nothing_was_told():
-    assert sliding_window(context_seen("x")) == Shown((), "x")
+    assert sliding_window(context_seen("x")) == ContextWindow((), "x")
 
 
 @pytest.mark.parametrize(("exchanges", "opening"), [(1, True), (1, False), (3, True)])

@@ -21,14 +21,14 @@ from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.matches import illegal_replies
 from sparring.methods.oracles.judge import judge_episodes
 from sparring.methods.rewards.base import WeightedReward, apply_rewards, opinions
-from sparring.play.context.base import Ledger, Rewrite, Shown
+from sparring.play.context.base import ContextWindow, Ledger, WriteMemory
 from sparring.play.context.full import full
 from sparring.play.context.summary import REQUEST, WORDS, summary
 from sparring.play.episode import Candidates
 from sparring.play.players.base import Reply
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import replay
-from sparring.play.rollout import answered, play, rollout
+from sparring.play.rollout import play, rollout, run_requests
 from sparring.play.store import from_bytes, to_bytes
 from sparring.play.turn_table import turn_table
 from sparring.run.step import rollout_metrics
@@ -48,7 +48,7 @@ def test_by_hand_a_memory_after_two_turns():
     found = []
     for text, reply in (("x", "a"), ("y", "b"), ("z", "M"), ("z", "c"), ("w", "d"), ("v", "N"), ("v", "e")):
         ledger.ask(text)
-        found.append((ledger.conversation, ledger.wanted, ledger.ids))
+        found.append((ledger.conversation, ledger.memory_example, ledger.ids))
         ledger.record(said(reply))
     x, y, z, w, v, r = map(ord, "xyzwvR")
     a, b, m, c, d, n = ((ord(letter), 2) for letter in "abMcdN")
@@ -74,7 +74,7 @@ def test_without_the_opening_the_memory_alone_is_left():
 
 def test_a_budget_of_tokens_asks_once_the_conversation_has_as_many():
     seen = context_seen("x", "y", "z")  # 8 tokens so far
-    assert isinstance(summary(seen, every=None, tokens=8), Rewrite)
+    assert isinstance(summary(seen, every=None, tokens=8), WriteMemory)
     assert summary(seen, every=None, tokens=9) == full(seen)
 
 
@@ -91,16 +91,16 @@ def test_what_is_shown_is_the_newest_memory_and_what_follows(memories, every, op
     past = tuple(one._replace(memory=memory) for one, memory in zip(seen.past, kept, strict=True))
     answer = summary(seen._replace(past=past, again=True), every=every, opening=opening)
     last = max((index for index, memory in enumerate(kept) if memory), default=0)
-    numbers = [int(one.told) for one in answer.past]
+    numbers = [int(one.prompt) for one in answer.past]
     assert numbers == ([0] if opening and last else []) + list(range(last, len(past)))
 
 
 def test_the_request_is_in_the_words_of_the_environment_unless_one_is_given():
     seen = context_seen("x", "y")
-    assert summary(seen, every=1) == Rewrite(REQUEST, "x")
-    assert summary(seen._replace(brief=True), every=1) == Rewrite(WORDS[0], "x")
-    assert summary(seen, every=1, request="R") == Rewrite("R", "x")
-    assert summary(seen._replace(again=True), every=1) == Shown(seen.past, "y")
+    assert summary(seen, every=1) == WriteMemory(REQUEST, "x")
+    assert summary(seen._replace(brief=True), every=1) == WriteMemory(WORDS[0], "x")
+    assert summary(seen, every=1, request="R") == WriteMemory("R", "x")
+    assert summary(seen._replace(again=True), every=1) == ContextWindow(seen.past, "y")
 
 
 @pytest.mark.parametrize("options", [{"every": 1}, {"every": None, "tokens": 10}, {"every": 3, "tokens": 12, "opening": False}])
@@ -116,7 +116,7 @@ def test_wrong_options_are_refused(wrong):
 
 
 def test_without_a_reason_to_ask_it_is_refused():
-    with pytest.raises(ConfigError, match="never ask for a memory; write every: 4"):
+    with pytest.raises(ConfigError, match="never write a memory; write every: 4"):
         summary(context_seen("x"), every=None)
     config = {"environments": [{"name": "sokoban"}], "context": {"name": "summary", "every": None}, "model": {"hidden_size": 8, "heads": 1}}
     with pytest.raises(ConfigError, match="write every: 4"):
@@ -249,7 +249,7 @@ def test_a_memory_is_written_once_where_decisions_have_candidates(played):
 def test_playouts_go_on_after_memories_too(played):
     made, episodes = played
     asking = with_playouts(episodes[:2], {"sokoban": made.game}, count=2, stream=made.specs(1)[0].stream)
-    found, _ = answered(asking, lambda specs: rollout(specs, {"learner": made.agent}))
+    found, _ = run_requests(asking, lambda specs: rollout(specs, {"learner": made.agent}))
     assert all(turn.playout is not None for episode in found for turn in episode.turns)
 
 

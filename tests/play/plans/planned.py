@@ -4,7 +4,7 @@ from sparring.config.plugins import registry
 from sparring.core.records import Episode, Segment, Turn
 from sparring.play.plans.base import FRESH, PlannedGame, play_planned
 from sparring.play.players.base import TextAgent
-from sparring.play.rollout import answered, rollout
+from sparring.play.rollout import rollout, run_requests
 from tests.play.plays import specs
 
 
@@ -31,7 +31,7 @@ def planned(plan, asked, agents, *, group_size, **options):
         waves.append(list(due))
         return rollout(due, agents, **options)
 
-    given, figures = answered(play_planned(plan, asked, group_size=group_size), playing)
+    given, figures = run_requests(play_planned(plan, asked, group_size=group_size), playing)
     return given.episodes, figures, waves
 
 

@@ -145,13 +145,13 @@ def test_that_all_of_a_later_wave_fails_is_an_error_only_where_nothing_is_left()
 
 def test_a_player_that_gives_nothing_back_is_asked_once():
     from sparring.play.plans.base import play_planned
-    from sparring.play.rollout import Rollout, RolloutCounts, answered
+    from sparring.play.rollout import Rollout, RolloutCounts, run_requests
 
     asked = specs(make_game("kuhn_poker"), 4, group_size=4)
     calls = []
     nothing = Rollout([], RolloutCounts())
     asking = play_planned(bound("none"), asked, group_size=4)
-    assert answered(asking, lambda due: calls.append(due) or nothing) == (nothing, {})
+    assert run_requests(asking, lambda due: calls.append(due) or nothing) == (nothing, {})
     assert len(calls) == 1
 
 

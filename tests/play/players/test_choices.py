@@ -9,7 +9,7 @@ from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.play.players.base import PendingTurn
-from sparring.play.players.demonstrator import demonstrator, imitated
+from sparring.play.players.demonstrator import demonstrator, imitated_player
 from sparring.play.players.house import house
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
@@ -66,7 +66,7 @@ def test_weights_that_are_none_are_refused(weight):
 
 
 def test_weights_whose_sum_is_no_number_are_refused():
-    with pytest.raises(ConfigError, match=r"biased: .* sum to more than a number holds"):
+    with pytest.raises(ConfigError, match=r"biased: .* sum is not finite"):
         registry.bind("players", "biased", {"weights": {"rock": 1e308, "paper": 1e308}})()
 
 
@@ -174,7 +174,7 @@ def test_legal_actions_are_equally_likely_and_drawn_from_the_turns_own_stream():
 
 
 def shown(name, **options):
-    return demonstrator(renderer=Spelling(), player=imitated(bind("players", name, options)))
+    return demonstrator(renderer=Spelling(), player=imitated_player(bind("players", name, options)))
 
 
 def test_a_players_moves_are_said_in_the_renderers_tokens():
@@ -194,8 +194,8 @@ def test_a_memory_is_written_as_it_is_asked_for_whoever_is_imitated():
 
 
 def test_a_player_that_needs_what_a_seat_was_told_is_refused():
-    with pytest.raises(ConfigError, match=r"warmup.player: 'mixture' answers by what a seat was told.*biased, scripted"):
-        imitated(bind("players", "mixture", {"players": {"random": 1.0}}))
+    with pytest.raises(ConfigError, match=r"warmup.player: 'mixture' replies to prompts.*biased, scripted"):
+        imitated_player(bind("players", "mixture", {"players": {"random": 1.0}}))
 
 
 def person(*lines):
@@ -221,7 +221,7 @@ def test_it_asks_again_until_the_action_is_legal(style):
     assert agent.choose(state_of(style, "b2"), 1, Stream.from_seed(0)) == "a1"
     assert shown[0].startswith("The player 'X' chose b2.") and "2 . X ." in shown[0]
     assert shown[1].startswith("b2 is not possible now; it does not count as a move")
-    assert shown[2].startswith("'what?' is no action of this game; it does not count as a move")
+    assert shown[2].startswith("'what?' is not an action of this game; it does not count as a move")
     assert "? for the rules" in shown[3]
     whole = [" ".join(text.split()) for text in shown]
     assert all("Legal actions: a1, b1, c1, a2, c2, a3, b3, c3" in text for text in whole[:3])
@@ -266,5 +266,5 @@ def test_it_says_what_the_play_says():
 
 def test_a_game_without_one_is_refused_by_name():
     play = make_game("kuhn_poker").reset(Stream.from_seed(1))
-    with pytest.raises(GameError, match=r"State in .* has no partner of its own"):
+    with pytest.raises(GameError, match=r"State in .* has no scripted partner"):
         registry.bind("players", "house", {})().act([PendingTurn(state=play, seat=0, stream=Stream.from_seed(2))])

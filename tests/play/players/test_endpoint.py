@@ -406,7 +406,7 @@ def test_a_cache_keeps_all_of_a_reply(serve, tmp_path):
 def test_what_is_no_cache_is_refused_and_left_alone(serve, tmp_path):
     server, path = serve(lambda number, request: completion()), tmp_path / "recipe.jsonl"
     path.write_text("games:\n  - name: kuhn_poker\n")
-    with pytest.raises(ConfigError, match="holds no answers but something else"):
+    with pytest.raises(ConfigError, match="is not a file of answers"):
         agent_at(server, cache=str(path))
     assert path.read_text() == "games:\n  - name: kuhn_poker\n"
     (tmp_path / "folder.jsonl").mkdir()

@@ -53,7 +53,7 @@ def test_it_says_and_plays_what_the_run_does(engine, folders):
 def test_a_mixture_draws_for_each_play_and_team_by_its_weights(folders):
     alone, asked = exported(folder=str(folders / "mixture")), []
     inner = alone._agent_of
-    alone._agent_of = lambda who: asked.append(alone.called(who)) or inner(who)
+    alone._agent_of = lambda who: asked.append(alone.label(who)) or inner(who)
     episodes = sparring.play_episodes(GAME, [alone, alone], plays=60)
     assert {episode.agents for episode in episodes} == {("ExportedMembers", "ExportedMembers")}
     counts = [asked.count(str(member)) for member in MEMBERS]
@@ -125,7 +125,7 @@ THREE = {str(member): 1 / 3 for member in MEMBERS}
         ({"members": {**THREE, "past-000001": float("nan")}}, "past-000001: "),
         ({"members": {**THREE, "past-000001": "a"}}, "past-000001: "),
         ({"members": {}}, "sum to 0"),
-        ({"members": {"past-000009": 1.0}}, "member past-000009: .*past-000009 is no folder"),
+        ({"members": {"past-000009": 1.0}}, "member past-000009: .*past-000009 is not a folder"),
         ({"members": {"../policy": 1.0}}, "is no name of a file"),
         ({"members": None}, "members: "),
         ({"more": 1}, "'more'"),
@@ -149,7 +149,7 @@ HALVES = {str(member): 0.5 for member in MEMBERS[:2]}
         ([HALVES, {}], "sides.1: the weights of members sum to 0; they must sum to 1"),
         ([{"past-000000": 0.4}, HALVES], "sides.0: the weights of members sum to 0.4"),
         ([HALVES, {"past-000000": -1, "past-000001": 2}], "the weight of past-000000 is -1"),
-        ([HALVES, {"past-000009": 1}], "member past-000009: .*past-000009 is no folder"),
+        ([HALVES, {"past-000009": 1}], "member past-000009: .*past-000009 is not a folder"),
         ([HALVES, None], "sides.1"),
         (None, "sides"),
     ],
@@ -169,13 +169,13 @@ def test_a_file_of_two_sides_says_who_is_where(mixture):
     inner = found._agent_of
     for seats, names in (([found, "random"], (0, 1)), (["random", found], (1, 2))):
         asked = []
-        found._agent_of = lambda who, asked=asked: asked.append(found.called(who)) or inner(who)
+        found._agent_of = lambda who, asked=asked: asked.append(found.label(who)) or inner(who)
         sparring.play_episodes(GAME, seats, plays=40)
         assert set(asked[3:]) == {str(MEMBERS[n]) for n in names}  # each is made once before
 
 
 def test_folders_that_are_none_and_members_that_are_broken(mixture, tmp_path):
-    with pytest.raises(ModelError, match="nowhere is no folder"):
+    with pytest.raises(ModelError, match="nowhere is not a folder"):
         exported(folder=str(tmp_path / "nowhere"))
     with pytest.raises(ModelError, match=f"has no {FILE}"):
         exported(folder=str(tmp_path))

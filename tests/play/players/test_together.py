@@ -10,8 +10,8 @@ from sparring.environments.catalogue import make_game
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import TableAgent, random_table
 from sparring.models.samplers.base import Lot
-from sparring.play.players.base import Party, PendingTurn, Reply, parties
-from sparring.play.players.described import Described, chances_of
+from sparring.play.players.base import JointAgent, PendingTurn, Reply, joint_agents
+from sparring.play.players.described import HasChances, chances_of
 from sparring.play.players.policy import PolicyAgent
 
 
@@ -74,9 +74,9 @@ def test_those_with_one_backend_are_one_party_in_the_order_of_the_first():
     agents = {
         "a": agent("a", one), "b": agent("b"), "c": agent("c", other), "d": agent("d", one), "e": agent("e", one, Quiet), "f": agent("f", one),
     }  # fmt: skip
-    found = list(parties(dict.fromkeys(agents, 1), agents))
+    found = list(joint_agents(dict.fromkeys(agents, 1), agents))
     assert [names for names, _ in found] == [("a", "d", "f"), ("b",), ("c",), ("e",)]
-    assert isinstance(found[0][1], Party)
+    assert isinstance(found[0][1], JointAgent)
     assert [asked for _, asked in found[1:]] == [agents[name] for name in "bce"], "alone they are asked as ever"
 
 
@@ -84,7 +84,7 @@ def test_each_turn_gets_the_reply_of_its_own_agent():
     server = Server()
     agents = {name: agent(name, server) for name in "abc"}
     due = {"b": turns(2, 7, 3), "a": turns(9), "c": turns(1, 4)}
-    ((_, party),) = parties({name: len(own) for name, own in due.items()}, agents)
+    ((_, party),) = joint_agents({name: len(own) for name, own in due.items()}, agents)
     flat = [turn for own in due.values() for turn in own]
     said = party.act(flat)
     assert server.calls == [[("b", 2), ("a", 0), ("c", 2)]], "7 and 9 ids have no room for a whole reply"
@@ -97,7 +97,7 @@ def test_each_turn_gets_the_reply_of_its_own_agent():
 def test_one_agent_under_two_names_is_asked_once():
     server = Server()
     one = agent("a", server)
-    ((names, party),) = parties({"x": 1, "y": 2}, {"x": one, "y": one})
+    ((names, party),) = joint_agents({"x": 1, "y": 2}, {"x": one, "y": one})
     assert names == ("x", "y")
     assert [reply.ids for reply in party.act(turns(1, 2, 3))] == [(97, 0), (97, 0, 1), (97, 0, 1, 2)]
     assert server.calls == [[("a", 1), ("a", 2)]]
@@ -107,7 +107,7 @@ def test_a_backend_that_leaves_a_request_out_is_named(monkeypatch):
     monkeypatch.setattr(Server, "submit", lambda self, lots: iter([[]]))
     server = Server()
     agents = {name: agent(name, server) for name in "ab"}
-    ((_, party),) = parties({"a": 1, "b": 1}, agents)
+    ((_, party),) = joint_agents({"a": 1, "b": 1}, agents)
     with pytest.raises(Exception, match="The backend Server gave no reply for request 0 of 2") as caught:
         party.act(turns(1, 1))
     assert not isinstance(caught.value, PluginError)
@@ -145,7 +145,7 @@ def courses(name):
 @pytest.mark.parametrize(("name", "options", "game"), CASES, ids=str)
 def test_an_agent_draws_as_it_says_in_combinators_too(name, options, game):
     agent = registry.bind("players", name, options)()
-    assert isinstance(agent, Described)
+    assert isinstance(agent, HasChances)
     for course in courses(game):
         for seat in course.due():
             wanted = chances_of(name, agent, course, seat)
@@ -170,7 +170,7 @@ def test_a_table_says_its_rows():
 
 def test_who_cannot_be_described_is_named():
     state = make_game("tic_tac_toe").reset(ROOT)
-    with pytest.raises(GameError, match="'deep' cannot be described exactly, as it has no method chances"):
+    with pytest.raises(GameError, match="'deep' cannot be measured exactly, as it has no method chances"):
         chances_of("deep", registry.bind("players", "mcts")(), state, 0)
     reflecting = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}}).reset(ROOT)
     reflecting.step({0: "rock", 1: "rock"})

@@ -70,7 +70,7 @@ def test_typed_text_stays_text_and_a_reload_keeps_the_play(visitor, served):
 def test_what_is_no_action_is_said_beside_the_box(visitor, served):
     page = sit(visitor, served, "sudoku", "", theme="dark", width=390)
     page.keyboard.type("nonsense")
-    press(page, "Enter", "[role=alert]:has-text('is no action of this game')")
+    press(page, "Enter", "[role=alert]:has-text('is not an action of this game')")
     assert page.input_value(".say") == "nonsense"
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 

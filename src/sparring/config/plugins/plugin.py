@@ -118,21 +118,6 @@ class Plugin:
         return declarations_of(self.module)
 
     @property
-    def trains(self) -> bool:
-        """Whether a loss has a gradient of its own towards the policy."""
-        return self.declarations.TRAINS
-
-    @property
-    def corrects(self) -> bool:
-        """Whether a loss takes into account that plays come from older weights."""
-        return self.declarations.CORRECTS
-
-    @property
-    def critic(self) -> str:
-        """What an estimator's column from the critic holds: "value" of a state, or another."""
-        return self.declarations.CRITIC
-
-    @property
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
         """Named sets of options."""
         return self.declarations.PRESETS

@@ -58,7 +58,7 @@ from sparring.engine.workers.units import (
 from sparring.engine.workers.worker import check_same
 from sparring.learn.weights import save_weights
 from sparring.models.language_model import LanguageModel
-from sparring.play.rollout import Begun, Rollout, RolloutCounts
+from sparring.play.rollout import Rollout, RolloutCounts, StartedRollout
 from sparring.play.spec import EpisodeSpec
 
 
@@ -358,7 +358,7 @@ class Distributed:
         specs: Sequence[EpisodeSpec],
         judging: Judging | None = None,
         pinned: Pinned | None = None,
-    ) -> Begun:
+    ) -> StartedRollout:
         """Have these games played.
 
         Args:
@@ -386,7 +386,7 @@ class Distributed:
             self._open |= numbered
             self._do(self._scheduler.issued(numbered, self._fleet.now()))
         numbers = frozenset(numbered)
-        return Begun(
+        return StartedRollout(
             partial(self._wait, tuple(numbered), own), lambda: numbers <= self._found.keys()
         )
 

@@ -1,4 +1,4 @@
-"""What a keeping rule is asked, and what it answers."""
+"""Keeping rules: their input, and the check of their answer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sparring.league.payoffs import Payoffs
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeepRequest:
-    """A snapshot has been taken: which ones stay?
+    """The input of a keeping rule, after a new snapshot.
 
     Args:
         members: all snapshots, oldest first; the last one is new.
         keep: how many may stay (``league.keep``).
-        payoffs: how plays between players have ended.
-        step: steps done.
-        stream: what is drawn comes from here.
-        others: members that stay in any case: the learners' starts, and the snapshots of other
-            learners of the league.
+        payoffs: the payoff book.
+        step: number of steps done.
+        stream: of all draws.
+        others: members that stay in any case: the learners' initial weights, and the snapshots of
+            other learners of the league.
     """
 
     members: Sequence[PlayerRef]
@@ -40,31 +40,29 @@ class KeepRequest:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The step that each snapshot was taken at, in the order of ``members``."""
+        """The step of each snapshot, in the order of ``members``."""
         return tuple(member.step or 0 for member in self.members)
 
 
-def check_output(rule: Bound, kept: Any, request: KeepRequest) -> None:
-    """Check that a rule has named snapshots that there are, and not too many.
-
-    Every call of one ends here.
+def check_output(rule: Bound, remaining: Any, request: KeepRequest) -> None:
+    """Check the answer of a rule, after every call.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: it is not at most ``keep`` different members.
     """
-    if not isinstance(kept, Sequence) or not all(isinstance(m, PlayerRef) for m in kept):
+    if not isinstance(remaining, Sequence) or not all(isinstance(m, PlayerRef) for m in remaining):
         raise PluginError(
             f"The {rule} must return the snapshots that stay, a tuple of request.members; it "
-            f"returned {kept!r:.100}."
+            f"returned {remaining!r:.100}."
         )
-    unknown = [str(member) for member in kept if member not in request.members]
+    unknown = [str(member) for member in remaining if member not in request.members]
     if unknown:
         raise PluginError(
-            f"The {rule} keeps {unknown[0]!r}, which is none of the {len(request.members)} "
-            "snapshots; return some of request.members."
+            f"The {rule} keeps {unknown[0]!r}, which is not one of the {len(request.members)} "
+            "snapshots; return a part of request.members."
         )
-    if len(set(kept)) != len(kept) or len(kept) > request.keep:
+    if len(set(remaining)) != len(remaining) or len(remaining) > request.keep:
         raise PluginError(
             f"The {rule} must keep at most {request.keep} snapshots (league.keep), each once; it "
-            f"gave {', '.join(map(str, kept))}."
+            f"gave {', '.join(map(str, remaining))}."
         )

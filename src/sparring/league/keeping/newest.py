@@ -1,4 +1,4 @@
-"""The last snapshots alone."""
+"""Keep the newest snapshots."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from sparring.league.keeping.base import KeepRequest
 
 
 def newest(request: KeepRequest) -> tuple[PlayerRef, ...]:
-    """Keep the snapshots that were taken last.
+    """Keep the newest snapshots.
 
     What: the oldest snapshot leaves whenever there are too many.
-    When to use: opponents of about the learner's strength are wanted: a window over the last
+    When to use: for opponents of about the learner's strength: a window over the last
     ``league.every`` * ``league.keep`` steps, as in delta-uniform self-play.
     Mathematics: of n snapshots, oldest first, these stay:
 
         kept = {n - keep + 1, ..., n}
 
-    Pitfalls: what beat the learner long ago is not met again, so that play may go in circles
-    (rock, paper, scissors); ``spread`` keeps some of every age.
+    Pitfalls: opponents that beat the learner long ago never return, so that play may cycle (rock,
+    paper, scissors); ``spread`` keeps some of every age.
     Reference: Bansal et al., 2018 (arXiv 1710.03748): opponents are drawn from the newest share of
     the history.
     Verified by: tests/league/keeping/test_newest.py.

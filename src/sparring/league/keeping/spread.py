@@ -1,4 +1,4 @@
-"""The history thins out evenly."""
+"""Keep snapshots at even distances in the history."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from sparring.league.keeping.base import KeepRequest
 
 
 def spread(request: KeepRequest) -> tuple[PlayerRef, ...]:
-    """Keep the oldest and the newest snapshot, and those between as far apart as can be.
+    """Keep the oldest and the newest snapshot, and others at even distances between them.
 
     What: while there are too many, the snapshot leaves whose two neighbours are closest to each
-    other, the oldest such one first.
-    When to use: the default. Opponents of all stages of the run stay, so that what was learned
-    early is not forgotten.
-    Mathematics: of snapshots taken at steps s_1 < ... < s_n the one leaves with the smallest gap
+    other, the oldest of equal ones first.
+    When to use: the default. Opponents of all stages of the run stay, against forgetting.
+    Mathematics: of snapshots at steps s_1 < ... < s_n the one with the smallest gap leaves,
 
         i* = argmin over 1 < i < n of s_{i+1} - s_{i-1}
 
     Of two snapshots the older one leaves.
-    Pitfalls: with few snapshots most are old ones, whom the learner beats; ``newest`` or a
+    Pitfalls: with few snapshots most are old ones, which the learner beats; ``newest`` or a
     matchmaker that weighs them by their results helps.
     Reference: none; the usual thinning of a history to a fixed number.
     Verified by: tests/league/keeping/test_spread.py.
     """
-    kept = list(request.members)
-    while len(kept) > request.keep:
-        steps = [member.step or 0 for member in kept]
+    remaining = list(request.members)
+    while len(remaining) > request.keep:
+        steps = [member.step or 0 for member in remaining]
         gaps = [steps[i + 1] - steps[i - 1] for i in range(1, len(steps) - 1)]
-        del kept[1 + gaps.index(min(gaps)) if gaps else 0]
-    return tuple(kept)
+        del remaining[1 + gaps.index(min(gaps)) if gaps else 0]
+    return tuple(remaining)

@@ -1,4 +1,4 @@
-"""What a matchmaker is asked, and what it answers."""
+"""Matchmakers: their input, their answer, and what they share."""
 
 from __future__ import annotations
 
@@ -24,23 +24,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchRequest:
-    """One initial state that wants seats filled. Plays that share it share the answer.
+    """The input of a matchmaker: one initial state, whose plays share the seating.
 
     Args:
-        environment: what is played.
+        environment: to be played.
         roles: name of the role of each seat, [num_seats].
         teams: number of the team of each seat, [num_seats].
         members: snapshots, oldest first; may be empty.
-        payoffs: how plays between players have ended, up to the step before.
+        payoffs: the payoff book, up to the step before.
         bots: names of the run's ``bots``, which may be seated besides the player plug-ins.
-        step: steps done.
-        number: counts initial states over the whole run; used to balance seats.
-        stream: what is drawn comes from here.
-        policies: name of the policy that the learner is in each seat, [num_seats]; none: ``main``
-            in all.
-        learns: whether that policy is trained, [num_seats]; none: all are.
-        learner: who is to learn from this state: ``LEARNER``, or one of several in a league.
-        tags: tag of each policy that learns in the league, by its name; none: there is one.
+        step: number of steps done.
+        number: of the initial state in the whole run; used to balance seats.
+        stream: of all draws.
+        policies: name of the learner's policy in each seat, [num_seats]; (): ``main`` in all.
+        learns: whether that policy is trained, [num_seats]; (): all are.
+        learner: the player to be trained: ``LEARNER``, or one of several in a league.
+        tags: tag of each policy that learns in the league, by its name; {}: there is one.
     """
 
     environment: EnvironmentSpec
@@ -62,7 +61,7 @@ class MatchRequest:
 
     @property
     def others(self) -> tuple[PlayerRef, ...]:
-        """The learners of the league besides the one that is asked for."""
+        """The other learners of the league."""
         return tuple(who for who in map(LEARNER.of, self.tags) if who != self.learner)
 
     def tag(self, player: PlayerRef) -> str:
@@ -71,22 +70,22 @@ class MatchRequest:
 
     @property
     def num_seats(self) -> int:
-        """How many seats there are."""
+        """Number of seats."""
         return len(self.roles)
 
     @property
     def sides(self) -> tuple[tuple[int, ...], ...]:
-        """The seats that one player fills: those of a team; each by itself where all are one."""
+        """The seats of each player: those of a team, or single seats where all are one team."""
         return filled_together(tuple(self.teams))
 
     @property
     def own_sides(self) -> tuple[tuple[int, ...], ...]:
-        """The sides in which somebody learns; all of them where nobody does."""
+        """The sides with a trained policy; all sides where there is none."""
         learns = self.learns or (True,) * self.num_seats
         return tuple(s for s in self.sides if any(learns[seat] for seat in s)) or self.sides
 
     def results(self, opponent: PlayerRef) -> Results:
-        """Return how the learner has done against a player in this environment, from any seat."""
+        """Return the learner's results against a player in this environment, from any seat."""
         return self.payoffs.results(self.learner, opponent, environment=self.label)
 
     @property
@@ -97,7 +96,7 @@ class MatchRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seating:
-    """Who sits where, and whose tokens are trained on."""
+    """The player of each seat, and whether its tokens are trained on."""
 
     seats: Sequence[PlayerRef | str | Mixture]  # [num_seats]; names are held as references
     trained: tuple[bool, ...]  # [num_seats]
@@ -107,7 +106,7 @@ class Seating:
 
     @property
     def players(self) -> tuple[PlayerRef | Mixture, ...]:
-        """Who sits in each seat, [num_seats]."""
+        """The player of each seat, [num_seats]."""
         return cast("tuple[PlayerRef | Mixture, ...]", self.seats)
 
 
@@ -119,70 +118,68 @@ def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixtu
 
 
 def self_play(request: MatchRequest) -> Seating:
-    """Return the learner in every seat, trained on all of them."""
+    """Return the learner in every seat, trained in all of them."""
     return Seating(
         seats=(request.learner,) * request.num_seats, trained=(True,) * request.num_seats
     )
 
 
 def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
-    """Return the learner in one side and others in the rest.
+    """Return the learner in one side, and opponents in the others.
 
-    The learner's side is another one from each initial state to the next, and it alone is trained.
+    The learner's side rotates from one initial state to the next, and it alone is trained.
 
     Args:
-        request: the seats to be filled.
-        opponent: who fills a side, given the side's first seat.
+        request: the input of the matchmaker.
+        opponent: returns the player of a side, given the side's first seat.
     """
-    own = request.own_sides[request.number % len(request.own_sides)]
+    learner_side = request.own_sides[request.number % len(request.own_sides)]
     seats = dict.fromkeys(range(request.num_seats), request.learner)
     for side in request.sides:
-        if side != own:
+        if side != learner_side:
             seats.update(dict.fromkeys(side, opponent(side[0])))
-    trained = tuple(seat in own for seat in range(request.num_seats))
+    trained = tuple(seat in learner_side for seat in range(request.num_seats))
     return Seating(seats=tuple(seats[seat] for seat in range(request.num_seats)), trained=trained)
 
 
-def drawn(members: Sequence[T], weights: Sequence[float], draw: float) -> T:
-    """Return the member whose slice of the total weight holds ``draw``, which is in [0, 1)."""
+def draw_member(members: Sequence[T], weights: Sequence[float], draw: float) -> T:
+    """Return the member at the quantile ``draw``, in [0, 1), of the weights."""
     ends = list(accumulate(weights))
     return members[bisect(ends, min(draw * ends[-1], math.nextafter(ends[-1], 0.0)))]
 
 
 def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None:
-    """Check that a matchmaker has filled every seat with a player that there is.
-
-    Every call of one ends here.
+    """Check the answer of a matchmaker, after every call.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: it does not fill every seat with a player that exists.
     """
     if not isinstance(seating, Seating):
         raise PluginError(
             f"The {matchmaker} must return a Seating; it returned {type(seating).__name__}."
         )
     if not len(seating.seats) == len(seating.trained) == request.num_seats:
-        given = (
+        counts = (
             f"{len(seating.seats)} seats and {len(seating.trained)} answers whether they are "
             "trained"
         )
         raise PluginError(
-            f"The {matchmaker} must fill {request.num_seats} seats here; it gave {given}."
+            f"The {matchmaker} must fill {request.num_seats} seats here; it gave {counts}."
         )
     for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
         if player is LEARNER or player is request.learner:
-            continue  # who is always there
-        drawn = player.shares(request.members) if isinstance(player, Mixture) else (player,)
-        for one in drawn:
-            if not _is_there(one, request):
+            continue  # which always exists
+        possible = player.shares(request.members) if isinstance(player, Mixture) else (player,)
+        for member in possible:
+            if not _is_there(member, request):
                 raise PluginError(
-                    f"The {matchmaker} put {str(one)!r} into seat {seat}, and there is no such "
-                    f"player. {_advice(one, request)}"
+                    f"The {matchmaker} put {str(member)!r} into seat {seat}, and there is no such "
+                    f"player. {_advice(member, request)}"
                 )
         if trained and (isinstance(player, Mixture) or player.of(MAIN) != LEARNER):
             raise PluginError(
                 f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
-                f"{' or '.join(repr(str(one)) for one in (request.learner, *request.others))} is "
+                f"{' or '.join(repr(str(who)) for who in (request.learner, *request.others))} is "
                 "trained."
             )
 
@@ -190,7 +187,7 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
 def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
     if player.kind == "bot":
         return player.name in request.bots or registry.known("players", player.name)
-    if request.tags:  # each policy is a player of its own
+    if request.tags:  # each policy is a player
         return player in request.members or player in (LEARNER, *map(LEARNER.of, request.tags))
     there = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members
     return there and player.name in ("", *request.policies)

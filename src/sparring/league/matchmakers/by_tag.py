@@ -1,4 +1,4 @@
-"""Opponents by what they are for: learners and snapshots of a league, by their tags."""
+"""Opponents by tags: learners and snapshots of a league."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import PlayerRef
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, against, draw_member, self_play
 from sparring.league.payoffs import weights
 
 ANY = "any"  # stands for all tags
@@ -30,14 +30,13 @@ def by_tag(
 ) -> Seating:
     """Seat the learner against other learners, snapshots or itself, by shares of their tags.
 
-    What: with the share of a tag in ``live`` the other seats go to a learner of this tag, as it is
-    now; with its share in ``past`` to a snapshot of a learner of this tag. Each team is an
-    independent draw. What is left of the shares is played against the learner itself. "any" stands
-    for all tags.
+    What: with the share of a tag in ``live`` the other seats go to a learner of this tag, with
+    current weights; with its share in ``past`` to a snapshot of a learner of this tag. Each team is
+    an independent draw. The remaining share is self-play of the learner. "any" means all tags.
     When to use: leagues of several learners (``league.learners``): exploiters that meet the main
-    learner as it is, a main learner that meets them and its own past, Fictitious Cross-Play.
-    Mathematics: with S the snapshots of the tag that was drawn, and p_j the learner's rate of wins
-    against j (as in ``pfsp``),
+    learner, a main learner that meets them and its own snapshots, Fictitious Cross-Play.
+    Mathematics: with S the snapshots of the drawn tag, and p_j the learner's win rate against j (as
+    in ``pfsp``),
 
         P(j) = f(p_j) / sum over i in S of f(p_i)
         f(p) = 1                "uniform"
@@ -45,9 +44,9 @@ def by_tag(
         f(p) = min(1/2, 1 - p)  "capped"
         f(p) = p (1 - p)        "variance"
 
-    Pitfalls: a tag of which nobody is there yet leaves its share to the learner itself. Only the
-    learner that is asked for is trained: a live opponent learns from states of its own. Where all
-    seats are one team, each seat is a draw.
+    Pitfalls: the share of a tag without players goes to self-play. Only the requested learner is
+    trained: a live opponent learns from other states. Where all seats are one team, each seat is a
+    draw.
     Reference: Xu et al., 2023 (arXiv 2310.03354), as released for the gridworld: presets fxp_main
     and fxp_counter. The exploiters follow Vinyals et al., 2019 (Nature 575).
     Verified by: tests/league/matchmakers/test_by_tag.py.
@@ -59,7 +58,7 @@ def by_tag(
             with ``live`` at most 1. null (default): none.
         weighting: f, which snapshots of a tag are met more often, as above. Default "uniform".
         power: the exponent of "hard", at least 0. Default 2.
-        prior: drawn games that are added to every record, at least 0. Default 2.
+        prior: number of draws added to every record, at least 0. Default 2.
 
     Raises:
         ConfigError: shares that are negative or exceed one.
@@ -75,20 +74,23 @@ def by_tag(
     draw = request.stream.uniform(0)
     for now, tag, share in shares:
         if draw < share:
-            return _met(request, now, tag, (weighting, power, prior))
+            return _against_tag(request, now, tag, (weighting, power, prior))
         draw -= share
     return self_play(request)
 
 
-def _met(request: MatchRequest, now: bool, tag: str, how: tuple[str, float, float]) -> Seating:
-    """Return the learner against players of a tag; against itself where there are none."""
+def _against_tag(
+    request: MatchRequest, now: bool, tag: str, how: tuple[str, float, float]
+) -> Seating:
+    """Return the learner against players of a tag, or self-play where there are none."""
     there = request.others if now else tuple(request.members)
     players = [who for who in there if tag in (ANY, request.tag(who))]
     if not players:
         return self_play(request)
-    found = [1.0] * len(players) if now else _weights(request, players, *how)
+    shares = [1.0] * len(players) if now else _weights(request, players, *how)
     return against(
-        request, lambda seat: drawn(players, found, request.stream.child(seat).uniform(0))
+        request,
+        lambda seat: draw_member(players, shares, request.stream.child(seat).uniform(0)),
     )
 
 

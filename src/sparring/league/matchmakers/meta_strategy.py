@@ -1,4 +1,4 @@
-"""The learner answers a meta-strategy of the league: its members, as a meta-solver weighs them."""
+"""Opponents by a meta-strategy: members of the league with the weights of a meta-solver."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import PlayerRef
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, against, draw_member, self_play
 from sparring.league.meta_game import APART, member_payoffs, side_payoffs, takes_opposed
-from sparring.league.meta_solvers.base import SolverOption, bound, solved
-from sparring.league.payoffs import Held, Payoffs
+from sparring.league.meta_solvers.base import SolverOption, bound, solve_meta_game
+from sparring.league.payoffs import IdentityKey, Payoffs
 
 SOLVER = "solver"  # the option that names a meta-solver
-SIDES = "sides"  # the option that says whether each side has a population of its own
+SIDES = "sides"  # the option that gives each side its own population
 
 
 def meta_strategy(
@@ -31,31 +31,31 @@ def meta_strategy(
     """Seat the learner against members of the league by the weights of a meta-solver.
 
     What: with probability ``own`` the learner sits in all seats. Else each other team is a draw
-    from the meta-strategy, so that the learner becomes a response to it. The meta-game is that of
-    the members' plays with each other in this environment.
+    from the meta-strategy, so that the learner is trained as a response to it. The meta-game is
+    that of the members' plays with each other in this environment.
     When to use: PSRO (``solver: nash``, ``league.restart: true``), fictitious self-play
     (``uniform``), delta-uniform self-play (``delta_uniform``), vanilla self-play (``last``). With
-    ``own`` above 0 the learner plays itself as well, as the main policy of Fictitious Cross-Play
-    does.
+    ``own`` above 0 the learner also plays itself, as the main policy of Fictitious Cross-Play does.
     Mathematics: with sigma the meta-strategy and U the meta-game (see ``league.meta_game``),
 
         sigma = solver(U)
         P(opponent is j) = (1 - own) sigma(j)
 
     With ``of`` and ``by`` U is the part of the meta-game of the members B with tags ``by`` against
-    the members A with tags ``of``, and sigma is A's side of its solution: what B finds hardest.
+    the members A with tags ``of``, and sigma is A's side of its solution: the hardest mixture for
+    B.
 
     With ``sides: apart`` U has a row for each member in the first side and a column for each in the
-    second, and the opponent in side s is drawn from sigma_s. So each role has a population of its
-    own: where ``roles`` give the roles to several policies, a member's snapshot in side s is that
-    of the side's policy. The plays of ``league.plays`` are then also those of a member with itself.
+    second, and the opponent in side s is drawn from sigma_s. So each role has its own population:
+    where ``roles`` give the roles to several policies, a member's snapshot in side s is that of the
+    side's policy. The plays of ``league.plays`` then include those of a member with itself.
 
-    Pitfalls: U is measured by plays: without ``league.plays`` members have met nobody, all payoffs
-    are 0, and a solver that reads them says nothing. Few plays make a Nash equilibrium jump;
-    ``max_entropy_nash`` or ``projected_replicator`` move less. Where all seats are one team, each
-    seat is a draw. As long as there is no member, the learner plays itself; ``league.start: true``
-    makes its start the first member. Who answers a mixture is no equilibrium itself: the answer
-    of such a run is the mixture of its members; with ``sides: apart`` one for each side.
+    Pitfalls: U is measured by plays: without ``league.plays`` all payoffs are 0, and a solver that
+    reads them is useless. With few plays a Nash equilibrium is unstable; ``max_entropy_nash`` or
+    ``projected_replicator`` move less. Where all seats are one team, each seat is a draw. As long
+    as there is no member, the learner plays itself; ``league.start: true`` makes its initial
+    weights the first member. A response to a mixture is not an equilibrium: the answer of such a
+    run is the mixture of its members; with ``sides: apart`` one for each side.
     Reference: Lanctot et al., 2017 (arXiv 1711.00832), PSRO; Xu et al., 2023 (arXiv 2310.03354),
     Fictitious Cross-Play.
     Verified by: tests/league/matchmakers/test_meta_strategy.py.
@@ -63,18 +63,17 @@ def meta_strategy(
     Args:
         solver: a meta-solver (`sparring list league.meta_solvers`), with its options, such as
             ``{name: delta_uniform, delta: 0.5}``. Default "nash".
-        own: share of the initial states that are played against the learner itself, in [0, 1].
-            Default 0; Fictitious Cross-Play's is 0.3.
-        of: tags of the members that are met, in a league of several learners. null (default): all
-            members.
+        own: share of the initial states with self-play, in [0, 1]. Default 0; Fictitious
+            Cross-Play's is 0.3.
+        of: tags of the opponents, in a league of several learners. null (default): all members.
         by: tags of the members that they are weighed against. null (default): the same as ``of``.
             The counter policy of Fictitious Cross-Play has ``of: [main], by: [counter]``.
-        sides: "together" (default): members are whole players, who may sit in any side; "apart":
-            the meta-game has a population for each of two sides, as PSRO has in games whose roles
-            differ. Solvers of two sides take what the sides earn as opposed.
+        sides: "together" (default): members may sit in any side; "apart": the meta-game has a
+            population for each of two sides, as PSRO has in games with different roles. Solvers of
+            two sides take the payoffs of the sides as opposed.
 
     Raises:
-        ConfigError: sides are apart, and they are not two; or ``by`` is given as well.
+        ConfigError: sides are apart, and there are not two of them, or ``by`` is set.
         GameError: the solver cannot solve the meta-game.
     """
     if sides == APART and (by or len(request.sides) != 2):
@@ -86,45 +85,47 @@ def meta_strategy(
     if not members or request.stream.uniform(0) < own:
         return self_play(request)
     others, named = _tagged(request, by) if by else (), json.dumps(solver, sort_keys=True)
-    held, first = Held(request.payoffs), [side[0] for side in request.sides]
+    book, first = IdentityKey(request.payoffs), [side[0] for side in request.sides]
     if sides == APART:
-        weighed = _solved_apart(held, members, request.label, (first[0], first[1]), named)
+        weighed = _solved_apart(book, members, request.label, (first[0], first[1]), named)
     else:
-        weighed = (_solved(held, members, others, request.label, named),) * len(first)
+        weighed = (_solved(book, members, others, request.label, named),) * len(first)
     by_seat = dict(zip(first, weighed, strict=True))
     return against(
-        request, lambda seat: drawn(members, by_seat[seat], request.stream.child(seat).uniform(0))
+        request,
+        lambda seat: draw_member(members, by_seat[seat], request.stream.child(seat).uniform(0)),
     )
 
 
 def _tagged(request: MatchRequest, tags: list[str] | None) -> tuple[PlayerRef, ...]:
-    """Return the members with one of these tags; None: all members."""
-    return tuple(one for one in request.members if tags is None or request.tag(one) in tags)
+    return tuple(
+        member for member in request.members if tags is None or request.tag(member) in tags
+    )
 
 
 @lru_cache(maxsize=16)  # all initial states of a step have the same book
 def _solved(
-    held: Held[Payoffs],
+    book: IdentityKey[Payoffs],
     members: tuple[PlayerRef, ...],
     others: tuple[PlayerRef, ...],
     environment: str,
     solver: str,
 ) -> tuple[float, ...]:
     """Return each member's weight against ``others`` (or each other), [m]; ``solver`` is JSON."""
-    game = member_payoffs(held.value, members, {environment: 1.0}, others)
-    return tuple(solved(json.loads(solver), game).sides[1].tolist())
+    game = member_payoffs(book.value, members, {environment: 1.0}, others)
+    return tuple(solve_meta_game(json.loads(solver), game).sides[1].tolist())
 
 
 @lru_cache(maxsize=16)
 def _solved_apart(
-    held: Held[Payoffs],
+    book: IdentityKey[Payoffs],
     members: tuple[PlayerRef, ...],
     environment: str,
     seats: tuple[int, int],
     solver: str,
 ) -> tuple[tuple[float, ...], ...]:
     """Return the weight of each member in each side, [2][m]; ``seats`` begin the sides."""
-    asked = json.loads(solver)
-    opposed = takes_opposed(bound(asked))
-    game = side_payoffs(held.value, members, environment, seats, opposed=opposed)
-    return tuple(tuple(side.tolist()) for side in solved(asked, game).sides)
+    solver_options = json.loads(solver)
+    opposed = takes_opposed(bound(solver_options))
+    game = side_payoffs(book.value, members, environment, seats, opposed=opposed)
+    return tuple(tuple(side.tolist()) for side in solve_meta_game(solver_options, game).sides)

@@ -6,5 +6,5 @@ from sparring.league.matchmakers.base import MatchRequest, Seating, self_play
 
 
 def mirror(request: MatchRequest) -> Seating:
-    """Self-play: the learner sits in every seat and is trained on all of them."""
+    """Self-play: the learner sits in every seat and is trained in all of them."""
     return self_play(request)

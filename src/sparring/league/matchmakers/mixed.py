@@ -1,7 +1,4 @@
-"""Self-play mixed with snapshots and bots.
-
-It prevents the collapse of playing nobody but the mirror.
-"""
+"""Self-play mixed with plays against snapshots and bots, against collapse."""
 
 from __future__ import annotations
 
@@ -17,20 +14,19 @@ def mixed(
 
     What: with probability ``past`` the other seats go to snapshots; each team is an independent,
     uniform choice, and so is each seat where all are one team. With the shares in ``bots`` they go
-    to a bot. Otherwise they go to the learner itself.
-    When to use: wherever mirror self-play narrows to its own habits, so that rare positions are
-    never met in training.
-    Pitfalls: against others only one seat is trained, so a step holds fewer trained turns than
-    mirror play. The learner's team rotates from start to start. As long as there is no snapshot,
-    its share is played against the mirror.
-    Reference: the fixed anchors that the collapse reports ask for; mixture shares as in fictitious
+    to a bot. Otherwise they go to the learner.
+    When to use: wherever pure self-play visits few positions, so that the rare ones are never
+    trained on.
+    Pitfalls: against others only one side is trained, so a step has fewer trained turns than
+    self-play. The learner's team rotates between initial states. As long as there is no snapshot,
+    its share goes to self-play.
+    Reference: fixed anchors against collapse in self-play; mixture shares as in fictitious
     self-play.
 
     Args:
-        past: share of the starts that are played against snapshots, in [0, 1]. Default 0.25; 0
-            plays none.
-        bots: share of the starts per bot, by name, such as ``{random: 0.25}``. Together with
-            ``past`` at most 1; what is left is mirror self-play. null (default): no bots.
+        past: share of the initial states with snapshots, in [0, 1]. Default 0.25; 0 plays none.
+        bots: share of the initial states per bot, by name, such as ``{random: 0.25}``. Together
+            with ``past`` at most 1; the rest is self-play. null (default): no bots.
 
     Raises:
         ConfigError: shares that are negative or exceed one.
@@ -49,7 +45,7 @@ def mixed(
 
 
 def _against(request: MatchRequest, player: PlayerRef | None) -> Seating:
-    """Return the learner against a bot, or against snapshots where that is None."""
+    """Return the learner against a bot, or against snapshots where ``player`` is None."""
     if player is not None:
         return against(request, lambda seat: player)
     if not request.members:

@@ -1,4 +1,4 @@
-"""Prioritised fictitious self-play: whom the learner loses to is met more often."""
+"""Prioritised fictitious self-play: snapshots that beat the learner are met more often."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, against, draw_member, self_play
 from sparring.league.payoffs import weights
 
 
@@ -18,13 +18,13 @@ def pfsp(
     power: Annotated[float, Field(ge=0)] = 2.0,
     prior: Annotated[float, Field(ge=0)] = 2.0,
 ) -> Seating:
-    """Seat the learner against snapshots by how it has done against them, or against itself.
+    """Seat the learner against snapshots by its win rates against them, or against itself.
 
     What: with probability ``past`` the other seats go to snapshots, else to the learner. Each team
-    is an independent draw, in which a snapshot has a weight f(p) of the learner's rate p of wins
+    is an independent draw, in which a snapshot has a weight f(p) of the learner's win rate p
     against it in this environment, by the payoff book. So is each seat where all are one team.
-    When to use: a league whose old members teach nothing any more: "hard" meets those that still
-    win, "variance" those of about the learner's strength.
+    When to use: a league whose old members are too weak: "hard" meets those that still win,
+    "variance" those of about the learner's strength.
     Mathematics: with w wins, d draws and l losses of the learner against snapshot j, from any seat,
 
         p_j = (w + d/2 + prior/2) / (w + d + l + prior)
@@ -35,27 +35,28 @@ def pfsp(
 
     p_j is 1/2 where nothing was decided and prior is 0. Where all weights are 0, and where power is
     0, the draw is uniform: then it is that of ``mixed`` with the same ``past``.
-    Pitfalls: the rates are of all training's plays since the snapshot was taken, while the learner
-    has moved: one that was strong once stays likely for a while. Without a prior, one that
-    was beaten in its first game is never met again. Where all seats are one team nobody wins, and
-    the draw is uniform. Against others only one team is trained.
+    Pitfalls: the rates are of all training plays since the snapshot, while the learner has changed:
+    a snapshot that was strong once stays likely for a while. Without a prior, one that was beaten
+    in its first game is never met again. Where all seats are one team nobody wins, and the draw is
+    uniform. Against others only one team is trained.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575), "Prioritized fictitious self-play";
     there power is 2, unmet opponents have p = 1/2 and draws are half a win.
     Verified by: tests/league/matchmakers/test_pfsp.py.
 
     Args:
-        past: share of the initial states that are played against snapshots, in [0, 1]. Default 0.5;
-            as long as there is no snapshot they are played against the learner itself.
-        weighting: f, as above: "hard" (default) prefers those that win, "capped" all that win half
-            of the time or more alike, "variance" even ones.
+        past: share of the initial states with snapshots, in [0, 1]. Default 0.5; self-play as long
+            as there is no snapshot.
+        weighting: f, as above: "hard" (default) prefers snapshots that win, "capped" all that win
+            half of the time or more, equally, "variance" those with p near 1/2.
         power: the exponent of "hard", at least 0; 1 is linear, and 0 uniform. Default 2.
-        prior: drawn games that are added to every record, at least 0, so that few games say little.
+        prior: number of draws added to every record, at least 0, against noise of few games.
             Default 2; AlphaStar's is 0.
     """
     if not request.members or request.stream.uniform(0) >= past:
         return self_play(request)
     rates = [request.results(member).win_rate(prior) for member in request.members]
-    found = weights(rates, weighting, power)
+    shares = weights(rates, weighting, power)
     return against(
-        request, lambda seat: drawn(request.members, found, request.stream.child(seat).uniform(0))
+        request,
+        lambda seat: draw_member(request.members, shares, request.stream.child(seat).uniform(0)),
     )

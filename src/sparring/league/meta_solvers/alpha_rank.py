@@ -1,4 +1,4 @@
-"""How often evolution with rare mutants visits each member."""
+"""alpha-Rank: the stationary distribution of evolution with rare mutants."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sparring.core.records import FloatArray
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
 from sparring.ops.normal_form import stationary
 
-STATES = 600  # most of them; the work is their third power
-RARE = np.log(1e-12)  # of a mutant that earns less, where selection is without limit
+STATES = 600  # largest number; the cost is its third power
+RARE = np.log(1e-12)  # fixation of a mutant that earns less, with unlimited alpha
 PRESETS = {"limit": {"alpha": None}}
 
 
@@ -23,33 +23,33 @@ def alpha_rank(
     alpha: Annotated[float | None, Field(gt=0, le=1e6)] = 100.0,
     population: Annotated[int, Field(ge=2)] = 50,
 ) -> MetaStrategy:
-    """Give members the share of time in which a population is theirs, as mutants come and win.
+    """Give members the stationary distribution of an evolving population with rare mutants.
 
-    What: everybody in a population plays one member. Now and then a mutant plays another one; it
-    dies out or takes over, the likelier the more it earns. The answer is the share of time of each
-    member (in a symmetric game), or of each combination of them (``joint``).
+    What: a population plays one member. A rare mutant plays another one; it dies out or takes over,
+    with a probability that rises with its payoff. The answer is the share of time of each member
+    (in a symmetric game), or of each combination of them (``joint``).
     When to use: any number of sides and any payoffs, for alpha-PSRO and for rankings in games with
-    cycles. It always exists, there is one only, and it asks for no choice among equilibria.
-    Mathematics: with d by how much a mutant earns more than whom it meets, it takes over with
+    cycles. The answer exists and is unique.
+    Mathematics: with d the mutant's payoff less the resident's, it takes over with probability
 
         rho(d) = (1 - exp(-alpha d)) / (1 - exp(-population alpha d))     rho(0) = 1 / population
 
-    In a symmetric game d = U(mutant, resident) - U(resident, mutant), and each other member is as
-    likely a mutant. Else a state is one member per side, a mutant changes one of them, and d is
-    what that side earns more. The answer is the stationary distribution of these changes. Without
-    a limit to alpha rho is 1 for d > 0 and 1e-12 for d < 0, where it would be 0: all of the
-    mass is then in the sets of states that nothing better leads out of.
-    Pitfalls: alpha is in one over the environment's units: with payoffs of other sizes it is
-    another ranking. It is no equilibrium; a member may have mass and be easy to beat. A copy has a
-    share of its own. Up to 600 states: those of an asymmetric game are all combinations.
+    In a symmetric game d = U(mutant, resident) - U(resident, mutant), and all other members are
+    equally likely mutants. Else a state is one member per side, a mutant changes one of them, and d
+    is the gain of that side. The answer is the stationary distribution of these changes. With alpha
+    null rho is 1 for d > 0 and 1e-12 for d < 0 in place of 0: all of the mass is then in the sets
+    of states without a better change out of them.
+    Pitfalls: the unit of alpha is one over that of payoffs: scaled payoffs give another ranking.
+    The answer is not an equilibrium; a member may have mass and be easy to beat. Copies have mass
+    each. Up to 600 states: those of an asymmetric game are all combinations.
     Reference: Omidshafiei et al., 2019 (arXiv 1903.01373); Muller et al., 2020 (arXiv 1909.12823),
     alpha-PSRO. alpha 100 and population 50 are OpenSpiel's numbers, whose limit takes over from
     equals with 1/2, where ours keeps 1 / population.
     Verified by: tests/league/meta_solvers/test_alpha_rank.py.
 
     Args:
-        alpha: how much payoffs decide, above 0; null is the limit of ever larger ones. Default 100.
-        population: how many there are in a population, at least 2. Default 50.
+        alpha: strength of selection, above 0; null is the limit of large ones. Default 100.
+        population: size of the population, at least 2. Default 50.
 
     Raises:
         GameError: there are more than 600 states.
@@ -84,12 +84,12 @@ def _changes(game: MetaGame, alpha: float | None, population: int) -> FloatArray
 
 
 def _log_fixation(gains: FloatArray, alpha: float | None, population: int) -> FloatArray:
-    """Return the logarithm of the chance that a mutant takes over, by what it earns more."""
+    """Return the logarithm of a mutant's fixation probability, by its gain in payoff."""
     if alpha is None:
         equal = -np.log(population)
         return np.where(gains > 0, 0.0, np.where(gains < 0, RARE, equal))
     size = np.minimum(np.abs(alpha * gains), 1e200)
     safe = np.maximum(size, 1e-300)
     log_ratio = np.log(-np.expm1(-safe)) - np.log(-np.expm1(-population * safe))
-    found: FloatArray = log_ratio - np.where(gains < 0, (population - 1) * size, 0.0)
-    return found
+    logs: FloatArray = log_ratio - np.where(gains < 0, (population - 1) * size, 0.0)
+    return logs

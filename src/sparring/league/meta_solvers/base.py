@@ -1,4 +1,4 @@
-"""What a meta-solver is asked, what it answers, and what solvers share."""
+"""Meta-solvers: the check of their answer, and what solvers share."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ from sparring.ops.normal_form import largest_size
 
 
 def distribution(weights: FloatArray) -> FloatArray:
-    """Return weights as a distribution: rounding below 0 cut off, and of sum 1.
+    """Return weights as a distribution: clipped at 0, and with sum 1.
 
     Args:
         weights: at least one of them above 0.
     """
-    kept = np.maximum(weights, 0.0)
-    found: FloatArray = kept / kept.sum()
-    return found
+    clipped = np.maximum(weights, 0.0)
+    normalised: FloatArray = clipped / clipped.sum()
+    return normalised
 
 
 def answer(game: MetaGame, sides: Sequence[FloatArray]) -> MetaStrategy:
-    """Return a strategy of independent sides; in a symmetric game the first one's is both's."""
-    found = tuple(map(distribution, sides))
-    return MetaStrategy(sides=(found[0], found[0]) if game.symmetric else found)
+    """Return a strategy of independent sides; in a symmetric game both have the first one."""
+    distributions = tuple(map(distribution, sides))
+    return MetaStrategy(
+        sides=(distributions[0], distributions[0]) if game.symmetric else distributions
+    )
 
 
 def opposed(game: MetaGame, solver: str) -> FloatArray:
     """Return the payoffs to side 0 of two sides whose payoffs sum to 0, [m_0, m_1].
 
-    Where they sum to another constant, half of it is taken from both.
+    Where they sum to another constant, half of it is subtracted from both.
 
     Args:
         game: the meta-game.
         solver: name of the solver, for messages.
 
     Raises:
-        GameError: there are more sides, or the sum is another one in some cell.
+        GameError: there are more sides, or the sum is not constant.
     """
     two_sided(game, solver)
     first, second = game.payoffs
@@ -64,7 +66,7 @@ def two_sided(game: MetaGame, solver: str) -> None:
     """Check that a meta-game has two sides.
 
     Raises:
-        GameError: it has more.
+        GameError: it has another number of sides.
     """
     if game.num_sides != 2:
         raise GameError(
@@ -73,33 +75,31 @@ def two_sided(game: MetaGame, solver: str) -> None:
         )
 
 
-def check_output(solver: Bound, given: Any, game: MetaGame) -> None:
-    """Check that a solver has given distributions over the members that there are.
-
-    Every call of one ends here.
+def check_output(solver: Bound, strategy: Any, game: MetaGame) -> None:
+    """Check the answer of a solver, after every call.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: it is not a MetaStrategy of distributions over the members.
     """
-    if not isinstance(given, MetaStrategy):
+    if not isinstance(strategy, MetaStrategy):
         raise PluginError(
-            f"The {solver} must return a MetaStrategy; it returned {type(given).__name__}."
+            f"The {solver} must return a MetaStrategy; it returned {type(strategy).__name__}."
         )
-    if tuple(side.shape for side in given.sides) != tuple((size,) for size in game.shape):
-        shapes = ", ".join(str(side.shape) for side in given.sides)
+    if tuple(side.shape for side in strategy.sides) != tuple((size,) for size in game.shape):
+        shapes = ", ".join(str(side.shape) for side in strategy.sides)
         raise PluginError(
             f"The {solver} must give each side a weight per member, {game.shape} of them; it gave "
             f"shapes {shapes}."
         )
-    for number, side in enumerate(given.sides):
+    for number, side in enumerate(strategy.sides):
         _check_weights(solver, f"side {number}", side)
-    if game.symmetric and not np.array_equal(given.sides[0], given.sides[1]):
+    if game.symmetric and not np.array_equal(strategy.sides[0], strategy.sides[1]):
         raise PluginError(
             f"The {solver} must give both sides of a symmetric meta-game the same distribution; "
-            f"it gave {given.sides[0].tolist()!r:.100} and {given.sides[1].tolist()!r:.100}."
+            f"it gave {strategy.sides[0].tolist()!r:.100} and {strategy.sides[1].tolist()!r:.100}."
         )
-    _check_joint(solver, given, game)
-    _check_rows(solver, given, game)
+    _check_joint(solver, strategy, game)
+    _check_rows(solver, strategy, game)
 
 
 def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
@@ -114,17 +114,17 @@ def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
         )
 
 
-def _check_joint(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
-    if given.joint is None:
+def _check_joint(solver: Bound, strategy: MetaStrategy, game: MetaGame) -> None:
+    if strategy.joint is None:
         return
-    if given.joint.shape != game.shape:
+    if strategy.joint.shape != game.shape:
         raise PluginError(
             f"The {solver} must give a joint weight per cell, of shape {game.shape}; it gave the "
-            f"shape {given.joint.shape}."
+            f"shape {strategy.joint.shape}."
         )
-    _check_weights(solver, "the joint distribution", given.joint)
-    for number, side in enumerate(given.sides):
-        marginal = given.joint.sum(axis=tuple(s for s in range(game.num_sides) if s != number))
+    _check_weights(solver, "the joint distribution", strategy.joint)
+    for number, side in enumerate(strategy.sides):
+        marginal = strategy.joint.sum(axis=tuple(s for s in range(game.num_sides) if s != number))
         if not np.allclose(marginal, side, rtol=0.0, atol=EXACT):
             raise PluginError(
                 f"The {solver} must give sides that are the marginals of its joint distribution; "
@@ -132,45 +132,45 @@ def _check_joint(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
             )
 
 
-def _check_rows(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
-    if given.rows is None:
+def _check_rows(solver: Bound, strategy: MetaStrategy, game: MetaGame) -> None:
+    if strategy.rows is None:
         return
-    wanted = (game.shape, game.shape[::-1])
-    if game.num_sides != 2 or tuple(rows.shape for rows in given.rows) != wanted:
+    shapes = (game.shape, game.shape[::-1])
+    if game.num_sides != 2 or tuple(rows.shape for rows in strategy.rows) != shapes:
         raise PluginError(
-            f"The {solver} must give rows of shapes {wanted}, a weight per member and opponent; it "
-            f"gave {tuple(rows.shape for rows in given.rows)}."
+            f"The {solver} must give rows of shapes {shapes}, a weight per member and opponent; it "
+            f"gave {tuple(rows.shape for rows in strategy.rows)}."
         )
-    for side, rows in enumerate(given.rows):
+    for side, rows in enumerate(strategy.rows):
         for member, row in enumerate(rows):
             if row.any():
                 _check_weights(solver, f"member {member} of side {side}", row)
 
 
 def bound(solver: Any) -> Bound:
-    """Return the meta-solver that a text or a mapping names.
+    """Return the meta-solver of a text or a mapping, as in a configuration.
 
     Raises:
-        UnknownNameError, ConfigError: there is none of this name, or it has no such options.
+        UnknownNameError, ConfigError: there is no such name or option.
     """
     return PluginConfig.model_validate(solver).bind("league.meta_solvers")
 
 
-def _there(solver: Any) -> Any:
-    """Return a meta-solver as it was written, if there is such a one."""
+def _existing(solver: Any) -> Any:
+    """Return the written form of a meta-solver, if it exists."""
     bound(solver)
     return solver
 
 
-SolverOption = Annotated[str | dict[str, Any], AfterValidator(_there)]
+SolverOption = Annotated[str | dict[str, Any], AfterValidator(_existing)]
 
 
-def solved(solver: Any, game: MetaGame) -> MetaStrategy:
-    """Return what a meta-solver answers.
+def solve_meta_game(solver: Any, game: MetaGame) -> MetaStrategy:
+    """Return the answer of a meta-solver.
 
     Raises:
         GameError: it cannot solve this meta-game.
         PluginError: it raised, or gave no distributions.
     """
-    found: MetaStrategy = bound(solver)(game)
-    return found
+    strategy: MetaStrategy = bound(solver)(game)
+    return strategy

@@ -1,4 +1,4 @@
-"""Correlated equilibria that are mixed most evenly, for any number of sides."""
+"""Correlated equilibria of largest Gini impurity, for any number of sides."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distribution
 from sparring.ops.matrix_games import most_mixed
 
-CELLS = 400  # most of them; a least-squares problem has an unknown per cell and deviation
+CELLS = 400  # largest number; a least-squares problem has an unknown per cell and deviation
 
 
 def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStrategy:
     """Give combinations of members the correlated equilibrium of largest Gini impurity.
 
     What: ``joint`` is a distribution over combinations of the sides' members from which no side
-    gains by deviating; ``sides`` are its marginals. There is one answer.
+    gains by deviating; ``sides`` are its marginals. The answer is unique.
     When to use: JPSRO, on any number of sides and any payoffs. "cce": a new member of each side
-    answers the others' marginal. "ce": one answers each recommended member, given what the others
-    do then.
+    answers the others' marginal. "ce": one answers each recommended member, given the others'
+    distribution then.
     Mathematics: over distributions p of the cells c = (c_1, ..., c_n)
 
         min over p of sum_c p(c)^2   so that for every side s and members i, j
@@ -28,17 +28,17 @@ def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStr
         sum over c with c_s = i of p(c) (u_s(j, c_-s) - u_s(c)) <= 0     "ce"
         sum over c              of p(c) (u_s(j, c_-s) - u_s(c)) <= 0     "cce"
 
-    It is solved exactly, as a projection onto a cone by least squares with unknowns at least 0.
-    Pitfalls: the marginals by themselves are no equilibrium, but of two sides whose payoffs sum to
-    a constant: keep ``joint``. Copies of a member have more weight together. Up to 400
-    combinations of members; near that it takes long.
+    The problem is solved exactly, as a projection onto a cone by non-negative least squares.
+    Pitfalls: the marginals are an equilibrium only for two sides whose payoffs sum to a constant:
+    use ``joint``. Copies of a member have more weight together. Up to 400 combinations of members;
+    near that it is slow.
     Reference: Marris et al., 2021 (arXiv 2106.09435), JPSRO with maximum-Gini (coarse) correlated
     equilibria; Aumann, 1974; Moulin and Vial, 1978.
     Verified by: tests/league/meta_solvers/test_correlated.py.
 
     Args:
-        kind: "ce", from which no side deviates once it knows what is recommended to it, or "cce"
-            (default), before it knows.
+        kind: "ce", from which no side deviates after it knows its recommended member, or "cce"
+            (default), before it knows it.
 
     Raises:
         GameError: there are more than 400 combinations.

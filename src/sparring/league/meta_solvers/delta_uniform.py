@@ -1,4 +1,4 @@
-"""The newest share of the members, all alike."""
+"""Uniform weights on the newest share of the members."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ def delta_uniform(
 ) -> MetaStrategy:
     """Give the newest share of each side's members the same weight, and older ones none.
 
-    What: the payoffs are not looked at.
-    When to use: opponents of about one's own strength are wanted, without the circles of answering
-    the last one alone.
+    What: the payoffs are not used.
+    When to use: for opponents of about the learner's strength, without the cycles of answering only
+    the last one.
     Mathematics: with m_s members of side s, numbered from 0, oldest first,
 
         first = min(floor(delta m_s), m_s - 1)
         sigma_s(i) = 1 / (m_s - first) if i >= first, else 0
 
     delta 0 is ``uniform``, and delta 1 is ``last``.
-    Pitfalls: delta counts members, not steps: how much of the history it is depends on how often
-    one is added. What has left the window may beat the newest again.
-    Reference: Bansal et al., 2018 (arXiv 1710.03748), whose opponents are uniform on the newest
-    share of the history.
+    Pitfalls: delta counts members, not steps. Members outside the window may beat the newest again.
+    Reference: Bansal et al., 2018 (arXiv 1710.03748), with uniform opponents from the newest share
+    of the history.
     Verified by: tests/league/meta_solvers/test_delta_uniform.py.
 
     Args:
@@ -41,7 +40,6 @@ def delta_uniform(
 
 
 def _newest(size: int, delta: float) -> FloatArray:
-    """Return equal weights of the newest members, [m_s]."""
     first = min(math.floor(delta * size + 1e-9), size - 1)  # 0.29 * 100 is 28.999...
     weights = np.zeros(size)
     weights[first:] = 1.0 / (size - first)

@@ -1,4 +1,4 @@
-"""Fictitious play between the members: each round adds the best answer to the mean so far."""
+"""Fictitious play between the members: each round adds a best response to the mean so far."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ PRESETS = {"fxp": {"rounds": 1000}}
 
 
 def fictitious_play(game: MetaGame, *, rounds: Annotated[int, Field(ge=1)] = 1000) -> MetaStrategy:
-    """Give each side the mean of its best answers to the others' means.
+    """Give each side the mean of its best responses to the others' means.
 
     What: the first round is uniform play. In every later round each side adds its best member
     against the means of the others, all at once; of equal ones the oldest.
-    When to use: to repeat what FXP's authors released, or as a plain solver that needs no linear
-    program. ``nash`` is exact, and quicker.
-    Mathematics: with u_s(i) what member i of side s earns while the others play their means,
+    When to use: to reproduce the released code of FXP, or as a solver without a linear program.
+    ``nash`` is exact, and faster.
+    Mathematics: with u_s(i) the payoff of member i of side s against the means of the others,
 
         a_s = the first i with the largest u_s(i)
         sigma_s <- (t sigma_s + e(a_s)) / (t + 1)     t = 1, ..., rounds - 1
 
-    Pitfalls: it comes near an equilibrium of two opposed sides slowly: after 1000 rounds a side may
-    still lose about 0.02 of a range of 2. With more sides, or payoffs of no constant sum, it may
-    go in circles. What comes first among equals has more weight, so that copies are not alike.
-    Reference: Brown, 1951; Robinson, 1951 (it converges for two opposed sides); FXP, arXiv
-    2310.03354, whose code solves its tables so, with 1000 rounds (preset ``fxp``).
+    Pitfalls: it converges slowly to an equilibrium of two opposed sides: after 1000 rounds a side
+    may still lose about 0.02 of a range of 2. With more sides, or payoffs whose sum is not
+    constant, it may cycle. The first of equal members has more weight, so that copies differ.
+    Reference: Brown, 1951; Robinson, 1951 (convergence for two opposed sides); FXP, arXiv
+    2310.03354, whose code has 1000 rounds (preset ``fxp``).
     Verified by: tests/league/meta_solvers/test_fictitious_play.py.
 
     Args:

@@ -1,4 +1,4 @@
-"""The equilibrium of two opposed sides that is mixed most evenly."""
+"""The equilibrium of two opposed sides with the largest entropy."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ TWO_SIDED = True
 def max_entropy_nash(game: MetaGame) -> MetaStrategy:
     """Give each side the optimal strategy of largest entropy of the zero-sum meta-game.
 
-    What: of all Nash equilibria the one in which weights are as even as can be. There is only one.
+    What: of all Nash equilibria the one with the largest entropy, which is unique.
     When to use: as ``nash``, where the answer must not depend on the order of the members, or on
-    which of several equilibria a linear program meets first: copies of a member share its weight.
+    the choice of a linear program among equilibria: copies of a member share its weight.
     Mathematics: with v the value of the payoffs U to side 0,
 
         max over sigma of - sum_i sigma(i) log sigma(i)
         so that sum_i sigma(i) U(i, j) >= v for every j
 
-    and the same of -U transposed for side 1. Linear programs say which members any equilibrium
-    plays; Newton's method on the multipliers of j does the rest. Where there is one equilibrium
-    alone it is that of ``nash``, and where all payoffs are equal ``uniform``.
-    Pitfalls: one linear program per member is solved besides, so that it takes longer. It is even,
-    not robust: a payoff that changes a little may still move the support. Payoffs that differ by
+    and the same of -U transposed for side 1. Linear programs find the members that any equilibrium
+    plays; Newton's method on the multipliers of j finds the weights. A unique equilibrium equals
+    that of ``nash``; with equal payoffs the answer is ``uniform``.
+    Pitfalls: one more linear program per member is solved, so that it takes longer. The answer
+    is not robust: a small change of a payoff may still move the support. Payoffs that differ by
     less than 1e-8 of their range may count as equal.
     Reference: Balduzzi et al., 2018 (arXiv 1806.02643, Nash averaging); Liu et al., 2022 (arXiv
-    2202.07415, NeuPL), which answers it.
+    2202.07415, NeuPL).
     Verified by: tests/league/meta_solvers/test_max_entropy_nash.py.
 
     Raises:

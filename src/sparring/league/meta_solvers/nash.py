@@ -1,4 +1,4 @@
-"""Equilibrium of two opposed sides, by a linear program."""
+"""A Nash equilibrium of two opposed sides, by a linear program."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ def nash(game: MetaGame) -> MetaStrategy:
     """Give each side an optimal strategy of the zero-sum meta-game: a Nash equilibrium.
 
     What: no member of the other side earns more than the value against a side's mixture. The
-    program is solved for each side by itself, so that both are equilibria of any pair.
+    program is solved for each side by itself.
     When to use: double oracle and PSRO-Nash on two sides whose payoffs sum to a constant, and as
     the answer of a finished population.
-    Mathematics: with U the payoffs to side 0, and side 1 paying them,
+    Mathematics: with U the payoffs to side 0, and -U those to side 1,
 
         max over sigma_0, v of v   so that   sum_i sigma_0(i) U(i, j) >= v for every j
 
-    and the same of -U transposed for side 1. Payoffs are moved and scaled into [-1, 1] first, which
-    changes no equilibrium. Where all payoffs are equal the answer is uniform.
-    Pitfalls: where there are several equilibria, which one comes out says nothing: a copy of a
-    member has all of its weight or none, and a little noise in the payoffs moves the support.
-    ``max_entropy_nash`` has one answer, and ``projected_replicator`` moves less. Payoffs of few
-    plays give wrong supports.
+    and the same of -U transposed for side 1. Payoffs are first shifted and scaled into [-1, 1],
+    which changes no equilibrium. Where all payoffs are equal the answer is uniform.
+    Pitfalls: among several equilibria the choice is arbitrary: a copy of a member has all of its
+    weight or none, and noise in the payoffs moves the support. ``max_entropy_nash`` has one answer,
+    and ``projected_replicator`` moves less. Payoffs of few plays give wrong supports.
     Reference: von Neumann, 1928; McMahan, Gordon and Blum, 2003 (double oracle); Lanctot et al.,
     2017 (arXiv 1711.00832), PSRO.
     Verified by: tests/league/meta_solvers/test_nash.py.

@@ -1,4 +1,4 @@
-"""Prioritised fictitious self-play: whom the newest member loses to is answered more."""
+"""Prioritised fictitious self-play: more weight on members that beat the newest one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def pfsp(
     *,
     weighting: Literal["squared", "linear", "linear_capped", "variance"] = "squared",
 ) -> MetaStrategy:
-    """Give members weights by how often the newest member of the other side beats them.
+    """Give members weights by the win rate of the other side's newest member against them.
 
-    What: the newest member stands for the learner. Each member of the other side has a weight f(p)
-    of the newest one's rate p of wins against it, as the matchmaker of the same name has.
-    When to use: prioritised fictitious self-play on a population whose old members teach nothing
-    any more: "squared" answers those that still win, "variance" those of about equal strength.
-    Mathematics: with p_j the newest member's rate of wins against member j,
+    What: the newest member represents the learner. Each member of the other side has a weight f(p)
+    of the newest one's win rate p against it, as in the matchmaker of the same name.
+    When to use: prioritised fictitious self-play on a population whose old members are too weak:
+    "squared" answers those that still win, "variance" those of about equal strength.
+    Mathematics: with p_j the newest member's win rate against member j,
 
         sigma(j) = f(p_j) / sum over i of f(p_i)
         f(p) = (1 - p)^2         "squared"
@@ -34,13 +34,13 @@ def pfsp(
         f(p) = p (1 - p)         "variance"
 
     Where all weights are 0 they are uniform. Rates are ``MetaGame.wins``; without it they are
-    derived from the payoffs u to side 0, where all are in [-1, 1] and side 1 pays them:
+    derived from the payoffs u to side 0, where all are in [-1, 1] and side 1 has -u:
 
         p = (1 + u) / 2
 
-    Pitfalls: p is the newest member's rate, not the opponent's: the other way round easy opponents
-    are preferred. In a symmetric game the newest member meets itself too, with p = 1/2. Rates of
-    few plays leave out for good whom one has beaten by luck.
+    Pitfalls: p is the newest member's rate, not the opponent's; with the latter easy opponents are
+    preferred. In a symmetric game the newest member also meets itself, with p = 1/2. With rates of
+    few plays a member that was beaten by luck is never answered again.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575), "Prioritized fictitious self-play" and
     its pseudo-code.
     Verified by: tests/league/meta_solvers/test_pfsp.py.
@@ -49,7 +49,7 @@ def pfsp(
         weighting: f, as above. Default "squared".
 
     Raises:
-        GameError: more than two sides, or no rates of wins can be had.
+        GameError: more than two sides, or win rates are unknown.
     """
     two_sided(game, "pfsp")
     wins = _wins(game)
@@ -59,19 +59,19 @@ def pfsp(
 
 
 def _wins(game: MetaGame) -> FloatArray:
-    """Return the rates of wins of side 0, [m_0, m_1]."""
+    """Return the win rates of side 0, [m_0, m_1]."""
     if game.wins is not None:
         return game.wins
     first, second = game.payoffs
     largest = float(np.abs(first).max())
     if largest > 1 or not np.array_equal(first, -second):
         raise GameError(
-            f"meta-solver 'pfsp' needs rates of wins; payoffs of up to {largest:g} are none, or do "
-            "not sum to 0. Give MetaGame(wins=...), or payoffs in [-1, 1] that sum to 0."
+            f"meta-solver 'pfsp' needs win rates, and payoffs of up to {largest:g} are not in "
+            "[-1, 1], or do not sum to 0. Give MetaGame(wins=...), or such payoffs."
         )
     return (1 + first) / 2
 
 
 def _weights(rates: FloatArray, weighting: str) -> FloatArray:
-    found: FloatArray = np.array(weights(rates.tolist(), *AS_PUBLISHED[weighting]))
-    return np.asarray(found / found.sum())
+    unnormalised: FloatArray = np.array(weights(rates.tolist(), *AS_PUBLISHED[weighting]))
+    return np.asarray(unnormalised / unnormalised.sum())

@@ -1,4 +1,4 @@
-"""Replicator dynamics that no member dies out of."""
+"""Replicator dynamics with a smallest weight per member."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def projected_replicator(
     steps: Annotated[int, Field(ge=1)] = 10_000,
     averaged: Annotated[float, Field(gt=0, le=1)] = 1.0,
 ) -> MetaStrategy:
-    """Let members grow by what they earn, each with a smallest share, and average over time.
+    """Average projected replicator dynamics over time.
 
-    What: each side begins uniform. At every step a member's weight grows by how much more it earns
-    than its side does; then the weights are moved to the nearest ones that are at least gamma.
-    When to use: PSRO where the equilibrium of a small or noisy table would be answered too exactly,
-    and wherever every member is to keep some weight. Any number of sides, any payoffs.
-    Mathematics: with u_s(i) what member i of side s earns while the others play sigma, and P the
+    What: each side begins uniform. At every step a member's weight grows with its payoff less the
+    mean payoff of its side; then the weights are projected onto those of at least gamma.
+    When to use: PSRO with a small or noisy table, whose exact equilibrium would overfit, and
+    wherever every member must keep some weight. Any number of sides, any payoffs.
+    Mathematics: with u_s(i) the payoff of member i of side s while the others play sigma, and P the
     projection onto the distributions that are at least gamma,
 
         sigma_s(i) <- P[ sigma_s(i) + dt sigma_s(i) (u_s(i) - sum_k sigma_s(k) u_s(k)) ]
 
-    The answer is the mean of sigma over the last share ``averaged`` of the steps. Payoffs are moved
-    and scaled into [-1, 1] first, by half of the largest range of a side, so that dt and steps mean
-    the same in any units.
-    Pitfalls: steps * dt is the time that passes; too little stays near uniform. Only the mean
-    comes near an equilibrium, and only where payoffs sum to a constant. Copies of a member have
-    twice its weight. A gamma above 1 / members is refused.
+    The answer is the mean of sigma over the last share ``averaged`` of the steps. Payoffs are first
+    shifted and scaled into [-1, 1], by half of the largest range of a side, so that dt and steps do
+    not depend on units.
+    Pitfalls: with a small time steps * dt the answer stays near uniform. Only the mean converges to
+    an equilibrium, and only where payoffs sum to a constant. Copies of a member have twice its
+    weight. A gamma above 1 / members is refused.
     Reference: Lanctot et al., 2017 (arXiv 1711.00832), appendix; OpenSpiel's numbers are the preset
     ``openspiel``, and its result is ours where the largest range of payoffs is 2.
     Verified by: tests/league/meta_solvers/test_projected_replicator.py.
@@ -46,16 +46,15 @@ def projected_replicator(
     Args:
         gamma: the smallest weight of a member, in [0, 1). Default 1e-6.
         dt: size of a step, above 0. Default 0.01.
-        steps: how many, at least 1. Default 10000.
-        averaged: share of the steps, the last ones, whose mean is the answer, in (0, 1]. Default 1,
-            which has the beginning in it too.
+        steps: number of steps, at least 1. Default 10000.
+        averaged: share of the last steps whose mean is the answer, in (0, 1]. Default 1: all steps.
 
     Raises:
         ConfigError: gamma times a side's members is above 1.
     """
     if gamma * max(game.shape) > 1.0:
         raise ConfigError(
-            f"meta-solver 'projected_replicator': gamma={gamma:g} is too much for "
+            f"meta-solver 'projected_replicator': gamma={gamma:g} is too large for "
             f"{max(game.shape)} members; write at most {1.0 / max(game.shape):g}."
         )
     tables, _, _ = in_range(game.payoffs)

@@ -1,4 +1,4 @@
-"""Each member of the equilibrium answers those that it beats."""
+"""Rectified Nash: each member of the equilibrium answers those that it beats."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ TWO_SIDED = True
 
 
 def rectified(game: MetaGame) -> MetaStrategy:
-    """Give each member of the equilibrium a row of its own: the mix of those it beats or ties.
+    """Give each member of the equilibrium a row: the mixture of those it beats or ties.
 
-    What: ``sides`` is the equilibrium of ``nash``. ``rows`` says for each member with weight in it
-    whom that member answers; members without weight have rows of zeros, and are not trained.
-    When to use: PSRO with rectified Nash, for populations of many niches: each member gets better
-    at what it is good at. Two sides drawn from one population, whose payoffs sum to 0.
+    What: ``sides`` is the equilibrium of ``nash``. ``rows`` has for each member with weight the
+    mixture that it answers; members without weight have rows of zeros, and are not trained.
+    When to use: PSRO with rectified Nash, for diverse populations: each member amplifies its
+    strengths. Two sides drawn from one population, whose payoffs sum to 0.
     Mathematics: with the equilibrium p and payoffs U to side 0,
 
         row_i(j) = p(j) [U(i, j) >= 0] / sum over k of p(k) [U(i, k) >= 0]     where p(i) > 0
 
     A member ties with itself, so that no such row is empty. If one member has all the weight, its
-    row is that member, and it is ``nash``.
-    Pitfalls: it fails to come near an equilibrium even in small games, as weaknesses are never
-    answered. Copies are no niche: the linear program gives one of them all the weight. A payoff of
-    few plays that is just below 0 takes an opponent out.
+    row is that member, as with ``nash``.
+    Pitfalls: it may fail to converge to an equilibrium even in small games, as weaknesses are never
+    answered. Of copies the linear program gives all the weight to one. A payoff of few plays that
+    is just below 0 removes an opponent.
     Reference: Balduzzi et al., 2019 (arXiv 1901.08106), "Open-ended learning in symmetric zero-sum
     games".
     Verified by: tests/league/meta_solvers/test_rectified.py.
@@ -40,9 +40,9 @@ def rectified(game: MetaGame) -> MetaStrategy:
             "meta-solver 'rectified' is for one population that plays both sides; give "
             "MetaGame(symmetric=True), or take nash."
         )
-    found = answer(game, (maximin(payoffs)[0],) * 2)
-    weights = found.sides[0]
+    equilibrium = answer(game, (maximin(payoffs)[0],) * 2)
+    weights = equilibrium.sides[0]
     scores = weights * (payoffs >= 0) * (weights > 0)[:, None]
     sums = scores.sum(axis=1, keepdims=True)
     rows = np.divide(scores, sums, out=np.zeros_like(scores), where=sums > 0)
-    return MetaStrategy(sides=found.sides, rows=(rows, rows))
+    return MetaStrategy(sides=equilibrium.sides, rows=(rows, rows))

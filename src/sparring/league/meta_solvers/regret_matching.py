@@ -1,4 +1,4 @@
-"""Regret matching, averaged over its steps."""
+"""Regret matching, averaged over steps."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ from sparring.ops.normal_form import choice_payoffs, in_range, shares_above_zero
 
 
 def regret_matching(game: MetaGame, *, steps: Annotated[int, Field(ge=1)] = 10_000) -> MetaStrategy:
-    """Let each side play its members by what it regrets, and answer with the mean over all steps.
+    """Average regret matching between the sides over its steps.
 
-    What: each side begins uniform, and all move at once. A member's regret is the sum over steps
-    of what it would have earned more than its side did.
-    When to use: any number of sides and any payoffs, where no linear program is at hand: for two
-    opposed sides it comes near an equilibrium, for others the sides' play together comes near the
-    coarse correlated equilibria.
-    Mathematics: with u_s(i) what member i of side s earns while the others play sigma,
+    What: each side begins uniform, and all move at once. A member's regret is the sum over steps of
+    its payoff less that of its side.
+    When to use: any number of sides and any payoffs: for two opposed sides it converges to an
+    equilibrium, for others the joint play converges to the coarse correlated equilibria.
+    Mathematics: with u_s(i) the payoff of member i of side s while the others play sigma,
 
         R_s(i) <- R_s(i) + u_s(i) - sum_k sigma_s(k) u_s(k)
         sigma_s(i) = max(R_s(i), 0) / sum_k max(R_s(k), 0)
 
-    and uniform where no regret is above 0. The answer is the mean of sigma, the uniform beginning
-    included. The regret per step is at most, with m members and payoffs of range D,
+    and uniform where no regret is above 0. The answer is the mean of sigma, with the uniform
+    beginning. The regret per step is at most, with m members and payoffs of range D,
 
         D sqrt(m / steps)
 
-    Pitfalls: it comes near slowly, so that every member keeps some weight. With more sides, or
-    payoffs of no constant sum, the means of the sides by themselves need not be an equilibrium.
+    Pitfalls: convergence is slow, so that every member keeps some weight. With more sides, or
+    payoffs whose sum is not constant, the means of the sides need not be an equilibrium.
     Reference: Hart and Mas-Colell, 2000, "A simple adaptive procedure leading to correlated
-    equilibrium"; OpenSpiel's has a smallest weight of 1e-6 besides.
+    equilibrium"; OpenSpiel's also has a smallest weight of 1e-6.
     Verified by: tests/league/meta_solvers/test_regret_matching.py.
 
     Args:
-        steps: how often regrets are added, at least 1. Default 10000.
+        steps: number of updates, at least 1. Default 10000.
     """
     tables, _, _ = in_range(game.payoffs)
     sides = [np.full(size, 1.0 / size) for size in game.shape]

@@ -1,4 +1,4 @@
-"""All members alike."""
+"""Uniform weights on all members."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ READS_PAYOFFS = False
 def uniform(game: MetaGame) -> MetaStrategy:
     """Give every member of a side the same weight.
 
-    What: the payoffs are not looked at.
+    What: the payoffs are not used.
     When to use: fictitious play, and PSRO-uniform, which is the same: each new member answers all
-    before it alike. It is also the plainest thing to compare others with.
+    earlier ones equally; also as the simplest baseline.
     Mathematics: with m_s members of side s, each of them has
 
         sigma_s(i) = 1 / m_s
 
-    Pitfalls: weak early members keep their share for ever, and a copy of a member doubles its
-    share. As an answer the mixture gets better slowly, as one over the root of the rounds at
-    worst.
+    Pitfalls: weak early members always keep their share, and a copy of a member doubles its share.
+    As an answer the mixture improves slowly, at worst as one over the root of the rounds.
     Reference: Brown, 1951, "Iterative solution of games by fictitious play"; Lanctot et al., 2017
     (arXiv 1711.00832), PSRO with a uniform meta-strategy.
     Verified by: tests/league/meta_solvers/test_uniform.py.

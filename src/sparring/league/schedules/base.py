@@ -1,4 +1,4 @@
-"""What a schedule is asked, and what it answers."""
+"""Schedules of snapshots: their input, and the check of their answer."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ GIVEN = {"returns": "mean return of each step in which the learner learnt"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScheduleRequest:
-    """A step has been learnt from: is a snapshot of a learner due?
+    """The input of a schedule after a learning step.
 
     Args:
-        age: steps since its last snapshot, or since the run began; at least 1.
+        age: steps since the learner's last snapshot, or since the run began; at least 1.
         every: ``league.every``.
-        learner: of whom it is asked.
+        learner: of which a snapshot may be due.
         members: snapshots of all learners, oldest first; may be empty.
         tags: tag of each policy that learns in the league, by its name.
-        payoffs: how plays between players have ended, this step's as well.
-        returns: its mean return of each step since then in which it learnt, oldest first; filled
-            where the schedule NEEDS "returns".
+        payoffs: the payoff book, with this step.
+        returns: the learner's mean return of each step since then in which it learnt, oldest first;
+            filled where the schedule NEEDS "returns".
     """
 
     age: int
@@ -50,17 +50,15 @@ class ScheduleRequest:
         return self.tags.get(player.name or MAIN, player.name or MAIN)
 
     def results(self, opponent: PlayerRef) -> Results:
-        """Return how the learner has done against a player, in all environments."""
+        """Return the learner's results against a player, in all environments."""
         return self.payoffs.results(self.learner, opponent)
 
 
 def check_output(schedule: Bound, due: Any, request: ScheduleRequest) -> None:
-    """Check that a schedule has answered yes or no.
-
-    Every call of one ends here.
+    """Check the answer of a schedule, after every call.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: it is not a bool.
     """
     if not isinstance(due, bool):
         raise PluginError(

@@ -1,4 +1,4 @@
-"""A snapshot as soon as the learner beats those who are there."""
+"""Schedule: a snapshot as soon as the learner beats all of its opponents."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ def gate(
     longest: Annotated[float, Field(ge=1)] = 2.0,
     earned: float | None = None,
 ) -> bool:
-    """Take a snapshot once the learner's rate of wins against all of its opponents is high enough.
+    """Take a snapshot once the learner's win rate against all of its opponents is high enough.
 
-    What: it is asked from ``league.every`` steps after the last snapshot on. It is due when the
-    lowest rate of wins against the opponents is above ``rate``, and in any case when the last
-    snapshot is ``longest`` times ``league.every`` steps old. With ``earned`` the lowest mean return
-    takes the place of the rate.
-    When to use: a league with exploiters, in which a member is one who has overcome what was there.
+    What: from ``league.every`` steps after the last snapshot on, a snapshot is due when the lowest
+    win rate against the opponents is above ``rate``, and in any case when the last snapshot is
+    ``longest`` times ``league.every`` steps old. With ``earned`` the lowest mean return replaces
+    the win rate.
+    When to use: a league with exploiters, whose members must each beat the earlier ones.
     Mathematics: with a the steps since the last snapshot, and p_j the rate of wins against opponent
     j in the payoff book, a draw being half a win,
 
         due = a >= every  and  (min over j of p_j > rate  or  a >= longest * every)
 
-    With ``earned``, and r_j the learner's mean return in plays against j, r_j > earned stands for
+    With ``earned``, and r_j the learner's mean return in plays against j, r_j > earned replaces
     p_j > rate.
 
-    Pitfalls: where plays are won by more or less, as in poker, a best response may win no more
-    often than others: choose ``earned`` there. In Kuhn poker a learner that earned 0.33 a play won
-    51 % of the plays. The rates are of all training's plays in the book, of weaker weights too: a
-    ``league.payoff_decay`` above 0 lets old ones fade. Against an opponent whom the matchmaker
-    never seats there are no results, and the gate stays closed until ``longest``. Without any
-    opponent it is closed, too. Where all seats are one team nobody wins.
+    Pitfalls: where the size of wins differs, as in poker, a best response may not win more often
+    than other policies: choose ``earned`` there. In Kuhn poker a learner that earned 0.33 a play
+    won 51 % of the plays. The rates are of all training plays in the book, also those of weaker
+    weights: with a ``league.payoff_decay`` above 0 old ones fade. Against an opponent that the
+    matchmaker never seats there are no results, and no snapshot is due until ``longest``; the same
+    holds without any opponent. Where all seats are one team nobody wins.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575): 0.7 against all members, exploiters of
     the main agent 0.7 against the learner itself, at the latest after twice the steps. Silver et
     al., 2017 (AlphaGo Zero, Nature 550) has 0.55 against the newest.
     Verified by: tests/league/schedules/test_gate.py.
 
     Args:
-        rate: of wins that must be exceeded, in (0, 1). Default 0.7.
+        rate: win rate that must be exceeded, in (0, 1). Default 0.7.
         against: "members" (default), all snapshots; "newest", the newest one of each learner;
-            "learners", the other learners as they are now.
+            "learners", the other learners with their current weights.
         tags: of the opponents that count; null (default): all.
-        least: plays that must have been decided against each of them. Default 20.
-        longest: multiple of ``league.every`` after which it is due in any case, at least 1.
+        least: smallest number of decided plays against each of them. Default 20.
+        longest: multiple of ``league.every`` after which a snapshot is due in any case, at least 1.
             Default 2.
         earned: mean return, in the environment's units, that must be exceeded instead of ``rate``.
-            null (default): the rate counts. Of plays that pay 1 or -1, 0.1 is a rate of 0.55.
+            null (default): the rate counts. With payoffs of 1 or -1, 0.1 is a rate of 0.55.
     """
     if request.age < request.every:
         return False
@@ -78,7 +78,7 @@ def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
 def _beaten(
     request: ScheduleRequest, opponent: PlayerRef, rate: float, least: float, earned: float | None
 ) -> bool:
-    found, enough = request.results(opponent), max(least, 1.0)
+    results, enough = request.results(opponent), max(least, 1.0)
     if earned is not None:
-        return found.games >= enough and found.mean_return > earned
-    return found.wins + found.draws + found.losses >= enough and found.win_rate() > rate
+        return results.games >= enough and results.mean_return > earned
+    return results.wins + results.draws + results.losses >= enough and results.win_rate() > rate

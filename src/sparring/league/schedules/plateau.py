@@ -1,4 +1,4 @@
-"""A snapshot when the learner gets no better."""
+"""Schedule: a snapshot when the learner stops improving."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ def plateau(
     window: Annotated[int, Field(ge=2)] = 10,
     longest: Annotated[float, Field(ge=1)] = 4.0,
 ) -> bool:
-    """Take a snapshot when the learner's mean return has stopped to rise.
+    """Take a snapshot when the learner's mean return has stopped rising.
 
-    What: it is asked from ``league.every`` steps after the last snapshot on. It is due when the
-    mean return of the last ``window`` steps exceeds that of the ``window`` before by at most
-    ``gain``, and in any case when the last snapshot is ``longest`` times ``league.every`` steps
-    old.
+    What: from ``league.every`` steps after the last snapshot on, a snapshot is due when the mean
+    return of the last ``window`` steps exceeds that of the ``window`` before by at most ``gain``,
+    and in any case when the last snapshot is ``longest`` times ``league.every`` steps old.
     When to use: best responses that take longer against some opponents than against others, as in
     pipeline PSRO, where a timer freezes too early or too late.
     Mathematics: with a the steps since the last snapshot, r_t the learner's mean return in step t,
@@ -34,17 +33,17 @@ def plateau(
         due  = a >= every  and  (rise <= gain  or  a >= longest * every)
 
     Pitfalls: returns of few plays are noisy, and a short window stops by chance. Where the learner
-    plays itself as well, those plays have return 0 on average and hide the rise. With fewer than
-    two windows of steps it is not due.
+    also plays itself, those plays have return 0 on average and hide the rise. With fewer than two
+    windows of steps no snapshot is due.
     Reference: McAleer et al., 2020 (pipeline PSRO, arXiv 2006.08555) freezes the lowest policy
     when it stops to improve.
     Verified by: tests/league/schedules/test_plateau.py.
 
     Args:
-        gain: rise of the mean return that counts as none, in the environment's units, at least 0.
-            Default 0.
+        gain: largest rise of the mean return that counts as none, in the environment's units, at
+            least 0. Default 0.
         window: steps of each of the two means, at least 2. Default 10.
-        longest: multiple of ``league.every`` after which it is due in any case, at least 1.
+        longest: multiple of ``league.every`` after which a snapshot is due in any case, at least 1.
             Default 4.
     """
     if request.age < request.every:

@@ -1,4 +1,4 @@
-"""A snapshot after every so many steps."""
+"""Schedule: a snapshot every ``league.every`` steps."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sparring.league.schedules.base import ScheduleRequest
 def steps(request: ScheduleRequest) -> bool:
     """Take a snapshot every ``league.every`` steps.
 
-    What: it is due as soon as the learner's last snapshot is ``league.every`` steps old.
-    When to use: the default: phases of equal length, whose plays can be counted beforehand.
+    What: a snapshot is due as soon as the learner's last one is ``league.every`` steps old.
+    When to use: the default: phases of equal length, with a known number of plays.
     Mathematics: with a the steps since the last snapshot,
 
         due = (a >= every)
 
-    Pitfalls: a learner that needs longer to learn anything becomes a member all the same.
+    Pitfalls: a learner that has not improved yet becomes a member as well.
     Reference: the timer of policy-space response oracles, Lanctot et al., 2017 (arXiv 1711.00832).
     Verified by: tests/league/schedules/test_steps.py.
     """

@@ -12,7 +12,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment, HasCounterfactual, temporary_play
 from sparring.methods.rewards.counts import around, within
 from sparring.ops.normal_form import MAX_PLAYERS, shapley_values
-from sparring.play.replay import ended
+from sparring.play.replay import final_play
 
 NEEDS = {"game"}
 
@@ -67,7 +67,7 @@ def contribution(
         return (None,) * len(episode.turns)
     if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
-    with ended(game, episode) as end:
+    with final_play(game, episode) as end:
         paid = dict(enumerate(episode.returns)) | _parts(end, by)
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     return tuple(

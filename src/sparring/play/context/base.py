@@ -1,27 +1,23 @@
-"""What a seat sees of its past: the question to a context strategy, and the answers it may give.
+"""Context strategies: what a seat sees of its past, and the ledger of its conversations.
 
-A strategy is a function of what one seat has been through. It is asked whenever the seat is to be
-told something, and answers in one of two ways:
+A strategy is called before every prompt of a seat, and gives one of two answers:
 
-``Shown``
-    The exchanges of the past that stand in the conversation, and the text that is told after them.
-    If they are those of the conversation that goes on, the text is added to it. If not, a new
-    conversation is laid out, of the exchanges' own ids. Each conversation is one sequence to train
-    on, and a reply is trained in the conversation in which it was sampled.
-``Rewrite``
-    Before it is told anything the seat is to write its memory anew. What it replies is a turn of
-    its own, which is recorded and trained and moves no play. Then the strategy is asked again, and
-    finds the memory as the last exchange of the past.
+``ContextWindow``
+    The past exchanges that stand in the conversation, and the text after them. Where they are those
+    of the current conversation, the text is appended to it. Otherwise a new conversation is laid
+    out from the ids of these exchanges. Each conversation is one training sequence, and a reply is
+    trained in the conversation in which it was sampled.
+``WriteMemory``
+    The seat must write a memory first. This reply is a turn that is recorded and trained, and it
+    moves no play. Then the strategy is called again; the memory is the last exchange of the past.
 
-A strategy that always shows everything says ``GROWS = True``, and is not asked: the ledger adds
-what is told to a conversation that only grows.
+A strategy with ``GROWS = True`` always shows everything and is not called: the ledger appends every
+prompt to the conversation. No strategy can change an id of a prompt or of a reply, and a seat has
+no past after the environment begins a fresh conversation.
 
-A strategy decides nothing else. It cannot change an id that was sampled or told, and a seat that
-the environment gives a fresh conversation has no past under any strategy.
-
-The ledger of a seat holds the exact ids that the model has seen and said, in order. Law: the
-concatenated segments of a conversation equal the ids sent to the model; sampled ids are never
-decoded and encoded again.
+The ledger of a seat holds the exact ids of its conversations, in order. Invariant: the concatenated
+segments of a conversation equal the ids sent to the model; sampled ids are never decoded and
+encoded again.
 """
 
 from __future__ import annotations
@@ -40,57 +36,56 @@ GIVEN = {  # what NEEDS may name
 
 
 class Exchange(NamedTuple):
-    """One turn of a seat as it was laid out: what it was told, and the ids of its reply."""
+    """One turn of a seat in a conversation: its prompt, and the ids of its reply."""
 
-    told: str
-    said: tuple[int, ...]  # as sampled; empty where the conversation was too long to be sent
-    closing: tuple[int, ...]  # the scaffold that closes a reply which does not close itself
+    prompt: str
+    reply_ids: tuple[int, ...]  # as sampled; empty where the conversation was too long to be sent
+    end_ids: tuple[int, ...]  # scaffold ids after a reply without its end token
     observation: Observation  # of the turn
     reply: str = ""  # as text
-    memory: bool = False  # whether the reply is a memory that the strategy asked for
+    memory: bool = False  # whether the reply is a memory
 
 
-class Seen(NamedTuple):
-    """A seat that is to be told something, as a strategy is asked about it."""
+class ContextRequest(NamedTuple):
+    """Input of a context strategy: what the seat has seen, and its next prompt."""
 
-    # of the turn that is due; where an environment has none, its text alone
-    observation: Observation
-    # what it has not been told yet: ``observation.text``, and before it, or in its place where the
-    # seat tries again, a word about its last reply
+    observation: Observation  # of the turn that is due
+    # the new prompt: ``observation.text``, preceded by a notice if the last reply was illegal; the
+    # notice alone where the seat tries again
     text: str
-    # everything since the environment last began a fresh conversation, oldest first
+    # exchanges since the environment last began a fresh conversation, oldest first
     past: tuple[Exchange, ...] = ()
-    tokens: int = 0  # of the conversation that goes on
-    again: bool = False  # whether the seat tries again after a reply that was no legal action
-    brief: bool = False  # whether the environment speaks in the words of a small vocabulary
+    tokens: int = 0  # length of the current conversation
+    again: bool = False  # whether the seat tries again after an illegal reply
+    brief: bool = False  # whether the environment uses a small vocabulary
 
 
-class Shown(NamedTuple):
-    """What stands in the conversation: exchanges of ``Seen.past``, in order, then a text."""
+class ContextWindow(NamedTuple):
+    """The conversation to show: exchanges of ``ContextRequest.past``, in order, then a text."""
 
     past: tuple[Exchange, ...]
     text: str
 
 
-class Rewrite(NamedTuple):
-    """A memory is to be written first."""
+class WriteMemory(NamedTuple):
+    """A request that the seat writes a memory first."""
 
-    request: str  # what the seat is told, in the conversation that goes on
-    example: str = ""  # what is written in the warm-up, which imitates
+    request: str  # the prompt, appended to the current conversation
+    example: str = ""  # the memory that the warm-up imitates
 
 
 def grows(strategy: Bound) -> bool:
-    """Return whether a strategy always shows everything, so that it need not be asked."""
+    """Return whether a strategy always shows everything, and is not called."""
     return strategy.plugin.declarations.GROWS
 
 
 def no_view(strategy: Bound, environment: Environment | None) -> ContextError:
-    """Return the error of an environment that does not say what a seat sees of the position."""
+    """Return the error of an environment whose observations have no view of the position."""
     name = "the environment" if environment is None else environment.name
     return ContextError(
-        f"The {strategy} shows the position alone, and {name} has no view of it at some turn "
-        "(Observation.view is empty). Write context: {name: full}, or let the environment's "
-        "observe give a view."
+        f"The {strategy} shows only the position, and {name} has no view of it at some turn "
+        "(Observation.view is empty). Write context: {name: full}, or return a view from the "
+        "environment's observe."
     )
 
 
@@ -98,43 +93,44 @@ def no_notes(strategy: Bound, environment: Environment) -> ContextError:
     """Return the error of an environment without notes between attempts."""
     name = environment.name
     return ContextError(
-        f"The {strategy} shows what a seat noted in earlier attempts, and {name} has no notes. "
+        f"The {strategy} shows the notes of earlier attempts, and {name} has no notes. "
         "Write context: {name: full}, or play an environment such as {name: trial, options: "
         "{environment: {name: rock_paper_scissors}, attempts: 3, reflect: true}}."
     )
 
 
-def check_output(strategy: Bound, given: Any, seen: Seen) -> None:
-    """Check what a strategy has answered; every call of one ends here.
+def check_output(strategy: Bound, answer: Any, request: ContextRequest) -> None:
+    """Check the answer of a strategy, after every call.
 
     Raises:
-        PluginError: it shows what is not the seat's own past, in another order, or twice; or it
-            asks for a memory where nothing has happened since the last one.
+        PluginError: the window has exchanges that are not of the seat's past, or in another order,
+            or twice; or the answer requests a memory where there is nothing new since the last one.
     """
-    if isinstance(given, Rewrite):
-        if not isinstance(given.request, str) or not given.request.strip():
+    if isinstance(answer, WriteMemory):
+        if not isinstance(answer.request, str) or not answer.request.strip():
             raise PluginError(
-                f"The {strategy} must ask for a memory in words; it asked {given.request!r}."
+                f"The {strategy} must request a memory by a text; it gave {answer.request!r}."
             )
-        if seen.again or not seen.past or seen.past[-1].memory:
+        if request.again or not request.past or request.past[-1].memory:
             raise PluginError(
-                f"The {strategy} asked for a memory where there is nothing new to remember, or "
-                "where the seat tries again; return Shown there (see Seen.past and Seen.again)."
+                f"The {strategy} requested a memory where there is nothing new to remember, or "
+                "where the seat tries again; return ContextWindow there (see past and again of "
+                "ContextRequest)."
             )
         return
-    if not isinstance(given, Shown) or not isinstance(given.text, str):
+    if not isinstance(answer, ContextWindow) or not isinstance(answer.text, str):
         raise PluginError(
-            f"The {strategy} must return Shown(past, text) or Rewrite(request); it "
-            f"returned {given!r:.100}."
+            f"The {strategy} must return ContextWindow(past, text) or WriteMemory(request); it "
+            f"returned {answer!r:.100}."
         )
-    if given.past is seen.past:
+    if answer.past is request.past:
         return
-    places = {id(one): place for place, one in enumerate(seen.past)}
-    found = [places.get(id(one), -1) for one in given.past]
-    if -1 in found or found != sorted(set(found)):
+    places = {id(exchange): place for place, exchange in enumerate(request.past)}
+    order = [places.get(id(exchange), -1) for exchange in answer.past]
+    if -1 in order or order != sorted(set(order)):
         raise PluginError(
-            f"The {strategy} breaks the ledger: it shows what is not the seat's own past as it was "
-            "told and said. Take exchanges of Seen.past as they are, in their order, each once."
+            f"The {strategy} breaks the ledger: its window has exchanges that are not of the "
+            "seat's past. Take exchanges of ContextRequest.past unchanged, in order, each once."
         )
 
 
@@ -142,7 +138,7 @@ if TYPE_CHECKING:
     from sparring.play.players.base import Reply
 
 
-_NOTHING = Observation(told="", key="")  # told yet
+_NOTHING = Observation(told="", key="")  # before the first prompt
 
 
 class Ledger:
@@ -150,22 +146,29 @@ class Ledger:
 
     Attributes:
         renderer: of the agent in the seat.
-        ids: everything that stands in the conversation that goes on.
-        known: how many of them the model had seen at the last turn.
-        conversation: its number.
-        told: the text that the seat was told last.
-        wanted: the memory that it is asked for, if it is asked for one: what is written in the
-            warm-up. None where it is asked for a reply to what it was told.
+        ids: of the current conversation.
+        known: how many of these ids the model had seen at the last turn.
+        conversation: number of the current conversation.
+        prompt: text of the last prompt.
+        memory_example: the memory that the warm-up writes, where a memory is requested; else None.
 
     Args:
-        renderer: text to ids and back.
+        renderer: encodes texts and decodes ids.
         context: the strategy, bound; None: full.
-        environment: what is played; its ``name`` and ``brief`` are asked for. None: unknown.
+        environment: whose ``name`` and ``brief`` are read; None: unknown.
     """
 
     __slots__ = (
-        *("_context", "_environment", "_observation", "_opened", "_past", "_pending", "_shown"),
-        *("conversation", "ids", "known", "renderer", "told", "wanted"),
+        *(
+            "_context",
+            "_environment",
+            "_observation",
+            "_num_conversations",
+            "_past",
+            "_pending",
+            "_visible",
+        ),
+        *("conversation", "ids", "known", "renderer", "prompt", "memory_example"),
     )
 
     def __init__(
@@ -175,149 +178,148 @@ class Ledger:
         self._context = None if context is None or grows(context) else context
         self.ids: tuple[int, ...] = ()
         self.known = self.conversation = 0
-        self._opened = 1  # conversations so far
-        self.told = ""
-        self.wanted: str | None = None
+        self._num_conversations = 1
+        self.prompt = ""
+        self.memory_example: str | None = None
         self._observation = _NOTHING
         self._past: tuple[Exchange, ...] = ()  # since the environment's last fresh conversation
-        self._shown: tuple[Exchange, ...] = ()  # what stands in the conversation that goes on
+        self._visible: tuple[Exchange, ...] = ()  # in the current conversation
         self._pending: tuple[Segment, ...] = ()
 
     def ask(
         self, text: str, observation: Observation | None = None, *, again: bool = False
     ) -> None:
-        """Tell the seat what the strategy shows of its past, and this text, and ask for a reply.
+        """Append a prompt to the conversation, or to the window that the strategy shows.
 
-        Or ask it to write its memory first; then the text is not told yet (see ``wanted``).
+        Where the strategy requests a memory, the prompt is that request (``memory_example``).
 
         Args:
-            text: what the seat has not been told yet.
-            observation: of the turn that is due; None: its text is all that there is of it.
-            again: whether the seat tries again after a reply that was no legal action.
+            text: the new prompt.
+            observation: of the turn that is due; None: the text is the whole observation.
+            again: whether the seat tries again after an illegal reply.
 
         Raises:
             ContextError: the strategy shows the position, and there is no view of it.
-            PluginError: the strategy raised, or gave what the ledger cannot lay out.
+            PluginError: the strategy raised, or gave an answer that ``check_output`` refuses.
         """
         self._observation = seen = observation or Observation(told=text, key="")
         fresh = seen.fresh and not again
         if fresh:
             self._past = ()
-        past, self.told, self.wanted = self._past, text, None
+        past, self.prompt, self.memory_example = self._past, text, None
         if self._context is not None:
-            past = self._chosen(self._context, seen, text, again)
-        if self.ids and not fresh and self.renderer.prefix_stable and past == self._shown:
-            segment = Segment("context", self.renderer.append(self.told))
+            past = self._ask_strategy(self._context, seen, text, again)
+        if self.ids and not fresh and self.renderer.prefix_stable and past == self._visible:
+            segment = Segment("context", self.renderer.append(self.prompt))
         else:
             if self.ids:
-                self.conversation = self._open()
-            self.ids, self.known, self._pending, self._shown = (), 0, (), past
-            segment = Segment("prompt", self._laid_out(past, self.told))
+                self.conversation = self._next_conversation()
+            self.ids, self.known, self._pending, self._visible = (), 0, (), past
+            segment = Segment("prompt", self._conversation_ids(past, self.prompt))
         self.ids += segment.ids
         self._pending += (segment,)
 
-    def _chosen(
+    def _ask_strategy(
         self, context: Bound, observation: Observation, text: str, again: bool
     ) -> tuple[Exchange, ...]:
-        """Return the exchanges that a strategy shows, and note what it tells or wants."""
+        """Return the exchanges that the strategy shows, and set the prompt."""
         if not observation.view and "view" in context.needs:
             raise no_view(context, self._environment)
         brief = self._environment is not None and self._environment.brief
-        answer: Shown | Rewrite = context(
-            Seen(observation, text, self._past, len(self.ids), again, brief)
+        answer: ContextWindow | WriteMemory = context(
+            ContextRequest(observation, text, self._past, len(self.ids), again, brief)
         )
-        if isinstance(answer, Rewrite):
-            self.told, self.wanted = answer.request, answer.example
-            return self._shown
-        past, self.told = answer
+        if isinstance(answer, WriteMemory):
+            self.prompt, self.memory_example = answer.request, answer.example
+            return self._visible
+        past, self.prompt = answer
         return past
 
-    def aside(self, reply: Reply) -> tuple[int, tuple[Segment, ...]]:
-        """Return a reply to what is asked now that the conversation does not go on from.
+    def record_unplayed(self, reply: Reply) -> tuple[int, tuple[Segment, ...]]:
+        """Record a reply that is not played, as the end of another conversation.
 
-        It ends a conversation of its own, of which this returns the number, and all segments.
+        Returns:
+            The number of that conversation, and all of its segments.
         """
         prompt = Segment(kind="prompt", ids=self.ids[:1] if is_unsent(reply) else self.ids)
-        return self._open(), (prompt, *sampled(reply))
+        return self._next_conversation(), (prompt, *sampled_segments(reply))
 
-    def _open(self) -> int:
-        self._opened += 1
-        return self._opened - 1
+    def _next_conversation(self) -> int:
+        self._num_conversations += 1
+        return self._num_conversations - 1
 
-    def _laid_out(self, past: tuple[Exchange, ...], text: str) -> tuple[int, ...]:
+    def _conversation_ids(self, past: tuple[Exchange, ...], text: str) -> tuple[int, ...]:
         ids: tuple[int, ...] = ()
         if past and not self.renderer.prefix_stable:
-            ids += self.renderer.conversation([(one.told, one.said) for one in past], text)
+            ids += self.renderer.conversation(
+                [(exchange.prompt, exchange.reply_ids) for exchange in past], text
+            )
             return ids
-        for one in past:
-            ids += self._asked(ids, one.told) + one.said + one.closing
-        return ids + self._asked(ids, text)
+        for exchange in past:
+            ids += self._text_ids(ids, exchange.prompt) + exchange.reply_ids + exchange.end_ids
+        return ids + self._text_ids(ids, text)
 
-    def _asked(self, ids: tuple[int, ...], text: str) -> tuple[int, ...]:
-        """Return the ids that tell a text after these, or as the first."""
-        asked: tuple[int, ...] = (self.renderer.append if ids else self.renderer.initial)(text)
-        return asked
+    def _text_ids(self, ids: tuple[int, ...], text: str) -> tuple[int, ...]:
+        added: tuple[int, ...] = (self.renderer.append if ids else self.renderer.initial)(text)
+        return added
 
     def read(self, text: str) -> str | None:
-        """Return the part of a reply that names the action.
-
-        None if the reply has not the form asked for.
-        """
+        """Return the action text in a reply; None where the reply has another form."""
         action: str | None = self.renderer.read(text)
         return action
 
     def record(self, reply: Reply) -> tuple[Segment, ...]:
-        """Append what was sampled.
+        """Append a reply to the conversation, and return all segments since the last reply.
 
-        Return all segments since the last reply, this one's included.
-
-        Of a reply that is unsent there is only the empty reply, after the conversation's first
-        token if nothing of it was sent before; it stays too long from here on.
+        A prompt that was too long to be sent gives an empty reply, after the first token of the
+        conversation if nothing of it was sent before.
         """
-        # an end that is not the scaffold's own is a word of the model: the scaffold's follows it
+        # another end token is a word of the model: the end token of the scaffold follows it
         other_end = bool(reply.ids) and reply.ids[-1] in self.renderer.stop_ids[1:]
-        closing: tuple[int, ...] = self.renderer.close(reply.truncated or other_end)
-        segments = self._said(reply, closing)
-        memory = self.wanted is not None
-        exchange = Exchange(self.told, reply.ids, closing, self._observation, reply.text, memory)
+        end_ids: tuple[int, ...] = self.renderer.close(reply.truncated or other_end)
+        segments = self._reply_segments(reply, end_ids)
+        memory = self.memory_example is not None
+        exchange = Exchange(self.prompt, reply.ids, end_ids, self._observation, reply.text, memory)
         self._past += (exchange,)
-        self._shown += (exchange,)
+        self._visible += (exchange,)
         self._pending = ()
         return segments
 
-    def _said(self, reply: Reply, closing: tuple[int, ...]) -> tuple[Segment, ...]:
+    def _reply_segments(self, reply: Reply, end_ids: tuple[int, ...]) -> tuple[Segment, ...]:
         if is_unsent(reply):
-            begun, self.known = self.known > 0, max(self.known, 1)
+            has_sent, self.known = self.known > 0, max(self.known, 1)
             nothing = Segment(kind="sampled", ids=())
-            return (nothing,) if begun else (Segment(kind="prompt", ids=self.ids[:1]), nothing)
-        segments: tuple[Segment, ...] = (*self._pending, *sampled(reply))
+            return (nothing,) if has_sent else (Segment(kind="prompt", ids=self.ids[:1]), nothing)
+        segments: tuple[Segment, ...] = (*self._pending, *sampled_segments(reply))
         self.ids += reply.ids
         self.known = len(self.ids) - 1
-        if closing:
-            segments += (Segment(kind="boundary", ids=closing),)
-            self.ids += closing
+        if end_ids:
+            segments += (Segment(kind="boundary", ids=end_ids),)
+            self.ids += end_ids
         return segments
 
 
 def is_unsent(reply: Reply) -> bool:
-    """Return whether a model was not asked, as the conversation had outgrown its context.
+    """Return whether a conversation had outgrown the model's context, and was not sent.
 
-    An empty truncated reply says so: a model that is asked samples at least one token.
+    The reply is then truncated and empty: a model that is asked samples at least one token.
 
     Args:
-        reply: of an agent that speaks in tokens.
+        reply: of an agent with a renderer.
     """
     return reply.truncated and not reply.ids
 
 
-def sampled(reply: Reply) -> tuple[Segment, ...]:
-    """Return what was sampled of a reply: a run for all tokens of the same weights."""
+def sampled_segments(reply: Reply) -> tuple[Segment, ...]:
+    """Return the sampled segments of a reply: one for each run of tokens of the same weights."""
     if not reply.runs:
-        return (Segment("sampled", reply.ids, reply.logprobs, reply.kept, reply.weights_version),)
-    found, end = [], 0
-    for length, version in reply.runs:
-        own, end = slice(end, end + length), end + length
-        found.append(
-            Segment("sampled", reply.ids[own], reply.logprobs[own], reply.kept[own], version)
+        return (
+            Segment("sampled", reply.ids, reply.logprobs, reply.support, reply.weights_version),
         )
-    return tuple(found)
+    segments, end = [], 0
+    for length, version in reply.runs:
+        part, end = slice(end, end + length), end + length
+        segments.append(
+            Segment("sampled", reply.ids[part], reply.logprobs[part], reply.support[part], version)
+        )
+    return tuple(segments)

@@ -1,19 +1,19 @@
-"""Context: everything."""
+"""Context: the whole past."""
 
 from __future__ import annotations
 
-from sparring.play.context.base import Seen, Shown
+from sparring.play.context.base import ContextRequest, ContextWindow
 
 GROWS = True
 
 
-def full(seen: Seen) -> Shown:
-    """Show everything: a conversation only ever grows.
+def full(request: ContextRequest) -> ContextWindow:
+    """Show the whole past: a conversation only grows.
 
-    What: what is told is added to the conversation, after all that was told and said before. Where
+    What: each prompt is appended to the conversation, after all earlier prompts and replies. Where
     a renderer edits earlier replies, every turn is laid out anew with the whole past.
-    When to use: the default. It fits plays whose conversations stay within the model's context.
-    Mathematics: with t(n) tokens told at own turn n and s(n) said, the prompt of turn n has
+    When to use: the default, for plays whose conversations stay within the model's context.
+    Mathematics: with t(n) tokens in the new text of own turn n and s(n) in its reply, the input has
 
         t(1) + s(1) + ... + t(n-1) + s(n-1) + t(n)
 
@@ -26,4 +26,4 @@ def full(seen: Seen) -> Shown:
     truncated there (metric ``overlong_rate``). sliding_window, markov and summary keep it short.
     Verified by: tests/play/context/test_strategies.py.
     """
-    return Shown(seen.past, seen.text)
+    return ContextWindow(request.past, request.text)

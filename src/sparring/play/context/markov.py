@@ -1,33 +1,32 @@
-"""Context: the position alone."""
+"""Context: the current position only."""
 
 from __future__ import annotations
 
-from sparring.play.context.base import Seen, Shown
+from sparring.play.context.base import ContextRequest, ContextWindow
 
 NEEDS = {"view"}
 
 
-def markov(seen: Seen) -> Shown:
-    """Show the position as it stands now, and nothing of the past.
+def markov(request: ContextRequest) -> ContextWindow:
+    """Show the current position, and nothing of the past.
 
-    What: at every turn the seat is told the environment's view of the position and the question.
-    Every turn is a conversation of its own, one sequence to train on, with one trained reply. What
-    the seat was told and said before is not shown, and neither is a word about an illegal reply: a
-    seat that tries again is asked the same.
-    When to use: environments whose view says all that counts for what comes (board games, puzzles).
-    Prompts are as short as they can be, and equal positions give equal prompts whatever led there.
+    What: at every turn the prompt is the environment's view of the position and the question. Every
+    turn is one conversation: one training sequence, with one trained reply. Earlier prompts and
+    replies are not shown, and neither is the notice of an illegal reply: a seat that tries again
+    gets the same prompt.
+    When to use: environments whose view has all that matters for the future (board games, puzzles).
+    Prompts are as short as possible, and equal positions give equal prompts.
     Mathematics: the policy is a function of the view v alone,
 
         pi(reply | v(1), said(1), ..., v(n)) = pi(reply | v(n))
 
-    which loses nothing where v(n) is a Markov state, and something where it is not: with hidden
-    cards or an opponent to be found out, the best policy of this kind is worse than the best with
-    memory.
+    which loses nothing where v(n) is a Markov state. With hidden cards, or an opponent whose style
+    must be learnt, the best policy of this kind is worse than the best one with memory.
     Pitfalls: ``told`` is not shown, so that the rules must be in the view, in the question or in
-    the weights. An environment that has no view at some turn is refused before the run begins. So
-    is one whose view has words that the embedded model's vocabulary lacks: most games of OpenSpiel
-    draw a board, and are for pretrained models.
+    the weights. An environment without a view at some turn is refused before the run begins, and so
+    is a view with words outside the tiny model's vocabulary: most games of OpenSpiel draw a board,
+    and are for pretrained models.
     Reference: history_length 0 in verl-agent; VPR's prompts.
     Verified by: tests/play/context/test_strategies.py.
     """
-    return Shown((), seen.observation._replace(told=seen.observation.view).text)
+    return ContextWindow((), request.observation._replace(told=request.observation.view).text)

@@ -1,18 +1,15 @@
-"""How the games of a group come about.
+"""Rollout plans: where the games of a group begin, at the initial state or in another game.
 
-Each from the start, or some from the middle of others, as a plan says.
-
-A plan is asked in waves, once per wave and group of several games: so many games are left, these
-are finished, where do the next ones begin? A game that begins in the middle takes over the turns
-before that place as they were, tokens and log-probabilities included, and chance goes on as dealt:
-it is the game that a member of the group would have played had it gone the same way so far. When a
-plan wants nothing more, the games that are left begin at the start. So every plan plays as many
-games as there would be without one, and which game is played on which stream is a function of the
-plan's answers alone, whatever is in flight.
+A plan is called in waves, once per wave and group of several games, with the number of remaining
+games and the finished ones; it returns where the next games begin. A game that begins in the middle
+of another replays the turns before that place, with tokens and log-probabilities, and chance goes
+on as dealt. When a plan returns nothing, the remaining games begin at the initial state. So the
+number of games does not depend on the plan, and the stream of each game depends on the answers of
+the plan alone.
 
 Metrics, where a plan holds games back for later waves:
     branches                games per group that began in the middle of another, mean
-    shared_turns            share of the trained turns that were taken over from another game of the
+    shared_turns            share of the trained turns that were replayed from another game of the
                             group, and not sampled
 """
 
@@ -26,22 +23,22 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode
 from sparring.play.episode import moment_begin
-from sparring.play.rollout import Asking, Rollout, RolloutCounts
+from sparring.play.rollout import EpisodeRequests, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 
 
 class Origin(NamedTuple):
-    """Where a game begins: before turn number ``turn`` of game number ``parent`` of its group."""
+    """The place where a game begins: before turn ``turn`` of game ``parent`` of its group."""
 
     parent: int
     turn: int  # of all seats' turns
 
 
-FRESH = Origin(-1, 0)  # the start
+FRESH = Origin(-1, 0)  # the initial state
 
 
 class PlannedGame(NamedTuple):
-    """A finished game of a group, and where it began."""
+    """A finished game of a group, and its origin."""
 
     origin: Origin
     episode: Episode
@@ -54,43 +51,43 @@ class PlannedGame(NamedTuple):
 
 
 def check_output(
-    plan: Bound, wanted: Any, left: int, games: Sequence[PlannedGame], *stream: Any
+    plan: Bound, origins: Any, num_left: int, games: Sequence[PlannedGame], *stream: Any
 ) -> None:
-    """Check that a plan has given places in the games that are finished.
-
-    Every call of one ends here.
+    """Check the answer of a plan, after every call.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: an origin is not a place in a finished game.
     """
-    if not isinstance(wanted, Sequence) or not all(isinstance(origin, Origin) for origin in wanted):
-        raise PluginError(f"The {plan} must return a list of Origin; it returned {wanted!r:.100}.")
-    for origin in wanted:
+    if not isinstance(origins, Sequence) or not all(
+        isinstance(origin, Origin) for origin in origins
+    ):
+        raise PluginError(f"The {plan} must return a list of Origin; it returned {origins!r:.100}.")
+    for origin in origins:
         if origin.turn and not (
             0 <= origin.parent < len(games)
             and 0 < origin.turn <= len(games[origin.parent].episode.turns)
         ):
             raise PluginError(
-                f"The {plan} begins a game at {origin}, which is in none of the {len(games)} "
-                "games that are finished."
+                f"The {plan} begins a game at {origin}, which is not a place in the {len(games)} "
+                "finished games."
             )
 
 
 def play_planned(
     plan: Bound, specs: Sequence[EpisodeSpec], *, group_size: int, progress: float = 0.0
-) -> Asking[tuple[Rollout, dict[str, float]]]:
-    """Ask for the games of all groups as a plan says; see ``rollout.play``.
-
-    Return their episodes in the order of ``specs`` with the counts, and the figures listed above.
+) -> EpisodeRequests[tuple[Rollout, dict[str, float]]]:
+    """Request the games of all groups by a plan, wave by wave.
 
     Args:
-        plan: asked for each group, wave by wave, where its next games begin: called with the number
-            of games left, the finished ones and a stream of the group's own, it returns origins.
-            Fewer than are left hold games back; none lets the rest begin at the start.
-        specs: the games, the members of a group next to each other. Game number n of a group keeps
-            the streams of its n-th spec.
+        plan: called with the number of remaining games, the finished games and a stream of the
+            group; returns origins. Fewer than remain hold games back.
+        specs: the games, the members of a group next to each other. Game n of a group has the
+            streams of its n-th spec.
         group_size: games per group.
         progress: share of the run that is done, for schedules of the plan.
+
+    Returns:
+        The rollout with the episodes in the order of ``specs``, and the metrics listed above.
 
     Raises:
         RolloutError: every group failed.
@@ -107,59 +104,58 @@ def play_planned(
             group.take(finished)
     whole = [group for group in groups if group.whole(counts)]
     episodes = [game.episode for group in whole for game in group.games]
-    return Rollout(episodes, counts).some(), _metrics(whole)
+    return Rollout(episodes, counts).require_any(), _metrics(whole)
 
 
 class _Group:
-    """The games of one group as they come about."""
+    """The games of one group, finished and requested."""
 
     def __init__(self, specs: Sequence[EpisodeSpec]) -> None:
         self.specs = specs
         self.games: list[PlannedGame] = []
         self.held_back = False
-        self._asked: list[Origin] = []
+        self._requested: list[Origin] = []
         self._lost = False
 
     def due(self, plan: Bound, progress: float) -> list[EpisodeSpec]:
-        """Return the group's next games; none when all are played, or it failed."""
-        left = len(self.specs) - len(self.games)
-        if not left or self._lost:
+        """Return the group's next games; none when all are played, or one failed."""
+        num_left = len(self.specs) - len(self.games)
+        if not num_left or self._lost:
             return []
-        if len(self.specs) == 1:  # there is no other game that it could begin in
-            self._asked = [FRESH]
+        if len(self.specs) == 1:  # there is no other game to begin in
+            self._requested = [FRESH]
             return [self.specs[0]]
         stream = self.specs[0].stream.child("plan")
-        wanted: Sequence[Origin] = plan(left, tuple(self.games), stream, progress=progress)
-        self._asked = list(wanted[:left]) or [FRESH] * left
-        self.held_back |= len(self._asked) < left
+        origins: Sequence[Origin] = plan(num_left, tuple(self.games), stream, progress=progress)
+        self._requested = list(origins[:num_left]) or [FRESH] * num_left
+        self.held_back |= len(self._requested) < num_left
         return [
             self._spec(number, origin)
-            for number, origin in enumerate(self._asked, start=len(self.games))
+            for number, origin in enumerate(self._requested, start=len(self.games))
         ]
 
     def _spec(self, number: int, origin: Origin) -> EpisodeSpec:
-        """Return game number ``number`` of the group as it is to be played."""
         if origin.turn == 0:
             return self.specs[number]
         turns = self.games[origin.parent].episode.turns
         return replace(
             self.specs[number],
-            prefix=turns[: moment_begin(turns, origin.turn)],  # what is taken at once is kept whole
+            prefix=turns[: moment_begin(turns, origin.turn)],  # whole moments
         )
 
     def take(self, finished: Mapping[int, Episode]) -> None:
-        """Take in the games that were asked for; without one of them the group is lost."""
-        found = [
+        """Add the requested games; the group is lost if one of them is missing."""
+        episodes = [
             finished.get(spec.episode_id)
-            for spec in self.specs[len(self.games) :][: len(self._asked)]
+            for spec in self.specs[len(self.games) :][: len(self._requested)]
         ]
-        self._lost |= None in found
+        self._lost |= None in episodes
         self.games += [
             PlannedGame(origin, game)
-            for origin, game in zip(self._asked, found, strict=True)
+            for origin, game in zip(self._requested, episodes, strict=True)
             if game is not None
         ]
-        self._asked = []
+        self._requested = []
 
     def whole(self, counts: RolloutCounts) -> bool:
         return (
@@ -169,7 +165,7 @@ class _Group:
 
 
 def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
-    """Return the figures listed above; none where every plan began all its games at once."""
+    """Return the metrics listed above; none where no plan held games back."""
     if not any(group.held_back for group in groups):
         return {}
     games = [game for group in groups for game in group.games]

@@ -1,4 +1,4 @@
-"""Plan: branch where the model was unsure (ARPO, AEPO)."""
+"""Plan: branch at turns of high entropy (ARPO, AEPO)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRESETS = {"aepo": {"penalty": 0.05, "balance": 0.5}}
 
 
 def branch(
-    left: int,
+    num_left: int,
     games: Sequence[PlannedGame],
     stream: Stream,
     *,
@@ -31,17 +31,15 @@ def branch(
     penalty: Annotated[float, Field(ge=0, le=1)] = 0.0,
     balance: Annotated[float, Field(ge=0)] | None = None,
 ) -> list[Origin]:
-    """Play some games of a group from the start, and the rest from uncertain turns.
+    """Play some games of a group from the initial state, and the rest from turns of high entropy.
 
-    At these the model was less sure than at first.
-
-    What: after each wave of finished games the trained turns that were sampled in it are looked at.
-    Where the rule says so, another game goes on from before the turn, until the group has all its
-    games. What is left when no turn is chosen begins at the start.
+    What: after each wave of finished games the rule is applied to the trained turns that were
+    sampled in it. Where it branches, another game goes on from before the turn, until the group has
+    all its games. When no turn branches, the remaining games begin at the initial state.
     When to use: with credit ``branch_grpo`` and groups of 8 and more, in games of several turns.
     Mathematics:
         H = mean of -log p over the turn's first tokens
-        dH = H less its mean over the first trained turns of the games that began at the start
+        dH = H less its mean over the first trained turns of games from the initial state
         q = u - entropy_weight * dH
         f = max(0, 1 - penalty * l)
     p is the sampler's probability of what it sampled, u uniform in [0, 1), and l the number of
@@ -49,36 +47,36 @@ def branch(
         1 - (1 - q) * f
     and a game branches before the turn if
         clip(q, 0, 1) <= threshold
-    Where l = 0 this has probability threshold + entropy_weight * dH, cut to [0, 1]. A game's first
-    trained turn is not looked at. Turns are taken in order of depth, then of games, while there are
-    games left.
+    Where l = 0 this has probability threshold + entropy_weight * dH, clipped to [0, 1]. A game's
+    first trained turn never branches. Turns are taken in order of depth, then of games, while games
+    remain.
     Pitfalls: H is the surprise of the tokens that were sampled, an unbiased but noisy estimate of
     the sampler's entropy in nats. The paper takes the entropy of the ten likeliest tokens over log
-    |V|, so its weight of 0.2 is 0.2 / log |V| here. ARPO's release compares with the line's own
-    first turn, branches one turn later than where it measured, and takes a branch into account
-    while the others are still played. Lines on which the model is unsure get more games, so a group
-    is no fair sample of play: group means lean towards them, and with it the gradient of the turns
-    before. AEPO's release does not use its first game and counts l over the whole group; here that
-    game stays, and l is counted along the line. Turns without sampled tokens never branch.
+    |V|, so its weight of 0.2 is 0.2 / log |V| here. ARPO's release compares with the first turn of
+    the same line, branches one turn later than it measured, and uses a branch while the others are
+    still played. Lines of high entropy get more games, so group means are biased towards them, and
+    with them the gradient of the earlier turns. AEPO's release discards its first game and counts l
+    over the whole group; here that game stays, and l is counted along the line. Turns without
+    sampled tokens never branch.
     Reference: ARPO (arXiv 2507.19849) and AEPO (arXiv 2510.14545, literal reading), code of
     dongguanting/ARPO, vllm_rollout_with_tools.py.
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
     Args:
         left: games of the group not yet begun.
-        games: those that are finished.
+        games: the finished games.
         stream: of the group; game number n draws u of its turns from child n.
-        initial: games that begin at the start, at least 1. null (default): half of the group,
-            rounded up.
+        initial: games that begin at the initial state, at least 1. null (default): half of the
+            group, rounded up.
         extra: games that a branching turn adds, at least 1 (ARPO's beam size less one).
-        threshold: probability of branching where the entropy is as at first, in [0, 1].
+        threshold: probability of branching where dH is 0, in [0, 1].
         entropy_weight: change of that probability per nat of entropy, at least 0.
-        first_tokens: number of sampled tokens at the beginning of a turn that are looked at, at
+        first_tokens: number of sampled tokens at the beginning of a turn that H is a mean of, at
             least 1.
-        penalty: share of 1 - q that is lost per branching turn just before, in [0, 1]. 0 (default):
-            none; preset ``aepo`` has 0.05.
-        balance: weight of entropies in the number of games from the start, at least 0. null
-            (default): ``initial`` says the number. With a value (preset ``aepo``: 0.5) one game is
+        penalty: factor of 1 - q is less by this per branching turn just before, in [0, 1]. 0
+            (default): none; preset ``aepo`` has 0.05.
+        balance: weight of entropies in the number of games from the initial state, at least 0. null
+            (default): the number is ``initial``. With a value (preset ``aepo``: 0.5) one game is
             played first, and the number is then group_size * sigmoid(balance * (H of its first
             trained turn less the mean H of its others)), rounded, at least 1.
 
@@ -86,44 +84,44 @@ def branch(
         ConfigError: the group has one game, fewer than ``initial``, or both ``initial`` and
             ``balance`` are given.
     """
-    size = left + len(games)
+    size = num_left + len(games)
     _check(size, initial, balance)
     surprises = [
         [_surprise(game.episode.turns[place], first_tokens) for place in game.decisions]
         for game in games
     ]
-    wanted = -(-size // 2) if initial is None else initial
+    num_initial = -(-size // 2) if initial is None else initial
     if balance is not None:
-        wanted = _balanced(size, balance, surprises[0]) if games else 1
-    if len(games) < wanted:
-        return [FRESH] * (wanted - len(games))
+        num_initial = _balanced(size, balance, surprises[0]) if games else 1
+    if len(games) < num_initial:
+        return [FRESH] * (num_initial - len(games))
     known = [
-        own[0]
-        for own, game in zip(surprises, games, strict=True)
-        if own and own[0] is not None and game.origin == FRESH
+        row[0]
+        for row, game in zip(surprises, games, strict=True)
+        if row and row[0] is not None and game.origin == FRESH
     ]
     if not known:
         return []
     start = fmean(known)
 
-    def chosen(number: int, place: int, surprise: float | None, run: int) -> bool:
+    def is_branching(number: int, place: int, surprise: float | None, run: int) -> bool:
         draw, factor = stream.child(number).uniform(place), max(0.0, 1.0 - penalty * run)
         return surprise is not None and _branches(
             draw, entropy_weight * (surprise - start), threshold, factor
         )
 
-    begun = {game.origin for game in games}
-    new = [origin for origin in _branching(games, surprises, chosen) if origin not in begun]
+    known_origins = {game.origin for game in games}
+    new = [o for o in _branching(games, surprises, is_branching) if o not in known_origins]
     return [origin for origin in new for _ in range(extra)]
 
 
 def _branching(
     games: Sequence[PlannedGame],
     surprises: Sequence[Sequence[float | None]],
-    chosen: Callable[[int, int, float | None, int], bool],
+    is_branching: Callable[[int, int, float | None, int], bool],
 ) -> list[Origin]:
-    found: list[tuple[int, Origin]] = []
-    runs = {FRESH: 0}  # branching turns in a row up to here, by the place a game begins at
+    branches: list[tuple[int, Origin]] = []
+    runs = {FRESH: 0}  # branching turns in a row, by the origin of a game
     for number, game in enumerate(games):
         run = runs[game.origin]
         for depth, (place, surprise) in enumerate(
@@ -131,15 +129,14 @@ def _branching(
         ):
             if depth == 0 or (game.origin != FRESH and place <= game.origin.turn):
                 continue
-            run = run + 1 if chosen(number, place, surprise, run) else 0
+            run = run + 1 if is_branching(number, place, surprise, run) else 0
             if run:
                 runs[Origin(number, place)] = run
-                found.append((depth, Origin(number, place)))
-    return [origin for _, origin in sorted(found)]
+                branches.append((depth, Origin(number, place)))
+    return [origin for _, origin in sorted(branches)]
 
 
 def _check(size: int, initial: int | None, balance: float | None) -> None:
-    """Raise ConfigError if the options do not fit each other or a group of ``size`` games."""
     if size == 1:
         raise ConfigError(
             "rollout.plan 'branch': rollout.group_size=1 leaves no games to branch; write "
@@ -159,7 +156,7 @@ def _check(size: int, initial: int | None, balance: float | None) -> None:
 
 
 def _surprise(turn: Turn, first_tokens: int) -> float | None:
-    """Return the mean of -log p over the turn's first sampled tokens, None without any."""
+    """Return the mean of -log p over the turn's first sampled tokens; None without any."""
     sampled = (
         logprob
         for segment in turn.segments
@@ -171,8 +168,7 @@ def _surprise(turn: Turn, first_tokens: int) -> float | None:
 
 
 def _balanced(size: int, balance: float, surprises: Sequence[float | None]) -> int:
-    """Return the number of games that begin at the start. The surprises of the group's first game
-    decide it."""
+    """Return the number of games from the initial state, by the surprises of the first game."""
     known = [surprise for surprise in surprises[1:] if surprise is not None]
     first = surprises[0] if surprises else None
     gap = first - fmean(known) if known and first is not None else 0.0
@@ -180,8 +176,7 @@ def _balanced(size: int, balance: float, surprises: Sequence[float | None]) -> i
 
 
 def _branches(draw: float, rise: float, threshold: float, factor: float) -> bool:
-    """Return whether the rule says to branch. It is given a draw in [0, 1) and a weighted rise of
-    entropy."""
+    """Return whether to branch, by a draw in [0, 1) and a weighted rise of entropy."""
     value = draw - rise
     value += (1.0 - factor) * (1.0 - value)
     return min(max(value, 0.0), 1.0) <= threshold

@@ -1,4 +1,4 @@
-"""Plan: none; every game of a group begins at the start."""
+"""Plan: none; every game of a group begins at the initial state."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from sparring.core.rng import Stream
 from sparring.play.plans.base import FRESH, Origin, PlannedGame
 
 
-def none(left: int, games: Sequence[PlannedGame], stream: Stream) -> list[Origin]:
-    """Play every game of a group from the start to its end.
+def none(num_left: int, games: Sequence[PlannedGame], stream: Stream) -> list[Origin]:
+    """Play every game of a group from the initial state to its end.
 
-    What: ``rollout.group_size`` games of one start, each on its own.
-    When to use: the default; a group's games are then a fair sample of play, as most estimators
-    take them to be.
+    What: ``rollout.group_size`` independent games of one initial state.
+    When to use: the default; the games of a group are independent samples, as most estimators
+    assume.
     Mathematics: none.
-    Pitfalls: the games of a group meet by chance only, and seldom after the first turns where there
-    is much to choose from.
+    Pitfalls: the games of a group share states only by chance, and seldom after the first turns
+    where there are many actions.
     Reference: none.
     Verified by: tests/play/plans/test_play_planned.py.
     """
-    return [FRESH] * left
+    return [FRESH] * num_left

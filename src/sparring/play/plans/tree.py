@@ -14,47 +14,45 @@ from sparring.play.plans.base import FRESH, Origin, PlannedGame
 
 
 def tree(
-    left: int,
+    num_left: int,
     games: Sequence[PlannedGame],
     stream: Stream,
     *,
     branching: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (2, 2, 2),
     turns_per_segment: Annotated[int, Field(ge=1)] = 1,
 ) -> list[Origin]:
-    """Branch every game of a group at the same turns, into a tree of fixed shape.
+    """Branch every game of a group at the same turns, into a tree whose leaves are the games.
 
-    Its leaves are the group's games.
-
-    What: some games begin at the start. After every segment of a few trained turns each line of
-    play is continued several times.
+    What: some games begin at the initial state. After every segment of a few trained turns each
+    line of play is continued several times.
     When to use: with credit ``spo_tree``, which credits a turn with the change of value between the
     nodes of the tree.
     Mathematics: boundary k = 0, 1, ... lies before trained turn k * turns_per_segment of a line of
-    play, all trained seats counted. There it is continued ``branching[k]`` times, each continuation
-    on streams of its own.
+    play, counted over all trained seats. There it is continued ``branching[k]`` times, each time
+    with other streams.
         leaves = product of branching
     and that is ``rollout.group_size``.
-    Pitfalls: a line that ends before a boundary cannot branch there. The games it leaves over begin
-    at the start and do not branch, so short lines count for less than their share: compare
+    Pitfalls: a line that ends before a boundary cannot branch there. The remaining games begin at
+    the initial state and do not branch, so short lines count for less than their share: compare
     ``branches`` with the group size less ``branching[0]``. A turn before the last boundary is
-    shared by several games, and baselines over all games of the group hold its own returns in each
-    of them: see ``branch_grpo`` and ``spo_tree`` for how much of the gradient is left. Segments are
-    turns here; SPO's are 66 tokens, or end at tokens the model was unsure of.
+    shared by several games, and baselines over all games of the group contain its own returns: see
+    ``branch_grpo`` and ``spo_tree`` for how much of the gradient is left. Segments are turns here;
+    SPO's are 66 tokens, or end at tokens with high entropy.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version: branching 6-6-6.
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
     Args:
         left: games of the group not yet begun.
-        games: those that are finished.
-        stream: not drawn from.
-        branching: number of continuations at each boundary, the start first; each at least 1. Their
-            product must be ``rollout.group_size``: 8 for the default (2, 2, 2).
+        games: the finished games.
+        stream: unused.
+        branching: number of continuations at each boundary, the initial state first; each at least
+            1. Their product must be ``rollout.group_size``: 8 for the default (2, 2, 2).
         turns_per_segment: trained turns between two boundaries, at least 1.
 
     Raises:
         ConfigError: the leaves are not as many as the games of a group.
     """
-    size, leaves = left + len(games), math.prod(branching)
+    size, leaves = num_left + len(games), math.prod(branching)
     if leaves != size:
         shape = " * ".join(map(str, branching))
         raise ConfigError(
@@ -64,13 +62,13 @@ def tree(
         )
     if not games:
         return [FRESH] * branching[0]
-    begun = {game.origin for game in games}
-    found: list[Origin] = []
+    known_origins = {game.origin for game in games}
+    origins: list[Origin] = []
     for number, game in enumerate(games):
         places = game.decisions
-        began = places.index(game.origin.turn) // turns_per_segment if game.origin != FRESH else 0
-        for boundary in range(began + 1, len(branching)):
+        first = places.index(game.origin.turn) // turns_per_segment if game.origin != FRESH else 0
+        for boundary in range(first + 1, len(branching)):
             if boundary * turns_per_segment < len(places):
                 origin = Origin(number, places[boundary * turns_per_segment])
-                found += [origin] * (branching[boundary] - 1) * (origin not in begun)
-    return found
+                origins += [origin] * (branching[boundary] - 1) * (origin not in known_origins)
+    return origins

@@ -1,7 +1,4 @@
-"""What sits in a seat.
-
-The pending turn it is shown, the reply it gives, and the protocol of an agent.
-"""
+"""Agents that sit in seats: their protocols, the turns they are given, and their replies."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ class PendingTurn(NamedTuple):
     """One decision that is due.
 
     ``state`` is the play, see ``environments.base``. ``ids`` are the exact token ids of the seat's
-    conversation so far, for agents with a renderer, else empty. ``stream`` belongs to this turn
-    alone: draws never depend on what other games do.
+    conversation, for agents with a renderer, else empty. ``stream`` belongs to this turn alone:
+    draws never depend on other plays.
     """
 
     state: Play
@@ -33,37 +30,36 @@ class PendingTurn(NamedTuple):
     stream: Stream
     ids: tuple[int, ...] = ()
     known: int = 0  # length of the prefix of ``ids`` that the agent has seen at its last turn
-    notice: str = ""  # for agents without a renderer: what was wrong with the seat's last reply
-    told: str = ""  # for agents without a renderer: what the seat is told at this turn
-    # for agents without a renderer: what the seat was told and has replied in this conversation
+    notice: str = ""  # for agents without a renderer: the fault of the seat's last reply
+    prompt: str = ""  # for agents without a renderer: the prompt of this turn
+    # for agents without a renderer: the earlier prompts and replies of this conversation
     past: Callable[[], tuple[tuple[str, str], ...]] | None = None
-    # for agents with a renderer: where a memory is asked for and no action, what the warm-up writes
+    # for agents with a renderer: where a memory is due and no action, what the warm-up writes
     memory: str | None = None
 
 
 class Reply(NamedTuple):
-    """What an agent said. Token agents also give the sampled ids and their log-probabilities."""
+    """The reply of an agent, of token agents with sampled ids and their log-probabilities."""
 
     text: str
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
-    kept: tuple[tuple[int, ...], ...] = ()
+    support: tuple[tuple[int, ...], ...] = ()
     truncated: bool = False
     weights_version: int = 0  # of the last token
-    runs: tuple[SampledRun, ...] = ()  # of one that went on over a change of weights
+    runs: tuple[SampledRun, ...] = ()  # where the weights changed during the reply
 
 
-class Failed(NamedTuple):
-    """What stands in place of a reply where the play's own code raised while an agent asked it."""
+class FailedPlay(NamedTuple):
+    """A failure of the play's code while an agent read it, in place of a reply."""
 
     error: Exception
 
 
 class Agent(Protocol):
-    """Anything that can sit in a seat.
+    """Anything that can sit in a seat; abilities are ``HasSubmit`` to ``HasNotes`` below.
 
-    ``renderer`` is None for agents that do not speak in tokens. The protocols below, from
-    ``HasSubmit`` to ``HasNotes``, are abilities that an agent may have besides.
+    ``renderer`` encodes texts as tokens; None for agents without tokens.
     """
 
     name: str
@@ -76,33 +72,33 @@ class Agent(Protocol):
 
 @runtime_checkable
 class HasSubmit(Protocol):
-    """An agent that answers some turns before others, so that no play waits for another's reply."""
+    """An agent that answers some turns before others, so that no play waits for another one."""
 
     def submit(self, turns: Sequence[PendingTurn], /) -> Iterator[Sequence[tuple[int, Reply]]]:
-        """Yield replies with the places of their turns, in any order; an empty list while none."""
+        """Yield replies with the places of their turns, in any order; [] while none is complete."""
         ...
 
 
 @runtime_checkable
 class HasJointCall(Protocol):
-    """An agent that is asked in one call with others whose ``together`` equals its own."""
+    """An agent that is called at once with others whose ``together`` equals its own."""
 
     @property
     def together(self) -> JointCall | None:
-        """What asks them all; None: the agent is asked alone."""
+        """The object that calls them all; None: the agent is called alone."""
         ...
 
 
 @runtime_checkable
 class HasPatience(Protocol):
-    """An agent that is asked without a time limit, such as a person, if ``patient`` is true."""
+    """An agent without a time limit, such as a person, if ``patient`` is true."""
 
     patient: bool
 
 
 @runtime_checkable
 class HasContext(Protocol):
-    """An agent that speaks in tokens and has a context strategy; None: it sees its whole past."""
+    """An agent with tokens and a context strategy; None: the strategy full."""
 
     context: Bound | None
 
@@ -116,7 +112,7 @@ class HasSampler(Protocol):
 
 @runtime_checkable
 class HasInFlight(Protocol):
-    """An agent that says in how many plays at once it is to be asked; None: in any number."""
+    """An agent with a limit on the number of plays at once; None: no limit."""
 
     in_flight: int | None
 
@@ -128,42 +124,41 @@ class HasNotes(Protocol):
     notes: Sequence[str]
 
 
-def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply | Failed]:
-    """Return what an agent says to the pending turns, under a watch unless it waits for a person.
+def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply | FailedPlay]:
+    """Return an agent's reply to each pending turn, with a time limit unless it is patient.
 
-    Where a play's own code raises while it is asked, the agent is asked for each turn alone, and
-    the others are answered.
+    Where a play's code raises, the agent is called for each turn alone, and only the faulty play
+    has no reply.
 
     Args:
-        name: what the agent is seated under.
-        agent: who is asked.
+        name: of the agent in its seats.
+        agent: the agent.
         turns: the decisions that are due.
 
     Raises:
-        PluginError: the agent raised, or gave anything but one reply per turn.
-        GameError: an environment of one's own lacks what the agent asks of it.
+        PluginError: the agent raised, or did not give one reply per turn.
+        GameError: a user-defined environment lacks an attribute that the agent reads.
     """
     call = Call(named("players", name))
     if isinstance(agent, HasPatience) and agent.patient:
         return [*agent.act(turns)]
     with call:
-        said: Any = _act(agent, turns)
+        answers: Any = _act(agent, turns)
     wrong = (
-        [reply for reply in said if not isinstance(reply, Reply | Failed)]
-        if isinstance(said, list | tuple)
-        else [said]
+        [reply for reply in answers if not isinstance(reply, Reply | FailedPlay)]
+        if isinstance(answers, list | tuple)
+        else [answers]
     )
-    if wrong or len(said) != len(turns):
-        given = f"{type(wrong[0]).__name__}" if wrong else f"{len(said)}"
+    if wrong or len(answers) != len(turns):
+        received = f"{type(wrong[0]).__name__}" if wrong else f"{len(answers)}"
         raise PluginError(
             f"The {call} must give a list of one Reply per turn, {len(turns)} here; it "
-            f"gave {given}."
+            f"gave {received}."
         )
-    return [*said]
+    return [*answers]
 
 
 def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
-    """Return what an agent gives for these turns, or for each of them where a play is at fault."""
     try:
         return agent.act(turns)
     except Exception as error:
@@ -175,75 +170,74 @@ def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
         return [_alone(agent, turn) for turn in turns]
 
 
-def _alone(agent: Agent, turn: PendingTurn) -> Reply | Failed:
-    """Return the reply to one turn, or that its play is at fault."""
+def _alone(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
     try:
         (reply,) = agent.act([turn])
     except Exception as error:
         if not raised_by(turn.state, error):
             raise
-        return Failed(error)
+        return FailedPlay(error)
     return reply
 
 
-def gives(agent: Agent, ways: Sequence[str]) -> str | None:
-    """Return by which of these ways an agent is to be asked: the first that its class has.
+def first_ability(agent: Agent, abilities: Sequence[str]) -> str | None:
+    """Return the name of the method by which an agent is called; None where it has none of these.
 
-    What a subclass has, or the object itself, replaces what stands above it.
+    The object comes before its class, and a subclass before its base classes.
     """
     for names in (getattr(agent, "__dict__", {}), *map(vars, type(agent).__mro__)):
-        for way in ways:
-            if way in names:
-                return way
+        for ability in abilities:
+            if ability in names:
+                return ability
     return None
 
 
 class Flight:
-    """Turns that were given to an agent, and the replies to them as they come.
+    """One call of an agent: its turns, and the replies as they arrive.
 
-    An agent with a method ``submit`` gives each reply as soon as it is there; any other gives all
-    by ``act``.
+    An agent with a method ``submit`` gives each reply as soon as it is complete; any other gives
+    all of them by ``act``.
 
     Attributes:
-        name: what the agent is seated under.
+        name: of the agent in its seats.
         done: whether all replies were taken.
 
     Raises:
         PluginError: the agent raised.
     """
 
-    __slots__ = ("_call", "_coming", "_left", "done", "name")
+    __slots__ = ("_call", "_coming", "_missing", "done", "name")
 
     def __init__(self, name: str, agent: Agent, turns: Sequence[PendingTurn]) -> None:
         self.name, self.done = name, not turns
         self._call = Call(named("players", name))
-        self._left = set(range(len(turns)))
-        self._coming: Iterator[Sequence[tuple[int, Reply | Failed]]]
-        if isinstance(agent, HasSubmit) and gives(agent, ("submit", "act")) == "submit":
+        self._missing = set(range(len(turns)))
+        self._coming: Iterator[Sequence[tuple[int, Reply | FailedPlay]]]
+        if isinstance(agent, HasSubmit) and first_ability(agent, ("submit", "act")) == "submit":
             with self._call:
                 self._coming = iter(agent.submit(turns))
         else:
             self._coming = iter(([*enumerate(replies(name, agent, turns))],))
 
-    def take(self) -> Sequence[tuple[int, Reply | Failed]]:
-        """Return replies that have come, with the places of their turns; none if there are none.
+    def take(self) -> Sequence[tuple[int, Reply | FailedPlay]]:
+        """Return the replies that have arrived, with the places of their turns.
 
         Raises:
-            PluginError: the agent raised, or gave anything but one reply per turn.
+            PluginError: the agent raised, or did not give one reply per turn.
         """
         with self._call:
-            found = next(self._coming, None)
-        if found is None:
-            raise self._wrong(f"gave no reply to turn {min(self._left)} of those it was given")
-        for place, reply in found:
-            if place not in self._left or not isinstance(reply, Reply | Failed):
+            arrived = next(self._coming, None)
+        if arrived is None:
+            raise self._wrong(f"gave no reply to turn {min(self._missing)}")
+        for place, reply in arrived:
+            if place not in self._missing or not isinstance(reply, Reply | FailedPlay):
                 raise self._wrong(f"gave {type(reply).__name__} for place {place!r}")
-            self._left.remove(place)
-        self.done = not self._left
-        return found
+            self._missing.remove(place)
+        self.done = not self._missing
+        return arrived
 
     def close(self) -> None:
-        """Give up what has not come; the agent's ``submit`` ends there if it is a generator."""
+        """Give up the missing replies, and close the agent's ``submit`` if it is a generator."""
         if isinstance(self._coming, Generator):
             self._coming.close()
 
@@ -254,7 +248,7 @@ class Flight:
 
 
 class TextAgent:
-    """Base of agents that look at the state and say an action."""
+    """Base of agents that choose an action by the state of the play."""
 
     name = ""
     renderer: Any = None
@@ -271,32 +265,31 @@ class TextAgent:
         """Return the action string this agent plays for ``seat`` in ``state``."""
 
 
-Asked = tuple[Agent, Sequence[PendingTurn]]  # an agent, and its turns that are due
+AgentTurns = tuple[Agent, Sequence[PendingTurn]]  # an agent, and its due turns
 
 
 class JointCall(Protocol):
-    """Asks several agents at once. Agents that have equal ones as ``together`` are asked by it.
+    """Calls several agents at once: those whose ``together`` are equal.
 
-    It must have a hash, and be equal to that of another agent only where both can be asked so.
+    The object must be hashable, and equal to that of another agent only where one call can serve
+    both.
     """
 
-    def submit(self, asked: Sequence[Asked]) -> Iterator[Sequence[tuple[int, Reply]]]:
+    def submit(self, calls: Sequence[AgentTurns]) -> Iterator[Sequence[tuple[int, Reply]]]:
         """Yield replies with the places of their turns, as they are finished.
 
-        Places count through the turns of all agents, those of the first agent first.
-
         Args:
-            asked: the agents and their turns.
+            calls: the agents and their turns; places count through these in order.
         """
         ...
 
 
-class Party:
-    """Several agents that are asked together, as one agent.
+class JointAgent:
+    """Several agents that are called together, as one agent.
 
     Args:
-        by: asks them.
-        agents: each with the number of its turns; those of the first come first.
+        by: calls them.
+        agents: each with the number of its turns, in the order of the turns.
     """
 
     renderer = None  # each has its own
@@ -307,41 +300,40 @@ class Party:
 
     def submit(self, turns: Sequence[PendingTurn]) -> Iterator[Sequence[tuple[int, Reply]]]:
         """Yield replies with the places of their turns, as they are finished."""
-        asked: list[Asked] = []
+        calls: list[AgentTurns] = []
         begin = 0
         for agent, count in self._agents:
-            asked.append((agent, turns[begin : begin + count]))
+            calls.append((agent, turns[begin : begin + count]))
             begin += count
-        return self._by.submit(asked)
+        return self._by.submit(calls)
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order."""
-        found = {place: reply for replies in self.submit(turns) for place, reply in replies}
-        return [found[place] for place in range(len(turns))]
+        by_place = {place: reply for replies in self.submit(turns) for place, reply in replies}
+        return [by_place[place] for place in range(len(turns))]
 
 
-def parties(
+def joint_agents(
     due: Mapping[str, int], agents: Mapping[str, Agent]
 ) -> Iterator[tuple[tuple[str, ...], Agent]]:
-    """Yield who is asked in one call, by name, and the agent to ask; in order of the first of each.
+    """Yield the names of the agents of each call, and the agent to call.
 
     Args:
-        due: the number of turns that are due for each agent.
+        due: the number of due turns of each agent.
         agents: by the same names.
     """
-    found: dict[object, list[str]] = {}
+    names_by_call: dict[object, list[str]] = {}
     for name in due:
-        by = _together(agents[name])
-        found.setdefault(name if by is None else (JointCall, by), []).append(name)
-    for names in found.values():
-        by = _together(agents[names[0]]) if len(names) > 1 else None
+        by = _joint_call(agents[name])
+        names_by_call.setdefault(name if by is None else (JointCall, by), []).append(name)
+    for names in names_by_call.values():
+        by = _joint_call(agents[names[0]]) if len(names) > 1 else None
         if by is None:
             yield (names[0],), agents[names[0]]
         else:
-            yield tuple(names), Party(by, [(agents[name], due[name]) for name in names])
+            yield tuple(names), JointAgent(by, [(agents[name], due[name]) for name in names])
 
 
-def _together(agent: Agent) -> JointCall | None:
-    """Return what asks an agent together with others; None where it is asked alone."""
-    last = gives(agent, ("together", "submit", "act"))
+def _joint_call(agent: Agent) -> JointCall | None:
+    last = first_ability(agent, ("together", "submit", "act"))
     return agent.together if last == "together" and isinstance(agent, HasJointCall) else None

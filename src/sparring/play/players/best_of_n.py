@@ -21,14 +21,14 @@ Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # of states
 
 
 class BestOfN:
-    """Asks a player several times for each turn, and plays what an oracle holds for the best.
+    """A player that plays the best of several replies of another agent, as an oracle judges them.
 
-    Of equal ones the first is played. Reply 0 is the one that the player alone would give.
+    Of equal replies the first is played. Reply 0 is that of the agent alone.
 
     Args:
-        agent: who is asked.
-        count: how often for each turn.
-        judge: gives what asks the oracle of a game.
+        agent: gives the replies.
+        count: replies per turn.
+        judge: returns the judging function of a game's oracle.
     """
 
     def __init__(self, agent: Agent, count: int, judge: Callable[[Any], Judge]) -> None:
@@ -43,27 +43,29 @@ class BestOfN:
         Raises:
             GameError: a play cannot be copied for the oracle.
         """
-        wanted = [1 if turn.memory is not None else self.count for turn in turns]
-        asked = [
+        counts = [1 if turn.memory is not None else self.count for turn in turns]
+        samples = [
             turn._replace(stream=turn.stream.child("candidate").child(number)) if number else turn
-            for turn, count in zip(turns, wanted, strict=True)
+            for turn, count in zip(turns, counts, strict=True)
             for number in range(count)
         ]
-        said = iter(self.agent.act(asked))
-        several = [[next(said) for _ in range(count)] for count in wanted]
-        open_turns = [turn for turn, own in zip(turns, several, strict=True) if len(own) > 1]
+        answers = iter(self.agent.act(samples))
+        several = [[next(answers) for _ in range(count)] for count in counts]
+        open_turns = [
+            turn for turn, candidates in zip(turns, several, strict=True) if len(candidates) > 1
+        ]
         verdicts = iter(self._verdicts(open_turns))
         return [
-            own[0] if len(own) == 1 else self._best(turn, own, next(verdicts))
-            for turn, own in zip(turns, several, strict=True)
+            candidates[0] if len(candidates) == 1 else self._best(turn, candidates, next(verdicts))
+            for turn, candidates in zip(turns, several, strict=True)
         ]
 
     def _verdicts(self, turns: Sequence[PendingTurn]) -> list[Verdict | None]:
-        found: list[Verdict | None] = []
-        for game, own in groupby(
+        verdicts: list[Verdict | None] = []
+        for game, plays in groupby(
             [cast(EnvironmentPlay, turn.state) for turn in turns], attrgetter("game")
         ):
-            states = list(own)
+            states = list(plays)
             copyable = [state for state in states if isinstance(state, Cloneable)]
             if len(copyable) < len(states):
                 raise GameError(
@@ -72,17 +74,17 @@ class BestOfN:
                 )
             copies = [state.clone() for state in copyable]
             try:
-                found += self._judge(game)(copies)
+                verdicts += self._judge(game)(copies)
             finally:
                 close_copies(copies)
-        return found
+        return verdicts
 
-    def _best(self, turn: PendingTurn, several: Sequence[Reply], said: Verdict | None) -> Reply:
-        """Return the reply of the largest value; the first one where the oracle abstains."""
-        if said is None:
+    def _best(self, turn: PendingTurn, several: Sequence[Reply], verdict: Verdict | None) -> Reply:
+        """Return the reply with the largest value; the first one where the oracle abstains."""
+        if verdict is None:
             return several[0]
-        worth = dict(zip(said.actions, said.values, strict=True))
-        worst = min(said.values) - 1.0  # what is no legal action is below all that are
+        worth = dict(zip(verdict.actions, verdict.values, strict=True))
+        worst = min(verdict.values) - 1.0  # of illegal replies
         values = [worth.get(self._action(turn, reply) or "", worst) for reply in several]
         return several[values.index(max(values))]
 
@@ -104,15 +106,16 @@ def best_of_n(
 ) -> Agent:
     """The best of several replies of another player, as an oracle judges them.
 
-    What choosing among replies adds to a player shows what a policy would gain that chose as well
-    itself. Option ``--best-of`` of ``sparring evaluate`` measures a run's policy so.
+    The gain over the player alone shows what a policy would gain by choosing as well. Option
+    ``--best-of`` of ``sparring evaluate`` measures a run's policy so.
 
     Args:
-        player: who is asked, a bot as on a command line: random (default), 'mcts simulations=10'.
-        oracle: who judges, as on a command line: minimax (default), 'mcts simulations=1000'.
+        player: gives the replies, a bot as on a command line: random (default), 'mcts
+            simulations=10'.
+        oracle: judges them, as on a command line: minimax (default), 'mcts simulations=1000'.
         count: replies for each turn, 1 to 1024; default 4. With 1 it is the player alone.
     """
-    made: Agent = bound_agent(player)()
+    agent: Agent = bound_agent(player)()
     name, options = parse_named(oracle, "Oracle", "mcts simulations=1000")
     judge = registry.bind("oracles", name, options)()
-    return BestOfN(made, count, lambda game: judge.judge)
+    return BestOfN(agent, count, lambda game: judge.judge)

@@ -1,4 +1,4 @@
-"""Draws among the legal actions by weights, so that it can be adapted to."""
+"""A player that draws legal actions by weights, as an opponent to adapt to."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from sparring.environments.base import Play, is_searchable_play
 from sparring.environments.combining import played
 from sparring.environments.options import unknown_words
 from sparring.environments.reply import meant
-from sparring.play.players.described import DescribedAgent, listed
+from sparring.play.players.described import DescribedAgent, legal_actions_of
 
 
 @dataclass(kw_only=True, eq=False)
 class BiasedAgent(DescribedAgent):
     """Any legal action, with probabilities proportional to weights.
 
-    What: the same draw at every turn, whatever has happened. A name that the environment's actions
-    and words do not have is an error at the first turn.
-    When to use: as an opponent that can be adapted to, such as one that likes rock, and as random
-    play with a leaning.
+    What: the same draw at every turn, independent of the past. A name that is not an action or word
+    of the environment is an error at the first turn.
+    When to use: as an opponent to adapt to, such as one that prefers rock, and as biased random
+    play.
     Mathematics: with weights w and the legal actions A,
 
         P(a) = w_a / sum over b in A of w_b
 
     In rock, paper, scissors {rock: 3, paper: 1} plays .6 .2 .2, and paper earns .4 against it.
-    Among the candidates of ``choose`` the weights are of the actions that their numbers stand for.
+    Among the candidates of ``choose`` the weights are those of the numbered actions.
     Pitfalls: where all legal actions have weight 0 they are equally likely.
     Verified by: tests/play/players/test_choices.py.
 
     Args:
-        weights: weight by action, at least 0; 1 for those that are not named. null (default): all
-            alike, as ``random``.
+        weights: weight by action, at least 0; 1 for those that are not named. null (default):
+            uniform, as ``random``.
 
     Raises:
         ConfigError: a weight is negative or not finite, or their sum is not.
@@ -53,8 +53,8 @@ class BiasedAgent(DescribedAgent):
             )
         if not math.isfinite(sum(self._weights.values())):
             raise ConfigError(
-                f"biased: weights={quoted(self.weights)} sum to more than a number holds; write "
-                "less."
+                f"biased: weights={quoted(self.weights)}: their sum is not finite; write smaller "
+                "ones."
             )
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:
@@ -64,7 +64,7 @@ class BiasedAgent(DescribedAgent):
             UnknownNameError: the environment has no action of a name in ``weights``.
             GameError: any text is a reply.
         """
-        legal = listed(self.name, state, seat)
+        legal = legal_actions_of(self.name, state, seat)
         self._check(played(state), legal)
         named = zip(legal, meant(state, seat, legal), strict=True)
         weights = {reply: self._weights.get(action, 1.0) for reply, action in named}
@@ -74,7 +74,6 @@ class BiasedAgent(DescribedAgent):
         return {reply: weight / total for reply, weight in weights.items()}
 
     def _check(self, play: Play, legal: tuple[str, ...]) -> None:
-        """Refuse a name that is no action, where the environment lists its words."""
         for name in self._weights:
             if name not in legal:
                 words = _words(play)
@@ -83,7 +82,7 @@ class BiasedAgent(DescribedAgent):
 
 
 def _words(play: Play) -> tuple[str, ...]:
-    """Return the words that actions of an environment are among; none: they are not known."""
+    """Return the words that actions of an environment are among; () where they are unknown."""
     rules: Any = play.game if is_searchable_play(play) else getattr(play, "rules", None)
     if is_searchable_play(play) and rules.words:
         return tuple(rules.words)

@@ -1,4 +1,4 @@
-"""Near-equilibrium play: the average policy of counterfactual regret minimisation, sampled."""
+"""A player that samples the average policy of counterfactual regret minimisation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ Variant = CfrVariant
 
 @dataclass(kw_only=True, eq=False)
 class CfrAgent(TextAgent):
-    """Average policy after a number of CFR or CFR+ iterations, sampled.
-
-    Near-equilibrium play where the tree is small.
+    """The average policy after a number of CFR or CFR+ iterations, sampled: near an equilibrium.
 
     Args:
-        iterations: passes over the game tree, at least 1. NashConv after 400 (default) of CFR+ is
+        iterations: passes over the game tree, at least 1. After 400 (default) of CFR+, NashConv is
             0.0003 in Kuhn and 0.002 in Leduc poker.
         variant: the solver: "cfr" or "cfr_plus" (default).
         max_histories: the largest game tree to solve, in histories, at least 1. A larger game is an

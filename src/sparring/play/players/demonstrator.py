@@ -1,4 +1,4 @@
-"""Play that speaks in the learner's tokens, to be imitated during warm-up."""
+"""A player whose moves are encoded as the learner's replies, for imitation in the warm-up."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sparring.play.players.base import PendingTurn, Reply, TextAgent
 
 @dataclass(kw_only=True, eq=False)
 class DemonstratorAgent:
-    """A player's moves, written as the learner writes its own, for the optional warm-up.
+    """A player's moves, encoded as the learner's replies, for the optional warm-up.
 
     Args:
-        renderer: the learner's renderer, which writes the replies.
-        name: what the agent is called.
+        renderer: the learner's renderer, which encodes the replies.
+        name: of the agent.
         context: the learner's context strategy, bound. null (default): full.
-        player: whose moves, from ``imitated``. null (default): random legal ones.
+        player: that chooses the moves, from ``imitated_player``. null (default): random legal ones.
     """
 
     renderer: Any
@@ -43,22 +43,22 @@ class DemonstratorAgent:
         return Reply(text=text, ids=ids, logprobs=(0.0,) * len(ids))
 
 
-def imitated(player: Bound | None) -> TextAgent | None:
+def imitated_player(player: Bound | None) -> TextAgent | None:
     """Return the player that the warm-up imitates; None: random legal play.
 
     Raises:
-        ConfigError: it does not choose by the play alone, as a model or an endpoint.
+        ConfigError: it does not choose by the state alone, like a model or an endpoint.
     """
     if player is None:
         return None
-    made = player()
-    if not isinstance(made, TextAgent):
+    agent = player()
+    if not isinstance(agent, TextAgent):
         raise ConfigError(
-            f"warmup.player: {player.plugin.name!r} answers by what a seat was told, and the "
-            "warm-up imitates players that choose by the play alone; write one such as biased, "
-            "scripted, minimax or mcts, or leave it out for random legal play."
+            f"warmup.player: {player.plugin.name!r} replies to prompts, and the warm-up imitates "
+            "players that choose by the state alone; write one such as biased, scripted, minimax "
+            "or mcts, or leave it out for random legal play."
         )
-    return made
+    return agent
 
 
 demonstrator = DemonstratorAgent

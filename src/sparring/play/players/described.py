@@ -1,6 +1,6 @@
-"""Agents that can say exactly how they play: the probability of every legal action.
+"""Players that give the exact probability of every legal action.
 
-What is computed of opponents exactly (``measure.adaptation_exact``) asks for this.
+Exact measures of opponents (``measure.attempt_tree``) need these.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ TOLERANCE = 1e-9  # by which probabilities may miss a sum of 1
 
 
 @runtime_checkable
-class Described(Protocol):
-    """An agent that can say exactly how it plays; without ``chances`` it cannot be described."""
+class HasChances(Protocol):
+    """An agent that gives the exact probabilities of its actions."""
 
     def chances(self, state: Play, seat: int) -> Mapping[str, float]:
-        """Return the probabilities of the legal actions of a seat that is due; 0 if left out.
+        """Return the probabilities of the legal actions of a due seat; 0 for missing ones.
 
-        They are a function of what the seat knows of the play that goes on: inside ``trial`` and
-        ``repeated`` nothing is remembered of the plays before.
+        The result must be a function of what the seat knows of the current play: inside ``trial``
+        and ``repeated`` earlier plays do not count.
 
         Raises:
-            GameError: it cannot say so here.
+            GameError: the probabilities are unknown here.
         """
         ...
 
@@ -40,29 +40,29 @@ class Described(Protocol):
 class DescribedAgent(TextAgent):
     """Base of agents that draw from ``chances``, by one draw of the turn's stream.
 
-    Where any text is a reply, such as a note, it says what the play draws.
+    Where any text is a reply, such as a note, the environment draws it.
     """
 
     @abstractmethod
     def chances(self, state: Play, seat: int) -> dict[str, float]:
-        """Return the probabilities of the legal actions; see ``Described``."""
+        """Return the probabilities of the legal actions; see ``HasChances``."""
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a legal action, drawn with its probability."""
         if state.legal(seat) is None:
             return random_reply(state, seat, None, stream)
-        found = [(action, share) for action, share in self.chances(state, seat).items() if share]
-        sums = list(accumulate(share for _, share in found))
-        return found[min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(found) - 1)][0]
+        possible = [(action, share) for action, share in self.chances(state, seat).items() if share]
+        sums = list(accumulate(share for _, share in possible))
+        return possible[min(bisect_right(sums, stream.uniform(0) * sums[-1]), len(possible) - 1)][0]
 
 
-def listed(name: str, state: Play, seat: int) -> tuple[str, ...]:
-    """Return the legal actions of a seat, whose probabilities an agent is to give.
+def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:
+    """Return the legal actions of a seat, for an agent that must give their probabilities.
 
     Args:
         name: of the agent, for errors.
         state: the play.
-        seat: who is due.
+        seat: the due seat.
 
     Raises:
         GameError: any text is a reply there.
@@ -70,41 +70,41 @@ def listed(name: str, state: Play, seat: int) -> tuple[str, ...]:
     legal: tuple[str, ...] | None = state.legal(seat)
     if legal is None:
         raise GameError(
-            f"Agent {name!r} has no exact description where any text is a reply, as for seat "
+            f"Agent {name!r} has no exact probabilities where any text is a reply, as for seat "
             f"{seat} of {type(state).__name__} now."
         )
     return legal
 
 
 def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float]:
-    """Return the probability of every legal action of a seat, as its agent says it.
+    """Return the probability of every legal action of a seat, by its agent.
 
     Args:
         name: of the agent, for errors.
-        agent: who sits there.
+        agent: of the seat.
         state: the play, in which the seat is due.
-        seat: whose actions.
+        seat: the due seat.
 
     Raises:
-        GameError: the agent cannot be described exactly, or gives no probabilities.
+        GameError: the agent has no ``chances``, or they are not probabilities.
         PluginError: its code failed.
     """
-    if not isinstance(agent, Described):
+    if not isinstance(agent, HasChances):
         raise GameError(
-            f"{name!r} cannot be described exactly, as it has no method chances(state, seat) that "
-            "gives the probabilities of the legal actions."
+            f"{name!r} cannot be measured exactly, as it has no method chances(state, seat) that "
+            "returns the probabilities of the legal actions."
         )
-    legal = listed(name, state, seat)
+    legal = legal_actions_of(name, state, seat)
     with Call(named("players", name)):
-        given = {action: float(share) for action, share in agent.chances(state, seat).items()}
-    wrong = [action for action in given if action not in legal]
+        shares = {action: float(share) for action, share in agent.chances(state, seat).items()}
+    wrong = [action for action in shares if action not in legal]
     if (
         wrong
-        or not all(share >= 0 for share in given.values())
-        or (not abs(sum(given.values()) - 1.0) <= TOLERANCE)
+        or not all(share >= 0 for share in shares.values())
+        or (not abs(sum(shares.values()) - 1.0) <= TOLERANCE)
     ):
         raise GameError(
-            f"{name!r}: chances gave {quoted(given)}; give probabilities of the legal actions "
+            f"{name!r}: chances gave {quoted(shares)}; give probabilities of the legal actions "
             f"{', '.join(legal)} that sum to 1."
         )
-    return {action: given.get(action, 0.0) for action in legal}
+    return {action: shares.get(action, 0.0) for action in legal}

@@ -13,7 +13,7 @@ from sparring.environments.options import check_range
 from sparring.play.players.base import Agent, PendingTurn, Reply
 from sparring.play.players.endpoint_account import Account, Answer, Counters
 
-ASKS_OTHERS = True  # over the network, at their price: estimates and trials leave it out
+ASKS_OTHERS = True  # over the network, at a price: estimates and trials leave it out
 SYSTEM = (
     "You are playing a game. Decide on one of the legal actions and end your reply with that "
     "action."
@@ -22,16 +22,14 @@ _SEED_BITS = 31
 
 
 class EndpointAgent:
-    """Sends one stateless request per turn, several at a time.
-
-    ``counters`` says what was asked and spent.
+    """A player that sends one stateless request per turn, several at a time.
 
     Args:
-        account: at the endpoint: what may be spent, what was, and the answers kept.
-        fields: the fields that all requests share, ``model`` among them.
+        account: at the endpoint, with the budget and the cache of answers.
+        fields: of all requests, such as ``model``.
         system: the system line; empty for none.
-        seed_requests: whether a request carries a seed drawn from its turn's stream.
-        concurrency: the most requests under way at a time.
+        seed_requests: whether a request has a seed, drawn from its turn's stream.
+        concurrency: limit of requests under way at a time.
     """
 
     renderer: Any = None
@@ -50,84 +48,84 @@ class EndpointAgent:
         self.fields, self.system, self.seed_requests = dict(fields), system, seed_requests
         self.concurrency, self.account = concurrency, account
         self._threads: ThreadPoolExecutor | None = None  # those of all calls
-        self._line = _Line()
+        self._batch = _RequestBatch()
 
     @property
     def counters(self) -> Counters:
-        """What was asked and spent so far."""
+        """The requests and tokens so far."""
         return self.account.counters
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order.
 
-        When a request fails, those under way are still waited for and kept, and no others are sent.
+        When a request fails, no others are sent, and the answers under way are still cached.
 
         Raises:
             RolloutError: the endpoint failed, or the budget is spent.
             RunError: the cache cannot be written.
         """
-        line, asked = self._ask(turns)
+        batch, answers = self._ask(turns)
         try:
-            wait(asked)
+            wait(answers)
         except BaseException:
-            line.stop(None)  # a person interrupts
+            batch.stop(None)  # a person interrupts
             raise
-        return [_reply(one) for one in asked]
+        return [_reply(answer) for answer in answers]
 
     def submit(self, turns: Sequence[PendingTurn]) -> Iterator[list[tuple[int, Reply]]]:
-        """Yield the replies with the places of their turns, as they come.
-
-        The list is empty where none has come for a moment.
+        """Yield replies with the places of their turns, as they arrive; [] while none does.
 
         Raises:
             RolloutError, RunError: as for ``act``.
         """
-        return _coming(*self._ask(turns))
+        return _arriving(*self._ask(turns))
 
-    def _ask(self, turns: Sequence[PendingTurn]) -> tuple[_Line, list[Future[Answer]]]:
-        """Line up the requests for these turns; the most that may be are under way."""
+    def _ask(self, turns: Sequence[PendingTurn]) -> tuple[_RequestBatch, list[Future[Answer]]]:
+        """Give the requests of these turns to the threads."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="endpoint")
-        if self._line.over:
-            self._line = _Line()
-        line = self._line
-        # here, not in the threads: game states are no shared ground
+        if self._batch.over:
+            self._batch = _RequestBatch()
+        batch = self._batch
+        # here, not in the threads: game states are not thread-safe
         requests = [(self._request(turn), turn.stream.key) for turn in turns]
-        asked = [self._threads.submit(line.answer, self.account, *one) for one in requests]
-        line.asked += asked
-        return line, asked
+        answers = [
+            self._threads.submit(batch.answer, self.account, *request) for request in requests
+        ]
+        batch.futures += answers
+        return batch, answers
 
     def _request(self, turn: PendingTurn) -> dict[str, Any]:
         messages = [{"role": "system", "content": self.system}] if self.system else []
         if isinstance(turn.state, HasOverview):
-            told = turn.state.overview(turn.seat).text
-            told = f"{told}\n\n{turn.notice}" if turn.notice else told
-        else:  # what was told and said so far, then what is told now
-            told = turn.told
-            for asked, said in turn.past() if turn.past is not None else ():
-                messages.append({"role": "user", "content": asked})
-                messages.append({"role": "assistant", "content": said})
-        messages.append({"role": "user", "content": told})
+            prompt = turn.state.overview(turn.seat).text
+            prompt = f"{prompt}\n\n{turn.notice}" if turn.notice else prompt
+        else:  # the conversation so far, then the new prompt
+            prompt = turn.prompt
+            for question, reply in turn.past() if turn.past is not None else ():
+                messages.append({"role": "user", "content": question})
+                messages.append({"role": "assistant", "content": reply})
+        messages.append({"role": "user", "content": prompt})
         seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
         return {**self.fields, "messages": messages, **seed}
 
 
-class _Line:
-    """Requests that are lined up together: after a failure of one no others are sent."""
+class _RequestBatch:
+    """Requests of one or more calls: after a failure of one no others are sent."""
 
     def __init__(self) -> None:
-        self.asked: list[Future[Answer]] = []  # that may be under way
+        self.futures: list[Future[Answer]] = []  # that may be under way
         self.stopped = Event()
         self._error: SparringError | None = None
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it is under way, or nobody waits for it."""
-        self.asked = [one for one in self.asked if not one.done()]
-        return not self.asked or (self.stopped.is_set() and self._error is None)
+        """Whether no request is under way, or no caller waits."""
+        self.futures = [answer for answer in self.futures if not answer.done()]
+        return not self.futures or (self.stopped.is_set() and self._error is None)
 
     def stop(self, error: SparringError | None) -> None:
-        """Send no more: because of an error, or because nobody waits any longer."""
+        """Send no more requests, because of an error, or as no caller waits any longer."""
         self._error = self._error or error
         self.stopped.set()
 
@@ -141,23 +139,23 @@ class _Line:
             raise
 
 
-def _coming(line: _Line, asked: Sequence[Future[Answer]]) -> Iterator[list[tuple[int, Reply]]]:
-    """Yield the replies to what was asked, with their places, as they come."""
-    left = dict(enumerate(asked))
+def _arriving(
+    batch: _RequestBatch, answers: Sequence[Future[Answer]]
+) -> Iterator[list[tuple[int, Reply]]]:
+    pending = dict(enumerate(answers))
     try:
-        while left:
-            if line.stopped.is_set():
-                wait(left.values())  # what is under way is kept
-            done = [place for place, one in left.items() if one.done()]
-            yield [(place, _reply(left.pop(place))) for place in done]
+        while pending:
+            if batch.stopped.is_set():
+                wait(pending.values())  # answers under way are cached
+            done = [place for place, answer in pending.items() if answer.done()]
+            yield [(place, _reply(pending.pop(place))) for place in done]
     finally:
-        if left:
-            line.stop(None)
+        if pending:
+            batch.stop(None)
 
 
-def _reply(asked: Future[Answer]) -> Reply:
-    """Return the answer to a request as a reply; raise what it raised."""
-    answer = asked.result()
+def _reply(future: Future[Answer]) -> Reply:
+    answer = future.result()
     return Reply(text=answer.text, truncated=answer.truncated)
 
 
@@ -182,26 +180,25 @@ def endpoint(
 ) -> Agent:
     """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
 
-    Each turn is one request without memory. It holds a system line and the complete observation of
-    the seat (rules, own secrets, everything public so far, legal actions). Where an environment
-    only tells what is new, it holds the whole conversation so far. The game finds the action in the
-    reply. An empty reply is a reply, one without an action.
+    Each turn is one request without memory: a system line and the complete observation of the seat
+    (rules, own secrets, all public information, legal actions), or the whole conversation so far
+    where observations are only new information. The environment finds the action in
+    the reply. An empty reply is a reply without an action.
 
     When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang,
     llama.cpp, Ollama). Play the games in style "full"; the brief words of style "brief" explain
     nothing. Needs the extra ``endpoint``.
     Pitfalls: an answer in the cache belongs to address, model, messages, options and turn. So two
     checkpoints served under one name and address need two cache files. After an illegal reply that
-    the rules let pass, the question ends with a word about that reply. Budgets count what this
-    agent spends itself, not the cache's answers. Requests under way when a budget runs out are
-    still paid, so the spending can exceed it by ``concurrency`` - 1 requests and the length of the
-    last one. Sampling repeats exactly only as far as the endpoint honours seeds.
+    the rules allow, the request ends with a notice of that reply. Budgets count the spending of
+    this agent, not the cache's answers. Requests under way when a budget runs out are still paid,
+    so the spending can exceed it by ``concurrency`` - 1 requests and the length of the last one.
+    Sampling is reproducible only as far as the endpoint honours seeds.
 
     Args:
         model: the model's name at the endpoint.
-        base_url: address of the API, without "/chat/completions". It is on this machine, at the
-            provider of the key, or on a host that the environment variable SPARRING_ENDPOINT_HOSTS
-            names.
+        base_url: address of the API, without "/chat/completions": on this machine, at the provider
+            of the key, or on a host in the environment variable SPARRING_ENDPOINT_HOSTS.
         key_variable: name of the environment variable that holds the key, such as MY_API_KEY.
             Addresses of this machine may do without a key.
         system: the system line. Empty sends none, for models whose template has no place for one.
@@ -210,10 +207,10 @@ def endpoint(
         max_new_tokens: length limit of a reply, in tokens, at least 1.
         seed_requests: true (default): a seed from the turn's stream is sent along. false: none is
             sent, for endpoints that refuse seeds.
-        concurrency: the most requests under way at a time, at least 1.
-        timeout: seconds that one try may take as a whole.
-        retries: tries after the first one, at least 0. They are 0.5, 1, 2, 4, then 8 seconds apart,
-            or as far as the endpoint says.
+        concurrency: limit of requests under way at a time, at least 1.
+        timeout: limit of one try in seconds.
+        retries: tries after the first one, at least 0, which are 0.5, 1, 2, 4, then 8 seconds
+            apart, or as the endpoint demands.
         budget_tokens: tokens in and out after which the agent stops with an error. 0 (default): no
             limit.
         budget_cost: money after which the agent stops with an error. 0 (default): no limit. Needs a
@@ -221,9 +218,9 @@ def endpoint(
         price_in: price of a million prompt tokens, in any currency.
         price_out: price of a million reply tokens, in the same currency.
         cache: a file of JSON lines, such as answers.jsonl. Every answer is appended to it, and a
-            repeated request is answered from it. A plain name is kept in answers/ of the cache
-            folder; a path must be typed, or lie where SPARRING_ENDPOINT_FILES says. null (default):
-            none.
+            repeated request is answered from it. A plain name is a file in answers/ of the cache
+            folder; a path must be typed, or lie in a folder of SPARRING_ENDPOINT_FILES. null
+            (default): none.
 
     Raises:
         ConfigError: a number out of range, a budget without a price, no key, an address or a file

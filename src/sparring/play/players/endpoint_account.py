@@ -1,8 +1,4 @@
-"""An account at an endpoint of chat completions.
-
-A budget, what was spent of it, and the answers that are kept in a file of JSON lines: what was paid
-for once is never asked again.
-"""
+"""An account at an endpoint of chat completions: budget, spending, and a cache of answers."""
 
 from __future__ import annotations
 
@@ -25,21 +21,21 @@ from sparring.environments.options import check_range
 log = logging.getLogger(__name__)
 _BEGINNING = b'{"request": "'  # of every line of a cache
 _MILLION = 1_000_000
-_MOST_TOKENS = 10**9  # that one answer may claim to have taken
+_MOST_TOKENS = 10**9  # plausible count of one answer
 _ADVICE = {
     400: (
-        "It may not know an option that was sent: see its words, and try seed_requests=false, "
+        "It may not know an option of the request: see its message, and try seed_requests=false, "
         "temperature=null or top_p=null."
     )
 }
 
 
 class BudgetError(RolloutError):
-    """The budget is spent, or it cannot be kept."""
+    """The budget is spent, or cannot be enforced."""
 
 
 class Answer(NamedTuple):
-    """What an endpoint replied. Token counts are the endpoint's own; None if it reports none."""
+    """An endpoint's answer with the token counts that it reports, None where it reports none."""
 
     text: str
     truncated: bool = False
@@ -48,20 +44,17 @@ class Answer(NamedTuple):
 
 
 class AnswerCache:
-    """A file with one answered request per line.
+    """A file with one answered request per line: its digest, the reply and the token counts.
 
-    The request's digest, the reply and its token counts.
-
-    Lines are appended in one write each and flushed. A line that a crash cut short is passed over
-    and begins no other. Several agents and processes may share a file; each sees what was in it
-    when it was made, and its own answers.
+    Each line is appended in one write and flushed; an incomplete line is skipped. Several agents
+    and processes may share a file; each sees the lines at its own start, and its own answers.
 
     Args:
-        path: the file; it and its folder are made when missing. Where it may be is said in
-            ``system.trust``.
+        path: the file; it and its folder are made when missing. Allowed places are in
+            ``core.trust``.
 
     Raises:
-        ConfigError: the path is a folder or a device, or a file of something else.
+        ConfigError: the path is a folder or a device, or a file with other content.
         RunError: the file cannot be written.
     """
 
@@ -70,7 +63,7 @@ class AnswerCache:
         self._answers: dict[str, Answer] = {}
         self._lock = Lock()
         if self.path.exists() and not self.path.is_file():
-            kind = "a folder" if self.path.is_dir() else "no regular file"
+            kind = "a folder" if self.path.is_dir() else "not a regular file"
             raise ConfigError(
                 f"endpoint: cache={str(path)!r} is {kind}; write the path of a file, such as "
                 "answers.jsonl."
@@ -97,7 +90,7 @@ class AnswerCache:
             self._answers[digest] = answer
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
-                # the last line was cut short
+                # the last line is incomplete
                 line = line if file.read(1) == b"\n" else b"\n" + line
             file.write(line)
 
@@ -115,7 +108,7 @@ class AnswerCache:
                 self._answers[record["request"]] = answer
             except (ValueError, KeyError, TypeError, RecursionError):
                 log.warning(
-                    "Cache %s: a damaged line was passed over; its request will be asked again.",
+                    "Cache %s: a damaged line was skipped; its request will be sent again.",
                     self.path,
                 )
         if (
@@ -124,14 +117,14 @@ class AnswerCache:
             and not (len(written) == 1 and _BEGINNING.startswith(written[0][: len(_BEGINNING)]))
         ):
             raise ConfigError(
-                f"endpoint: cache={str(self.path)!r} holds no answers but something else; write "
-                "the path of a new file."
+                f"endpoint: cache={str(self.path)!r} is not a file of answers; write the path of "
+                "a new file."
             )
 
 
 @dataclass(kw_only=True, slots=True)
 class Counters:
-    """What was asked and spent. Answers from the cache count in ``from_cache`` only."""
+    """Counts of requests and tokens; answers from the cache count in ``from_cache`` only."""
 
     price_in: float = 0.0  # of a million tokens
     price_out: float = 0.0
@@ -147,20 +140,20 @@ class Counters:
 
 
 class Account:
-    """Asks an endpoint from many threads, never twice for what is kept, and never beyond a budget.
+    """A thread-safe client of an endpoint with a budget and a cache of answers.
 
     Args:
-        who: whose account it is, for errors.
+        who: of the account, for errors.
         base_url, key_variable, timeout, retries: see ``Connection``.
-        budget_tokens: what may be spent, 0 for no limit.
-        budget_cost: the same in money; it needs a price.
+        budget_tokens: limit of tokens, 0 for no limit.
+        budget_cost: limit of money; needs a price.
         price_in: price of a million prompt tokens.
         price_out: price of a million reply tokens.
-        cache: file of answers to be used and added to, or None.
+        cache: file of answers that is read and appended to, or None.
 
     Raises:
-        ConfigError: a number out of range, a budget without a price, no key, no address or file
-            that may be used, or the package openai is missing.
+        ConfigError: a number out of range, a budget without a price, no key, no allowed address or
+            file, or the package openai is missing.
         RunError: the file of answers cannot be written.
     """
 
@@ -212,10 +205,10 @@ class Account:
 
         Args:
             request: the fields of a chat completion.
-            stream: tells requests apart that are equal but want answers of their own.
+            stream: distinguishes equal requests that need different answers.
 
         Raises:
-            BudgetError: the budget is spent, or the endpoint does not say what it spends.
+            BudgetError: the budget is spent, or the endpoint reports no token counts.
             RolloutError: the endpoint failed.
             RunError: the cache cannot be written.
         """
@@ -232,7 +225,7 @@ class Account:
                 "/chat/completions", request, _answer, "a chat completion"
             )
         except RolloutError as error:
-            raise RolloutError(f"{error} {self._kept()}") from None
+            raise RolloutError(f"{error} {self._cache_advice()}") from None
         answer = answer._replace(text=self.connection.hidden(answer.text))
         if self.cache is not None:
             self.cache.add(digest, answer)
@@ -243,12 +236,11 @@ class Account:
         if (self.budget_tokens or self.budget_cost) and None in answer[2:]:
             raise BudgetError(
                 f"Endpoint {self.connection.base_url} reports no token counts, so that no budget "
-                f"can be kept; write budget_tokens=0 and budget_cost=0. {self._kept()}"
+                f"can be enforced; write budget_tokens=0 and budget_cost=0. {self._cache_advice()}"
             )
         return answer
 
     def _check_budget(self) -> None:
-        """Raise BudgetError if the budget is spent."""
         counters = self.counters
         if 0 < self.budget_tokens <= counters.tokens_in + counters.tokens_out:
             name, value = "budget_tokens", str(self.budget_tokens)
@@ -261,20 +253,20 @@ class Account:
         raise BudgetError(
             f"{self.who}: {name}={value} is spent: {counters.requests} requests took "
             f"{counters.tokens_in} tokens in and {counters.tokens_out} out{cost}. To go on, write "
-            f"a larger {name}. {self._kept()}"
+            f"a larger {name}. {self._cache_advice()}"
         )
 
-    def _kept(self) -> str:
+    def _cache_advice(self) -> str:
         if self.cache is None:
-            return "Write cache=NAME.jsonl, and answers are kept for the next run."
+            return "Write cache=NAME.jsonl to store answers for the next run."
         return (
-            f"Every answer so far is in {self.cache.path}: run again with this cache and only the "
-            "rest is asked."
+            f"Every answer so far is in {self.cache.path}: run again with this cache, and only "
+            "the other requests are sent."
         )
 
 
 def _answer(body: str) -> Answer:
-    """Return the answer in the body of a response; an absent or null content is an empty text."""
+    """Return the answer in the body of a response; "" where its content is absent or null."""
     try:
         data = json.loads(body)
         choice, usage = data["choices"][0], data.get("usage") or {}

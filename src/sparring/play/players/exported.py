@@ -1,8 +1,8 @@
-"""A policy that was exported, or a mixture of such policies, and the file beside its weights.
+"""Exported players: a policy, or a mixture of policies, and the file ``sparring.json``.
 
-``sparring.json`` of a policy says how it is asked and sampled; of a mixture it has the weights of
-its members, each of which is a policy's folder of that name in the same folder. A mixture with
-weights for each of two sides has version 2; all else is written, and read, as version 1.
+The file of a policy has its renderer, context and sampling. The file of a mixture has the weights
+of its members; the folder of each member has its name and lies in the same folder. A mixture with
+weights for each of two sides has version 2, and all others have version 1.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from sparring.play.players.policy import policy
 FILE = "sparring.json"
 VERSIONS = (1, 2)
 TINY = "tiny"
-ONE = 1e-6  # how far the sum of a mixture's weights may be from 1
+ONE = 1e-6  # tolerance of the sum of a mixture's weights
 
 
-class Sampling(Strict):
-    """How replies are drawn; see ``types.SamplingParams``."""
+class ExportedSampling(Strict):
+    """Sampling parameters; see ``core.records.SamplingParams``."""
 
     max_new_tokens: Some
     temperature: float = Field(gt=0)
@@ -51,13 +51,12 @@ class ExportedPolicy(Strict):
     longest: Some | None = Field(None, description="conversation in tokens, if not the model's")
     renderer: PluginConfig
     context: PluginConfig
-    sampling: Sampling
+    sampling: ExportedSampling
     in_flight: Positive | None = None
     style: str = Field("full", description="wording of the environments that it was trained on")
 
 
 def _distribution(weights: dict[str, float]) -> dict[str, float]:
-    """Return the weights of members, if they are a distribution."""
     for name, weight in weights.items():
         if not 0 < weight <= 1 + ONE:
             raise ValueError(
@@ -85,7 +84,7 @@ class ExportedMixture(Strict):
 
     @property
     def weights(self) -> tuple[Weights, ...]:
-        """The weights, by side: here one mapping for all of them."""
+        """The weights by side; here one mapping for all sides."""
         return (self.members,)
 
 
@@ -104,21 +103,21 @@ class ExportedSides(Strict):
         return self.sides
 
 
-Mixed = ExportedMixture | ExportedSides
-Exported = ExportedPolicy | Mixed
-KINDS: dict[tuple[int, str], type[Exported]] = {
+AnyExportedMixture = ExportedMixture | ExportedSides
+ExportedPlayer = ExportedPolicy | AnyExportedMixture
+KINDS: dict[tuple[int, str], type[ExportedPlayer]] = {
     (1, "policy"): ExportedPolicy,
     (1, "mixture"): ExportedMixture,
     (2, "mixture"): ExportedSides,
 }
 
 
-def members_of(mixture: Mixed) -> tuple[str, ...]:
+def members_of(mixture: AnyExportedMixture) -> tuple[str, ...]:
     """Return the names of a mixture's members, each once."""
-    return tuple(dict.fromkeys(name for own in mixture.weights for name in own))
+    return tuple(dict.fromkeys(name for weights in mixture.weights for name in weights))
 
 
-def write_exported(folder: Path, one: Exported) -> None:
+def write_exported(folder: Path, player: ExportedPlayer) -> None:
     """Write the file into a folder.
 
     Raises:
@@ -126,20 +125,20 @@ def write_exported(folder: Path, one: Exported) -> None:
     """
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_json_atomic(folder / FILE, one.model_dump(mode="json"))
+    write_json_atomic(folder / FILE, player.model_dump(mode="json"))
 
 
-def read_exported(folder: Path) -> Exported:
-    """Return what the file of a folder says.
+def read_exported(folder: Path) -> ExportedPlayer:
+    """Return the content of a folder's file.
 
     Raises:
-        ModelError: there is no such folder or file, it is damaged, or of another version.
+        ModelError: there is no such folder or file, or it is damaged or of another version.
     """
     path = folder / FILE
     again = "export the run again: sparring export RUN FOLDER"
     if not path.is_file():
-        what = f"has no {FILE}" if folder.is_dir() else "is no folder"
-        raise ModelError(f"{folder} {what}, and so is no exported player; {again}.")
+        why = f"has no {FILE}" if folder.is_dir() else "is not a folder"
+        raise ModelError(f"{folder} {why}, and so is not an exported player; {again}.")
     try:
         data: Any = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -159,16 +158,16 @@ def read_exported(folder: Path) -> Exported:
             f"{again[0].upper()}{again[1:]}."
         )
     try:
-        found = kind.model_validate(data)
+        player = kind.model_validate(data)
     except ValidationError as error:
         wrong = config_error(error, lambda _: list(kind.model_fields), str(path))
         raise ModelError(f"{str(wrong).rstrip('.')}; {again}.") from None
-    if not isinstance(found, ExportedPolicy):
-        _check_members(folder, found)
-    return found
+    if not isinstance(player, ExportedPolicy):
+        _check_members(folder, player)
+    return player
 
 
-def _check_members(folder: Path, mixture: Mixed) -> None:
+def _check_members(folder: Path, mixture: AnyExportedMixture) -> None:
     for name in members_of(mixture):
         try:
             member = read_exported(folder / name)
@@ -191,51 +190,50 @@ class ExportedMembers(MemberMixture):
 
     name = "exported"
 
-    def __init__(self, folder: Path, said: Mixed) -> None:
+    def __init__(self, folder: Path, mixture: AnyExportedMixture) -> None:
         refs = {
             name: bot(f"exported {shlex.quote(f'folder={folder / name}')}")
-            for name in members_of(said)
+            for name in members_of(mixture)
         }
         self._names = {who: name for name, who in refs.items()}
         first, *second = (
-            {refs[name]: weight for name, weight in own.items()} for own in said.weights
+            {refs[name]: weight for name, weight in weights.items()} for weights in mixture.weights
         )
         super().__init__(first, cache(lambda who: bound_agent(who.name)()), (), *second)
 
-    def called(self, player: PlayerRef) -> str:
-        """Return what a member is called: the name of its folder."""
+    def label(self, player: PlayerRef) -> str:
+        """Return the name of a member: that of its folder."""
         return self._names.get(player, str(player))
 
 
 def exported(*, folder: str) -> Agent:
     """A folder that ``sparring export`` wrote: a policy, or a mixture of a run's members.
 
-    What: the model plays as it did in its run: the same prompts, the same sampling. Of a mixture
-    one member is drawn for each play and team, as of the player ``mixture``; where the run has
-    solved its population for each of two sides, by the weights of the side.
-    When to use: to play with, measure or meet what another run has learnt, on any machine, without
-    the run's folder; ``policies`` with ``frozen: true`` is for a policy that sits beside one that
-    is trained.
-    Pitfalls: a tiny model knows the words of its own environments alone, in their brief wording. A
+    What: the model plays as in its run: the same prompts, the same sampling. Of a mixture one
+    member is drawn for each play and team, as for the player ``mixture``; where the run has solved
+    its population for each of two sides, by the weights of the side.
+    When to use: to play with, measure or meet the policy of another run, on any machine, without
+    the run's folder; ``policies`` with ``frozen: true`` is for a policy beside a trained one.
+    Pitfalls: a tiny model knows only the words of its own environments, in their brief wording. A
     mixture loads all its members; those that are adapters share their pretrained model. One with
-    weights for each side plays where there are two sides alone.
+    weights for each side plays only environments with two sides.
 
     Args:
         folder: that ``sparring export RUN FOLDER`` wrote; with ``--answer nash`` it is a mixture.
 
     Raises:
-        ModelError: the folder holds no exported player, or one that is damaged, of another version,
-            or without a member or its weights.
+        ModelError: the folder is not an exported player, or is damaged, of another version, or
+            without a member or its weights.
     """
     path = Path(folder).expanduser()
-    said = read_exported(path)
-    if not isinstance(said, ExportedPolicy):
-        return ExportedMembers(path, said)
-    model = _model(path, said)
-    sampling = said.sampling
+    player = read_exported(path)
+    if not isinstance(player, ExportedPolicy):
+        return ExportedMembers(path, player)
+    model = _model(path, player)
+    sampling = player.sampling
     return policy(
         sampler=_sampler(model),
-        renderer=said.renderer.bind("render")(model.tokenizer),
+        renderer=player.renderer.bind("render")(model.tokenizer),
         params=SamplingParams(
             max_new_tokens=sampling.max_new_tokens,
             temperature=sampling.temperature,
@@ -243,13 +241,13 @@ def exported(*, folder: str) -> Agent:
             top_k=sampling.top_k,
         ),
         name=path.name,
-        context=said.context.bind("context"),
-        in_flight=said.in_flight,
+        context=player.context.bind("context"),
+        in_flight=player.in_flight,
     )
 
 
 def is_mixture(folder: str) -> bool:
-    """Return whether a folder has a mixture.
+    """Return whether the player of a folder is a mixture.
 
     Raises:
         ModelError: as for ``exported``.
@@ -258,7 +256,7 @@ def is_mixture(folder: str) -> bool:
 
 
 def style_of(folder: str) -> str:
-    """Return the wording of the environments that a player was trained on.
+    """Return the wording of environments that a player was trained on.
 
     Raises:
         ModelError: as for ``exported``.
@@ -272,8 +270,8 @@ def words_of(folder: str) -> frozenset[str] | None:
     Raises:
         ModelError: as for ``exported``.
     """
-    path, said = _policies(folder)[0]
-    if said.model != TINY:
+    path, policy_file = _policies(folder)[0]
+    if policy_file.model != TINY:
         return None
     return frozenset(parse_json((path / "tokenizer.json").read_bytes())["model"]["vocab"])
 
@@ -286,31 +284,31 @@ def identity_of(folder: str) -> dict[str, str]:
     """
     root = Path(folder).expanduser()
     folders = dict.fromkeys([root, *(path for path, _ in _policies(folder))])
-    files = sorted(path for one in folders for path in one.iterdir() if path.is_file())
+    files = sorted(path for subfolder in folders for path in subfolder.iterdir() if path.is_file())
     return {str(path.relative_to(root)): file_digest(path) for path in files}
 
 
 def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
-    """Return the policies of a folder: one, or the members of a mixture."""
+    """Return the policies of a folder with their paths: one, or the members of a mixture."""
     path = Path(folder).expanduser()
-    said = read_exported(path)
-    if isinstance(said, ExportedPolicy):
-        return [(path, said)]
-    members = [(path / name, read_exported(path / name)) for name in members_of(said)]
-    return [(where, one) for where, one in members if isinstance(one, ExportedPolicy)]
+    player = read_exported(path)
+    if isinstance(player, ExportedPolicy):
+        return [(path, player)]
+    members = [(path / name, read_exported(path / name)) for name in members_of(player)]
+    return [(where, member) for where, member in members if isinstance(member, ExportedPolicy)]
 
 
-def _model(folder: Path, said: ExportedPolicy) -> Any:
+def _model(folder: Path, policy_file: ExportedPolicy) -> Any:
     from sparring.models.load import saved_model  # torch: only where a policy plays
 
-    tiny = said.model == TINY
+    tiny = policy_file.model == TINY
     return saved_model(
         folder,
-        base=said.model if said.lora is not None else None,
-        lora=said.lora.model_dump() if said.lora is not None else None,
-        dtype=said.dtype,
+        base=policy_file.model if policy_file.lora is not None else None,
+        lora=policy_file.lora.model_dump() if policy_file.lora is not None else None,
+        dtype=policy_file.dtype,
         device="cpu" if tiny else "auto",
-        longest=said.longest,
+        longest=policy_file.longest,
     )
 
 

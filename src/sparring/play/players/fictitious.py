@@ -1,4 +1,4 @@
-"""Plays what beats what the other player has done so far: fictitious play."""
+"""A player that answers the other player's past actions: fictitious play."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sparring.play.players.base import TextAgent
 
 
 class FictitiousAgent(TextAgent):
-    """Fictitious play in games of one throw: a best answer to how the other has played so far.
+    """Fictitious play in games of one throw: a best response to the other's past actions.
 
     What: in ``trial`` and ``repeated`` over ``rock_paper_scissors`` or ``rps_spock_lizard`` it
-    counts the other player's words of the plays before, and says one that would have earned most
-    against them. In the first play, and among words that are worth the same, it draws.
-    When to use: as an adaptive player beside a policy that is to adapt, to be met or measured, and
-    as who the warm-up imitates (``warmup.player``).
-    Mathematics: with n_b the times that the other said b and u(a, b) what a earns against b,
+    counts the other player's actions in earlier plays, and plays a best response to their mean. In
+    the first play, and among equal actions, it draws uniformly.
+    When to use: as an adaptive opponent or baseline for a policy that adapts, and for the warm-up
+    (``warmup.player``).
+    Mathematics: with n_b the number of times that the other played b and u(a, b) the payoff of a,
 
         a = argmax over a of sum over b of n_b u(a, b)
 
-    Pitfalls: it forgets nothing, and a player who knows it can lead it.
+    Pitfalls: it forgets nothing, and can be exploited by a player that knows it.
     Reference: Brown, 1951, "Iterative solution of games by fictitious play".
     Verified by: tests/play/players/test_fictitious.py.
 
@@ -37,15 +37,15 @@ class FictitiousAgent(TextAgent):
     name = "fictitious"
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return a best answer to what the other player did in the plays before; a note at random.
+        """Return a best response to the other's actions in earlier plays; a random note.
 
         Raises:
-            GameError: it is no game of one throw.
+            GameError: the environment is not a game of one throw.
         """
         legal: tuple[str, ...] | None = state.legal(seat)
         if legal is None:
             return random_reply(state, seat, None, stream)
-        play, own = seated(state, seat)
+        play, inner_seat = seated(state, seat)
         rules: Any = getattr(play, "rules", None)
         actions = meant(state, seat, legal)
         if not isinstance(rules, Throws) or not set(actions) <= set(rules.moves):
@@ -54,7 +54,9 @@ class FictitiousAgent(TextAgent):
                 f"rps_spock_lizard, not {type(play).__name__} with the actions "
                 f"{', '.join(legal)}; write random or scripted there."
             )
-        seen = Counter(played(one).moves[1 - own] for one in getattr(state, "before", ()))
+        seen = Counter(
+            played(earlier).moves[1 - inner_seat] for earlier in getattr(state, "before", ())
+        )
         worth = {
             reply: sum(count * rules.won(move, other) for other, count in seen.items())
             for reply, move in zip(legal, actions, strict=True)

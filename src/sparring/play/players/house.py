@@ -1,4 +1,4 @@
-"""Says what the environment's own scripted partner would say."""
+"""The environment's scripted partner as a player."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from sparring.environments.base import PartnerPlay, Play
 from sparring.play.players.base import TextAgent
 
 
-class HouseAgent(TextAgent):
-    """The environment's own scripted partner: a fixed opponent where any text may be said.
+class EnvironmentPartnerAgent(TextAgent):
+    """The environment's scripted partner, as a fixed opponent where replies are free text.
 
-    A play has one if it has a method ``house(seat, stream)``; ``bargain`` does.
+    Plays with a method ``house(seat, stream)`` have a partner, such as those of ``bargain``.
     """
 
     name = "house"
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return what the play's own partner says.
+        """Return the reply of the play's partner.
 
         Raises:
             GameError: the play has none.
         """
         if not isinstance(state, PartnerPlay):
             raise GameError(
-                f"{type(state).__name__} in {type(state).__module__} has no partner of its own, "
-                "which the player `house` is; give it a method house(seat, stream), or write "
-                "another player, such as random."
+                f"{type(state).__name__} in {type(state).__module__} has no scripted partner for "
+                "the player `house`; give it a method house(seat, stream), or write another "
+                "player, such as random."
             )
         return state.house(seat, stream)
 
 
-house = HouseAgent
+house = EnvironmentPartnerAgent

@@ -15,7 +15,7 @@ from sparring.play.players.base import PendingTurn, Reply, TextAgent
 NEEDS = {"terminal"}
 
 Ask = Callable[[str], str]
-"""Shows a text to a person and returns what was typed."""
+"""Shows a text to a person and returns the typed line."""
 
 HELP = ("?", "help", "h", "rules")
 LEAVE = ("q", "quit", "exit")
@@ -24,7 +24,7 @@ EMPTY = "Type one of the legal actions, ? for the rules, or q to leave."
 
 @dataclass(kw_only=True, eq=False)
 class HumanAgent(TextAgent):
-    """A person who types actions, shown the position in sentences; asked again until one is legal.
+    """A person who types actions, and is asked again until one is legal.
 
     Args:
         ask: shows a text and returns the typed line.
@@ -33,7 +33,7 @@ class HumanAgent(TextAgent):
     ask: Ask = input
 
     name = "human"
-    patient = True  # a person may take as long as it takes
+    patient = True  # no time limit
 
     def __post_init__(self) -> None:
         self._twins: list[tuple[Environment, Environment]] = []
@@ -54,56 +54,55 @@ class HumanAgent(TextAgent):
         ]
 
     def _open(self, turn: PendingTurn) -> str:
-        """Return the reply to what a play tells as it comes: a legal action, or any text."""
+        """Return the person's reply to the prompt of a turn: a legal action, or any text."""
         legal = turn.state.legal(turn.seat)
         choices = "" if legal is None else f"\n\nLegal actions: {listed(legal)}"
-        shown = wrapped(f"{turn.told}{choices}")
+        text = wrapped(f"{turn.prompt}{choices}")
         while True:
-            reply = self.ask(f"{shown}\n> ").strip()
+            reply = self.ask(f"{text}\n> ").strip()
             if reply.lower() in LEAVE:
                 raise EOFError
             if reply.lower() in HELP:
-                shown = wrapped("\n\n".join([*self._told(turn), f"{turn.told}{choices}"]))
+                text = wrapped("\n\n".join([*self._past_texts(turn), f"{turn.prompt}{choices}"]))
             elif reply:
                 action, trouble = understood(None, turn.state, turn.seat, reply)
                 if action is not None:
                     return action
-                shown = wrapped(f"{trouble}{choices}")
+                text = wrapped(f"{trouble}{choices}")
             else:
-                shown = wrapped(f"Type your reply, ? for what was said, or q to leave.{choices}")
+                text = wrapped(f"Type your reply, ? for what was said, or q to leave.{choices}")
 
     @staticmethod
-    def _told(turn: PendingTurn) -> list[str]:
+    def _past_texts(turn: PendingTurn) -> list[str]:
         past = turn.past() if turn.past is not None else ()
-        return [text for told, said in past for text in (told, f"> {said}")]
+        return [text for prompt, reply in past for text in (prompt, f"> {reply}")]
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return the legal action that the person chose.
+        """Return the legal action that the person types.
 
         Raises:
             EOFError: the person leaves.
         """
         assert is_searchable_play(state)
         game, legal = self._in_sentences(state.game), state.legal_actions()
-        shown = wrapped(f"{seen_by(game, state, seat)}\n\nLegal actions: {listed(legal)}")
+        text = wrapped(f"{seen_by(game, state, seat)}\n\nLegal actions: {listed(legal)}")
         while True:
-            reply = self.ask(f"{shown}\n> ").strip()
+            reply = self.ask(f"{text}\n> ").strip()
             if reply.lower() in LEAVE and reply not in legal:
                 raise EOFError
             if reply.lower() in HELP and reply not in legal:
-                told = (rules_of(game), seen_by(game, state, seat))
-                shown = "\n\n".join(
-                    [*map(wrapped, told), wrapped(f"Legal actions: {', '.join(legal)}")]
+                parts = (rules_of(game), seen_by(game, state, seat))
+                text = "\n\n".join(
+                    [*map(wrapped, parts), wrapped(f"Legal actions: {', '.join(legal)}")]
                 )
                 continue
             action, trouble = understood(game, state, seat, reply)
             if action is not None:
                 return action
             more = f"{trouble} (? shows the rules)." if reply else EMPTY
-            shown = wrapped(f"{more} Legal actions: {listed(legal)}")
+            text = wrapped(f"{more} Legal actions: {listed(legal)}")
 
     def _in_sentences(self, game: Environment) -> Environment:
-        """Return the game as people see it, made once."""
         for known, twin in self._twins:
             if known is game:
                 return twin
@@ -112,26 +111,24 @@ class HumanAgent(TextAgent):
 
 
 def understood(people: Any, play: Play, seat: int, reply: str) -> tuple[str | None, str]:
-    """Return the action that a person's text is taken for; else None, and what is wrong with it.
-
-    Where any text is allowed it is taken as it stands.
+    """Return the action in a person's text and "", or None and why it is not legal.
 
     Args:
         people: the game of ``for_people``, if the play is one of OpenSpiel's.
-        play: as it stands.
-        seat: the person's.
-        reply: what was typed, without spaces around it.
+        play: in its current state.
+        seat: of the person.
+        reply: the typed text, without spaces around it.
     """
     legal = play.legal(seat)
     if reply and (legal is None or reply in legal):
         return reply, ""
     if not is_searchable_play(play):
-        return None, f"{quoted(reply)} is no legal action."
+        return None, f"{quoted(reply)} is not a legal action."
     action = people.parse(people.state_of(play.node), reply)
     if action in play.legal_actions():
         return str(action), ""
     if action is None:
-        return None, f"{quoted(reply)} is no action of this game; it does not count as a move"
+        return None, f"{quoted(reply)} is not an action of this game; it does not count as a move"
     return None, f"{action} is not possible now; it does not count as a move"
 
 

@@ -1,4 +1,4 @@
-"""Kuhn poker by a fixed style that is no equilibrium, so that it can be adapted to."""
+"""Kuhn poker by a fixed style that is not an equilibrium, as an opponent to adapt to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparring.core.errors import GameError
 from sparring.environments.base import Play, is_searchable_play
 from sparring.environments.combining import seated
 from sparring.environments.reply import meant
-from sparring.play.players.described import DescribedAgent, listed
+from sparring.play.players.described import DescribedAgent, legal_actions_of
 
 Style = Literal["conservative", "aggressive", "intermediate", "passive", "station", "loose"]
 
@@ -26,15 +26,14 @@ STYLES: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]]
 
 @dataclass(kw_only=True, eq=False)
 class KuhnBot(DescribedAgent):
-    """Kuhn poker by a fixed style that is no equilibrium, so that an agent can adapt to it.
+    """Kuhn poker by a fixed style that is not an equilibrium, so that an agent can adapt to it.
 
-    What: it bets and calls by its card alone, and remembers nothing. The first three styles are
-    MAGE's; ``passive``, ``station`` and ``loose`` are a second family, to be held out: agents that
-    were trained against the first three meet opponents that they have never seen.
-    When to use: inside ``trial``, to measure how far an agent adapts to who sits opposite. Measure
-    it in chips: in win rate no policy gains anything by knowing which of the three it meets.
-    Mathematics: in chips per play, with the best response to each style known (first, second seat)
-    and the best single policy against the pool,
+    What: it bets and calls by its card alone, and has no memory. The first three styles are MAGE's;
+    ``passive``, ``station`` and ``loose`` are a second family to be held out of training.
+    When to use: inside ``trial``, to measure how far an agent adapts to its opponent. Measure in
+    chips: in win rate no policy gains by knowing which of the three it meets.
+    Mathematics: in chips per play, for the best response to each style (first, second seat) and for
+    the best single policy against the pool,
 
         conservative .167 .333    aggressive .333 .333    intermediate .333 .167
         at shares .3, .3, .4:     known .283 .267    single policy .083 .167    headroom .200 .100
@@ -42,13 +41,13 @@ class KuhnBot(DescribedAgent):
         passive 1.00 1.00         station .333 .333       loose .083 .250
         at equal shares:          known .472 .528    single policy .333 .417    headroom .139 .111
 
-    ``measure.adaptation_exact`` computes them, and what can be reached over several attempts.
+    ``measure.attempt_tree`` computes these, and the best values over several attempts.
     Pitfalls: two seats only. Other games are refused at the first turn.
     Reference: MAGE (arXiv 2603.03680), the opponents of its Kuhn poker.
     Verified by: tests/play/players/test_kuhn_bot.py, tests/measure/test_attempt_tree.py.
 
     Args:
-        style: when it bets where nobody has, and when it calls a bet. "conservative" (default):
+        style: when it bets first, and when it calls a bet. "conservative" (default):
             both with the King alone. "aggressive": always; calls with Queen and King.
             "intermediate": bets with Queen and King; calls with the King. "passive": never, never.
             "station": never bets; always calls. "loose": both with the King always, with Jack and
@@ -63,10 +62,10 @@ class KuhnBot(DescribedAgent):
         """Return the probabilities of passing and betting.
 
         Raises:
-            GameError: it is no Kuhn poker of two seats.
+            GameError: the environment is not Kuhn poker of two seats.
         """
-        play, own = seated(state, seat)
-        legal = listed(self.name, state, seat)
+        play, inner_seat = seated(state, seat)
+        legal = legal_actions_of(self.name, state, seat)
         rules: Any = getattr(play, "game", getattr(play, "rules", play))
         if not is_searchable_play(play) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
             raise GameError(
@@ -74,7 +73,7 @@ class KuhnBot(DescribedAgent):
                 f"{getattr(rules, 'name', type(play).__name__)}; "
                 "write biased or scripted there."
             )
-        known = play.observe(own).key  # the card, then p and b for all that was done
+        known = play.observe(inner_seat).key  # the card, then p and b for the actions
         bet = STYLES[self.style]["b" in known][int(known[0])]
         shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
         actions = meant(state, seat, legal)

@@ -21,8 +21,6 @@ _SEED_BITS = 31
 class MctsAgent(TextAgent):
     """Monte Carlo tree search (UCT) for games of perfect information.
 
-    The number of simulations per move is set.
-
     Args:
         simulations: simulations per decision, at least 1.
         uct_c: weight of the exploration term of UCT, at least 0.
@@ -47,20 +45,19 @@ class MctsAgent(TextAgent):
         """Return the action that the search visits most.
 
         Raises:
-            GameError: the game hides something from the seats, so a search over its states would
-                peek.
+            GameError: the game has hidden information, which a search over its states would see.
         """
         position: SearchablePlay = played(state)
         game = position.game
         if not game.perfect_information:
             raise GameError(
-                "Agent 'mcts' searches over full states and would see what is hidden "
-                f"in {game.name!r}; write agent cfr or random there."
+                "Agent 'mcts' searches over full states and would see the hidden information "
+                f"of {game.name!r}; write agent cfr or random there."
             )
         return game.word_of(state, seat, self.search(position, stream).best_child().action)
 
     def search(self, state: SearchablePlay, stream: Stream) -> SearchNode:
-        """Return the root of a search from a state in which nothing is hidden."""
+        """Return the root of a search from a state of perfect information."""
         seeds = [stream.integer(counter, 1 << _SEED_BITS) for counter in (0, 1)]
         return tree_search(
             state,

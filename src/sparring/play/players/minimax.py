@@ -1,4 +1,4 @@
-"""Perfect play by exhaustive search with a table of positions, where the game is small."""
+"""Perfect play in small games, by exhaustive search with a table of positions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ from sparring.play.players.base import TextAgent
 
 @dataclass(kw_only=True, eq=False)
 class MinimaxAgent(TextAgent):
-    """Perfect play in small two-seat games without chance or hidden information.
-
-    It is uniform among the best actions.
+    """Uniform play among the best actions, in small two-seat games of perfect information.
 
     Args:
-        max_states: most positions that are looked at and remembered, at least 1. A game with more
-            is an error.
-        random_moves: share of the moves that are drawn from all legal ones instead, in [0, 1].
-            Above 0 the opponent can be beaten. Default 0.
+        max_states: largest number of positions in the table, at least 1. A game with more is an
+            error.
+        random_moves: probability of a uniform legal action instead, in [0, 1]. Default 0.
 
     Raises:
         ConfigError: a number out of range.
@@ -40,7 +37,7 @@ class MinimaxAgent(TextAgent):
         self._searches: dict[str, Search] = {}
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return one of the best actions, or any legal one by chance.
+        """Return one of the best actions, or a random legal one.
 
         Raises:
             GameError: the game has chance, hidden information or not two opposed seats.
@@ -88,7 +85,6 @@ class MinimaxAgent(TextAgent):
         }
 
     def _value(self, node: Node, search: Search, name: str) -> float:
-        """Return the value of a position for seat 0."""
         low, high = search.bounds(node)
         if low < high:
             raise TooLargeError(

@@ -1,4 +1,4 @@
-"""One of several players, drawn for each play and team."""
+"""Mixtures of players, one of which is drawn for each play and team."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
 
 
 class Mixture:
-    """Players with weights, of whom one is drawn for each play and team.
+    """Players with weights, of which one is drawn for each play and team.
 
-    It does not act: ``rollout.team.play_teams`` and ``league.starts`` put who was drawn into the
-    seats of the team.
+    A mixture does not act: ``play.team.play_teams`` and ``league.seating.starts`` put the drawn
+    player into the seats of the team.
 
     Args:
         weights: by the text forms of the players: those of the run (``learner``, ``policy``,
@@ -35,49 +35,48 @@ class Mixture:
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = dict(weights)
-        own = {text: text == PAST or ref(text).kind in OWN for text in weights}
-        self._players = {text: ref(text) if own[text] else _bot(text) for text in weights}
-        # the players that only a run has, as they are written; the others, as on a command line
-        self.own = tuple(text for text in weights if own[text])
-        self.bots = tuple(self._players[text].name for text in weights if not own[text])
+        is_of_run = {text: text == PAST or ref(text).kind in OWN for text in weights}
+        self._players = {text: ref(text) if is_of_run[text] else _bot(text) for text in weights}
+        # players of a run, as written; and bots, as on a command line
+        self.run_players = tuple(text for text in weights if is_of_run[text])
+        self.bots = tuple(self._players[text].name for text in weights if not is_of_run[text])
         self._agents: dict[str, Agent] = {}
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return the mixture in words."""
         return f"mixture of {', '.join(self.weights)}"
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
-        """Refuse to act: who plays is drawn where a team is seated.
+        """Raise an error: the player is drawn when a team is seated.
 
         Raises:
             GameError: always.
         """
-        raise GameError("A mixture is several players; play with rollout.team.play_teams.")
+        raise GameError("A mixture is several players; play with play.team.play_teams.")
 
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
-        """Return the weight of each player that can be drawn.
-
-        A snapshot that is not in the league is left out. Where nobody is left it is the learner.
+        """Return the weight of each player that can be drawn; the learner where there is none.
 
         Args:
-            members: the snapshots of the league.
+            members: the snapshots of the league; others are left out.
         """
-        found: dict[PlayerRef, float] = {}
+        shares: dict[PlayerRef, float] = {}
         for text, weight in self.weights.items():
             who = self._players[text]
-            some: Sequence[PlayerRef] = (who,)
+            players: Sequence[PlayerRef] = (who,)
             if text == PAST:
-                some = members
+                players = members
             elif who.kind == "snapshot" and not (
-                who in members or (who.of(MAIN) in members and not any(one.name for one in members))
+                who in members
+                or (who.of(MAIN) in members and not any(member.name for member in members))
             ):
-                some = ()
-            for player in some if weight else ():
-                found[player] = found.get(player, 0.0) + weight / len(some)
-        return found or {LEARNER: 1.0}
+                players = ()
+            for player in players if weight else ():
+                shares[player] = shares.get(player, 0.0) + weight / len(players)
+        return shares or {LEARNER: 1.0}
 
     def at(self, game: Environment, seat: int) -> Mixture:
-        """Return the mixture from which a seat's team draws: this one, for all of them.
+        """Return the mixture from which a seat's team draws: here this one.
 
         Args:
             game: the environment.
@@ -85,8 +84,8 @@ class Mixture:
         """
         return self
 
-    def drawn(self, stream: Stream, side: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
-        """Return who plays.
+    def draw(self, stream: Stream, side: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
+        """Return a player drawn by the weights.
 
         Args:
             stream: of the play.
@@ -99,14 +98,14 @@ class Mixture:
             if draw < share:
                 return player
             draw -= share
-        return player  # what rounding has left over
+        return player  # by rounding
 
-    def called(self, player: PlayerRef) -> str:
-        """Return what one of the players is called, for people."""
+    def label(self, player: PlayerRef) -> str:
+        """Return the name of a player, for people."""
         return str(player)
 
-    def made(self) -> dict[PlayerRef, Agent]:
-        """Return all players that can be drawn where there is no run.
+    def agents(self) -> dict[PlayerRef, Agent]:
+        """Return the agents of all players, where there is no run.
 
         Raises:
             UnknownNameError, ConfigError: as for ``agent``.
@@ -114,11 +113,11 @@ class Mixture:
         return {player: self.agent(player) for player in self.shares()}
 
     def agent(self, player: PlayerRef) -> Agent:
-        """Return a bot that was drawn; the same one each time.
+        """Return the agent of a bot, the same one each time.
 
         Raises:
             UnknownNameError: no such player plug-in or option.
-            ConfigError: an option's value is wrong, or it is a player that only a run has.
+            ConfigError: an option's value is wrong, or it is a player of a run.
         """
         if player.kind != "bot":
             raise ConfigError(
@@ -126,17 +125,16 @@ class Mixture:
                 "bots, or leave it out."
             )
         if player.name not in self._agents:
-            made: Agent = bound_agent(player.name)()
-            if isinstance(made, Mixture):
+            agent: Agent = bound_agent(player.name)()
+            if isinstance(agent, Mixture):
                 raise ConfigError(
                     f"mixture: {player.name!r} is a mixture again; write its players into this one."
                 )
-            self._agents[player.name] = made
+            self._agents[player.name] = agent
         return self._agents[player.name]
 
 
 def _bot(text: str) -> PlayerRef:
-    """Return a bot that may be written with or without the kind."""
     who = ref(text)
     return who if who.kind == "bot" else bot(text)
 
@@ -144,26 +142,26 @@ def _bot(text: str) -> PlayerRef:
 def mixture(*, players: dict[str, float]) -> Agent:
     """One of several players, drawn for each play and team.
 
-    What: before a play begins one of the players is drawn by the weights, and sits in all seats of
-    the team. The next play draws again, and so does every other team of the same play. Records and
-    the payoff book name who was drawn.
-    When to use: an opponent for training or evaluation that is not the same in each play, such as
-    a population; in ``bots``, where a matchmaker seats it, it may have players of the run.
+    What: before a play begins one of the players is drawn by the weights, and fills all seats of
+    the team. Every play and every team has its own draw. Records and the payoff book have the name
+    of the drawn player.
+    When to use: as an opponent for training or evaluation that differs between plays, such as a
+    population. In ``bots``, where a matchmaker seats it, it may have players of the run.
     Mathematics: with weights w,
 
         P(player j) = w_j / sum over i of w_i
         past counts as its n snapshots with w / n each
 
-    Pitfalls: plays of one group draw each for themselves, so that an estimator that compares them
-    sees the difference of their opponents as well. A snapshot that is not in the league now is left
-    out; where nobody is left the learner plays.
+    Pitfalls: plays of one group have different draws, so that an estimator that compares them also
+    sees the difference of their opponents. A snapshot that is not in the league is left out; where
+    no player is left the learner plays.
 
     Args:
         players: weight by player, at least 0 and not all 0. A bot is written as on the command
             line: ``random``, ``"mcts simulations=100"``; in a run's ``bots`` also by its name
-            there. There it may also be a player of the run: ``learner`` (the weights of now),
-            ``policy`` (their average), ``past`` (all snapshots of the league alike) or one
-            of them, ``past-000100``.
+            there. There it may also be a player of the run: ``learner`` (the current weights),
+            ``policy`` (EMA weights), ``past`` (all snapshots of the league, uniformly) or one of
+            them, ``past-000100``.
 
     Raises:
         ConfigError: no players, or weights that are negative, not finite, in sum too, or all 0.
@@ -179,29 +177,26 @@ def mixture(*, players: dict[str, float]) -> Agent:
         )
     if not any(players.values()):
         raise ConfigError(
-            f"mixture: players={quoted(players)} leaves nobody to draw; give one a weight above "
+            f"mixture: players={quoted(players)} has no player to draw; give one a weight above "
             "0, such as players: {random: 1}."
         )
     if not math.isfinite(sum(players.values())):
         raise ConfigError(
-            f"mixture: players={quoted(players)} have weights that sum to more than a number "
-            "holds; write smaller ones."
+            f"mixture: players={quoted(players)} have weights whose sum is not finite; write "
+            "smaller ones."
         )
     return Mixture(players)
 
 
 class MemberMixture(Mixture):
-    """Members of a league with weights, of whom one is drawn for each play and team.
-
-    Each of two sides may have weights of its own: then the team with the first seat draws by the
-    first ones, and the other team by the second.
+    """Members of a league with weights, of which one is drawn for each play and team.
 
     Args:
         weights: of the members; those of weight 0 are left out.
-        agent_of: gives the agent of a member.
-        notes: what is to be said of the weights.
-        second: weights in the second of two sides, where ``weights`` are those in the first; None:
-            all sides have the same, however many they are.
+        agent_of: returns the agent of a member.
+        notes: sentences on the weights that a report must state.
+        second: weights of the second of two sides, where ``weights`` are those of the first side,
+            which has the first seat; None: all sides have the same weights.
 
     Attributes:
         sides: the weights above 0: of all sides, or of each of two.
@@ -215,26 +210,26 @@ class MemberMixture(Mixture):
         notes: Sequence[str] = (),
         second: Mapping[PlayerRef, float] | None = None,
     ) -> None:
-        given = (weights,) if second is None else (weights, second)
-        self.sides = tuple({who: one for who, one in own.items() if one > 0} for own in given)
+        weights_by_side = (weights,) if second is None else (weights, second)
+        self.sides = tuple({m: w for m, w in side.items() if w > 0} for side in weights_by_side)
         self.members = {
-            who: sum(own.get(who, 0.0) for own in self.sides) / len(self.sides)
-            for who in dict.fromkeys(who for own in given for who in own)
-            if any(who in own for own in self.sides)
+            member: sum(side.get(member, 0.0) for side in self.sides) / len(self.sides)
+            for member in dict.fromkeys(member for side in weights_by_side for member in side)
+            if any(member in side for side in self.sides)
         }
         super().__init__({str(member): weight for member, weight in self.members.items()})
         self._agent_of = agent_of
         self.notes = tuple(notes)
         apart = second is not None
-        self._apart = tuple(MemberMixture(own, agent_of) for own in self.sides if apart)
+        self._apart = tuple(MemberMixture(side, agent_of) for side in self.sides if apart)
 
     def __str__(self) -> str:
-        """Return it in words."""
-        said = [
-            ", ".join(f"{weight:.3f} {self.called(member)}" for member, weight in own.items())
-            for own in self.sides
+        """Return the weights in words."""
+        texts = [
+            ", ".join(f"{weight:.3f} {self.label(member)}" for member, weight in side.items())
+            for side in self.sides
         ]
-        return " in the first side; ".join(said) + (" in the second" if self._apart else "")
+        return " in the first side; ".join(texts) + (" in the second" if self._apart else "")
 
     def at(self, game: Environment, seat: int) -> Mixture:
         """Return the mixture from which a seat's team draws.
@@ -251,7 +246,7 @@ class MemberMixture(Mixture):
         return MemberMixture(self.sides[0], agent_of, self.notes, *self.sides[1:])
 
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
-        """Return the weight of each member; all of them are there."""
+        """Return the weight of each member."""
         return dict(self.members)
 
     def agent(self, player: PlayerRef) -> Agent:
@@ -259,15 +254,14 @@ class MemberMixture(Mixture):
         return self._agent_of(player)
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
-        """Return what one policy would say that plays as the mixture does.
+        """Return the log-probabilities of the behaviour policy that is equivalent to the mixture.
 
         With w_k the weight of member k in the seat's side, and x_k(h) the product of its
-        probabilities of the seat's own earlier actions on the way to information state h (Kuhn,
-        1953),
+        probabilities of the seat's earlier actions on the path to information state h (Kuhn, 1953),
 
             P(a | h) = sum_k w_k x_k(h) P_k(a | h)  /  sum_k w_k x_k(h)
 
-        Where no member plays to h the weights are w_k.
+        Where no member reaches h the weights are w_k.
 
         Args:
             queries: information states.
@@ -276,29 +270,27 @@ class MemberMixture(Mixture):
             GameError: as for ``at``.
         """
         earlier = [
-            (
-                [
-                    replace(
-                        query,
-                        key=query.seen[turn].key if query.seen else "",
-                        observations=query.observations[: turn + 1],
-                        actions=query.actions[:turn],
-                        legal_actions=(query.actions[turn],),
-                        seen=query.seen[: turn + 1],
-                    )
-                    for turn in range(len(query.actions))
-                ]
-            )
+            [
+                replace(
+                    query,
+                    key=query.seen[turn].key if query.seen else "",
+                    observations=query.observations[: turn + 1],
+                    actions=query.actions[:turn],
+                    legal_actions=(query.actions[turn],),
+                    seen=query.seen[: turn + 1],
+                )
+                for turn in range(len(query.actions))
+            ]
             for query in queries
         ]
-        asked = list(dict.fromkeys(one for past in earlier for one in past))
+        unique = list(dict.fromkeys(query for past in earlier for query in past))
         logs, parts, reaches = self._logs(queries), [], []
         for place, member in enumerate(self.members):
             scorer: Any = self.agent(member)
-            rows = scorer.action_logprobs(asked) if asked else []
-            said = {one: float(row[0]) for one, row in zip(asked, rows, strict=True)}
-            own = [sum(said[one] for one in past) for past in earlier]
-            reaches.append(logs[place] + np.array(own, dtype=np.float64))
+            rows = scorer.action_logprobs(unique) if unique else []
+            logprob_of = {query: float(row[0]) for query, row in zip(unique, rows, strict=True)}
+            log_reach = [sum(logprob_of[query] for query in past) for past in earlier]
+            reaches.append(logs[place] + np.array(log_reach, dtype=np.float64))
             parts.append(scorer.action_logprobs(queries))
         reach = np.array(reaches)
         nobody = ~np.isfinite(reach).any(axis=0)
@@ -310,13 +302,13 @@ class MemberMixture(Mixture):
         ]
 
     def _logs(self, queries: Sequence[Any]) -> FloatArray:
-        """Return the logarithm of each member's weight in the side of each query, [K, Q]."""
+        """Return the logarithms of the members' weights in the side of each query, [K, Q]."""
         with np.errstate(divide="ignore"):
-            found = np.log([[own.get(who, 0.0) for own in self.sides] for who in self.members])
+            logs = np.log([[s.get(member, 0.0) for s in self.sides] for member in self.members])
         places = [0] * len(queries)
         if self._apart:
             places = [_side(query.game, query.teams, query.seat) for query in queries]
-        chosen: FloatArray = found[:, places]
+        chosen: FloatArray = logs[:, places]
         return chosen
 
 
@@ -331,7 +323,7 @@ def _side(name: str, teams: tuple[int, ...], seat: int) -> int:
     numbers = side_numbers(teams or tuple(range(max(seat + 1, 2))))
     if max(numbers) != 1:
         raise GameError(
-            f"{name}: this mixture has weights for each of two sides, and here are "
+            f"{name}: this mixture has weights for two sides, and the environment has "
             f"{max(numbers) + 1}; take one policy, such as --answer policy."
         )
     return numbers[seat]
@@ -340,5 +332,5 @@ def _side(name: str, teams: tuple[int, ...], seat: int) -> int:
 def _mean(rows: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
     """Return the logarithm of the weighted mean of probabilities, [num_legal]."""
     with np.errstate(divide="ignore"):
-        found: FloatArray = np.log(weights @ np.exp(np.array(rows, dtype=np.float64)))
-    return found
+        logprobs: FloatArray = np.log(weights @ np.exp(np.array(rows, dtype=np.float64)))
+    return logprobs

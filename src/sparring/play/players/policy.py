@@ -23,21 +23,21 @@ from sparring.models.samplers.base import (
 from sparring.play.context.base import Ledger
 from sparring.play.players.base import PendingTurn, Reply
 
-# to a conversation that could not be sent
+# of a conversation that could not be sent
 OVERLONG = SampleResult(ids=(), logprobs=(), truncated=True)
 
 
 @dataclass(kw_only=True, eq=False)
 class PolicyAgent:
-    """The language model that is trained, or a snapshot: what it says is its move.
+    """The trained language model, or a snapshot, as a player.
 
     Args:
-        sampler: draws the replies from the model.
-        renderer: lays conversations out in tokens, and reads replies.
+        sampler: samples the replies.
+        renderer: encodes conversations, and reads replies.
         params: length limit, temperature and truncation of the replies.
-        name: what the agent is called.
-        context: the context strategy, bound: what it sees of its past. null (default): full.
-        in_flight: plays that it is asked in at once. null (default): as many as there are.
+        name: of the agent.
+        context: the context strategy, bound. null (default): full.
+        in_flight: number of plays at once. null (default): no limit.
     """
 
     sampler: Sampler
@@ -47,21 +47,21 @@ class PolicyAgent:
     context: Bound | None = None
     in_flight: int | None = None
 
-    # whether a conversation that has outgrown the model is an error; otherwise the model is not
-    # asked, and the reply is an empty truncated one, with which the episode is truncated
+    # whether a conversation that is too long for the model is an error; otherwise it is not sent,
+    # and an empty truncated reply ends the episode
     refuse_overlong = False
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one sampled reply per pending turn, in order.
 
         Raises:
-            ModelError: a conversation has outgrown the model, and that is not to be passed over.
+            ModelError: a conversation is too long for the model, and ``refuse_overlong`` is true.
         """
-        found: list[Reply | None] = [None] * len(turns)
+        replies_by_place: list[Reply | None] = [None] * len(turns)
         for replies in self.submit(turns):
             for place, reply in replies:
-                found[place] = reply
-        return [reply for reply in found if reply is not None]
+                replies_by_place[place] = reply
+        return [reply for reply in replies_by_place if reply is not None]
 
     def submit(self, turns: Sequence[PendingTurn]) -> Iterator[list[tuple[int, Reply]]]:
         """Yield sampled replies with the places of their turns, as the sampler finishes them.
@@ -75,12 +75,12 @@ class PolicyAgent:
 
     @property
     def together(self) -> PolicyAgents | None:
-        """What asks it in one call with others whose samplers have the same backend."""
+        """The joint call of policies whose samplers have the same backend."""
         backend = backend_of(self.sampler)
         return None if backend is None else PolicyAgents(backend)
 
     def lot(self, turns: Sequence[PendingTurn]) -> tuple[Lot, list[Sender]]:
-        """Return what its sampler is to be asked, and who waits for it, turn by turn."""
+        """Return the sampler's requests for these turns, and a sender per turn."""
         longest, version = self._longest, self.sampler.version
         fits = [len(turn.ids) <= longest for turn in turns]
         requests = [
@@ -90,15 +90,15 @@ class PolicyAgent:
         return lot, [Sender(self, version, fit) for fit in fits]
 
     def reply(self, result: SampleResult, version: int) -> Reply:
-        """Return what was sampled as a reply.
+        """Return a sampled result as a reply.
 
         Args:
             result: ids and log-probabilities.
-            version: of the weights that the sampler had when it was asked.
+            version: of the sampler's weights at the request.
         """
-        ids, logprobs, truncated, kept, runs = result
+        ids, logprobs, truncated, support, runs = result
         last = runs[-1].version if runs else version
-        return Reply(self.renderer.parse(ids), ids, logprobs, kept, truncated, last, runs)
+        return Reply(self.renderer.parse(ids), ids, logprobs, support, truncated, last, runs)
 
     @property
     def _longest(self) -> float:
@@ -106,21 +106,17 @@ class PolicyAgent:
         return float("inf") if self.refuse_overlong else room
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
-        """Return for each query the log-probability that the reply is each legal action.
+        """Return for each query the log-probability of each legal action as the reply.
 
-        It is written as the game writes it.
-
-        The conversation is laid out exactly as a rollout would, token for token. What is missing
-        from one is the probability of replies that are no legal action; that is all of it where the
-        conversation has outgrown the model.
+        The conversation equals that of a rollout, token for token. The rest of the probability is
+        that of illegal replies; it is 1 where the conversation is too long for the model.
 
         Args:
-            queries: records with ``observations``, ``actions`` (the seat's own so far) and
+            queries: records with ``observations``, ``actions`` (earlier ones of the seat) and
                 ``legal_actions``; see ``measure.info_states.Query``.
 
         Raises:
-            GameError: the context strategy lets the model write a memory, and as for
-                ``reply_logprobs``.
+            GameError: the context strategy has memories, and as for ``reply_logprobs``.
             ModelError: as for ``act``.
         """
         prompts = [self._conversation(query) for query in queries]
@@ -129,48 +125,48 @@ class PolicyAgent:
     def reply_logprobs(
         self, prompts: Sequence[tuple[int, ...]], actions: Sequence[Sequence[str]]
     ) -> list[FloatArray]:
-        """Return for each conversation the log-probability that the reply is each action.
+        """Return for each conversation the log-probability of each action as the reply.
 
         Args:
             prompts: exact ids of conversations in which a reply is due.
-            actions: for each the actions, as the game writes them.
+            actions: of each conversation, in the wording of the game.
 
         Raises:
-            GameError: the renderer leaves room for thoughts, so that many replies mean one action,
-                or the sampler scores no replies.
+            GameError: the renderer allows thoughts, so that many replies mean one action, or the
+                sampler cannot score replies.
             ModelError: as for ``act``.
         """
         if not self.renderer.scorable:
             raise GameError(
-                "Exact evaluation needs one reply per action; renderer.thinking leaves room for "
+                "Exact evaluation needs one reply per action; renderer.thinking allows "
                 "thoughts. Use matches instead."
             )
         score = self.sampler.score
         if score is None:
             raise GameError(
-                f"Exact evaluation needs probabilities of given replies, and the sampler "
+                f"Exact evaluation needs probabilities of replies, and the sampler "
                 f"{type(self.sampler).__name__} has no score. Use matches instead, or "
                 "sampler.name=in_process."
             )
         ends = self.renderer.stop_ids  # any of them ends the reply
         replies = [
-            [(*self.renderer.reply(action)[:-1], end) for action in own for end in ends]
-            for own in actions
+            [(*self.renderer.reply(action)[:-1], end) for action in legal for end in ends]
+            for legal in actions
         ]
         fits = [len(prompt) <= self._longest for prompt in prompts]
-        asked = [
+        scorable = [
             (prompt, reply)
             for prompt, reply, fit in zip(prompts, replies, fits, strict=True)
             if fit
         ]
         scored = iter(
-            score([prompt for prompt, _ in asked], [reply for _, reply in asked], self.params)
+            score([prompt for prompt, _ in scorable], [reply for _, reply in scorable], self.params)
         )
         return [
-            np.logaddexp.reduce(np.reshape(next(scored), (len(own), len(ends))), axis=1)
+            np.logaddexp.reduce(np.reshape(next(scored), (len(legal), len(ends))), axis=1)
             if fit
-            else np.full(len(own), -np.inf)
-            for own, fit in zip(actions, fits, strict=True)
+            else np.full(len(legal), -np.inf)
+            for legal, fit in zip(actions, fits, strict=True)
         ]
 
     def _conversation(self, query: Any) -> tuple[int, ...]:
@@ -182,7 +178,7 @@ class PolicyAgent:
             if action is not None:
                 ledger.record(Reply(text=action, ids=self.renderer.reply(action)))
             ledger.ask(text, observation)
-            if ledger.wanted is not None:
+            if ledger.memory_example is not None:
                 raise GameError(
                     f"Exact evaluation needs one reply per action, and the {self.context} lets the "
                     "model write a memory of many wordings. Use matches instead."
@@ -191,7 +187,7 @@ class PolicyAgent:
 
 
 class Sender(NamedTuple):
-    """Who waits for the reply to a turn, and whether the conversation could be sent."""
+    """The agent that waits for the reply to a turn, and whether its conversation was sent."""
 
     agent: PolicyAgent
     version: int
@@ -200,12 +196,12 @@ class Sender(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PolicyAgents:
-    """Asks policies whose samplers have one backend; see ``players.base``."""
+    """The joint call of policies whose samplers have one backend; see ``players.base``."""
 
     backend: Backend
 
     def submit(
-        self, asked: Sequence[tuple[PolicyAgent, Sequence[PendingTurn]]]
+        self, calls: Sequence[tuple[PolicyAgent, Sequence[PendingTurn]]]
     ) -> Iterator[Sequence[tuple[int, Reply]]]:
         """Yield sampled replies with the places of their turns, as the backend finishes them.
 
@@ -215,26 +211,26 @@ class PolicyAgents:
         Raises:
             ModelError: as for ``PolicyAgent.act``.
         """
-        pairs = [agent.lot(turns) for agent, turns in asked]
-        senders = [sender for _, own in pairs for sender in own]
+        pairs = [agent.lot(turns) for agent, turns in calls]
+        senders = [sender for _, group in pairs for sender in group]
         return _replies(senders, finished_together(self.backend, [lot for lot, _ in pairs]))
 
 
 def _replies(
     senders: Sequence[Sender], coming: Iterator[Sequence[tuple[int, SampleResult]]]
 ) -> Iterator[list[tuple[int, Reply]]]:
-    """Yield what samplers have finished as replies, first those to what was not sent.
+    """Yield the results of samplers as replies, after those of conversations that were too long.
 
     Args:
         senders: of all turns.
-        coming: replies with their places among what was sent.
+        coming: results with their places among the sent conversations.
     """
     places = [place for place, sender in enumerate(senders) if sender.sent]
     overlong = [place for place, sender in enumerate(senders) if not sender.sent]
     if overlong:
         yield [(place, _reply(senders[place], OVERLONG)) for place in overlong]
     for results in coming:
-        yield [(places[place], _reply(senders[places[place]], one)) for place, one in results]
+        yield [(places[place], _reply(senders[places[place]], result)) for place, result in results]
 
 
 def _reply(sender: Sender, result: SampleResult) -> Reply:
@@ -245,9 +241,9 @@ def check_room(who: str, longest: int, context: int) -> None:
     """Refuse replies so long that no prompt fits before them.
 
     Args:
-        who: begins the complaint, up to the name of the setting.
-        longest: the longest reply in tokens.
-        context: the longest conversation of the model in tokens.
+        who: first words of the error, up to the name of the setting.
+        longest: length limit of a reply, in tokens.
+        context: length limit of the model's conversations, in tokens.
 
     Raises:
         ConfigError: ``longest`` is not below ``context``.

@@ -1,4 +1,4 @@
-"""A pretrained language model as it is, told by a system message how to play."""
+"""A pretrained language model with a system message as a player."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def prompted(
     dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     in_flight: Positive = 16,
 ) -> Agent:
-    """A pretrained chat model that nobody has trained here, with a system message.
+    """A pretrained chat model without further training, with a system message.
 
-    What: the model is told the game as a policy with the renderer ``chat`` is, and the system
-    message before it. Its weights never change. Several players of one model share its weights.
-    When to use: as the start that training is measured against; as a population of styles for a
-    matchmaker, each with a system message of its own (SLA's population has such); to play against.
-    Pitfalls: a small model seldom says a legal action unless ``answer`` finds it in free text.
+    What: the model has the prompts of a policy with the renderer ``chat``, after the system
+    message. The weights never change. Several players of one model share its weights.
+    When to use: as the baseline of training; as a population of styles for a matchmaker, each with
+    its own system message (as in SLA's population); to play against.
+    Pitfalls: a small model seldom gives a legal action unless ``answer`` finds it in free text.
     Reference: Xu et al., 2024, arXiv:2310.18940, whose population has prompted styles.
     Verified by: tests/play/players/test_prompted.py.
 
@@ -43,19 +43,19 @@ def prompted(
         model: a packaged model (smollm2-135m), a folder or a Hugging Face id.
         system: the system message, such as "You accuse somebody whenever you speak.". Empty
             (default): the chat template's own, if it has one.
-        answer: how the action is worded, as of the renderer ``chat``. Default "free".
-        template: chat template in place of the model's own, as of the renderer ``chat``.
+        answer: form of the action, as in the renderer ``chat``. Default "free".
+        template: chat template in place of the model's own, as in the renderer ``chat``.
         max_new_tokens: longest reply in tokens, the stop token included. Default 32.
         temperature: of sampling, above 0. Default 1.
         top_p: nucleus sampling, in (0, 1]; 1 (default) is off.
         dtype: of the weights. Default "float32".
-        in_flight: plays that it is asked in at once, 1 or more, so that the sampler's KV cache has
-            room for them. Default 16.
+        in_flight: number of plays at once, 1 or more, so that the sampler's KV cache has room for
+            them. Default 16.
 
     Raises:
         ConfigError: replies are as long as the model's context.
         ModelError: the model is damaged, does not fit into memory or has no chat template.
-        UnknownNameError: it is not on this machine, and is no Hugging Face id.
+        UnknownNameError: it is not on this machine, and is not a Hugging Face id.
     """
     loaded, sampler = _sampled(model, dtype)
     check_room(f"Agent 'prompted' of {model}: ", max_new_tokens, loaded.context)
@@ -71,7 +71,7 @@ def prompted(
 
 
 def identity_of(model: str, **options: Any) -> dict[str, str]:
-    """Return the digests of the files of a model that is a folder; {} of one known by its name."""
+    """Return the digests of the files of a model's folder; {} for a name."""
     root = Path(model).expanduser()
     if not root.is_dir():
         return {}

@@ -1,11 +1,11 @@
-"""Plays any legal action with equal probability."""
+"""A player that plays uniformly among the legal actions."""
 
 from __future__ import annotations
 
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply
 from sparring.play.players.base import TextAgent
-from sparring.play.players.described import listed
+from sparring.play.players.described import legal_actions_of
 
 
 class RandomAgent(TextAgent):
@@ -14,12 +14,12 @@ class RandomAgent(TextAgent):
     name = "random"
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return a legal action, each with equal probability, or a text that the play draws."""
+        """Return a uniform legal action, or a random text of the play."""
         return random_reply(state, seat, state.legal(seat), stream)
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the same probability for every legal action."""
-        legal = listed(self.name, state, seat)
+        legal = legal_actions_of(self.name, state, seat)
         return dict.fromkeys(legal, 1.0 / len(legal))
 
 

@@ -1,4 +1,4 @@
-"""Does sub-tasks as well as it is told to: a scripted lead and scripted workers."""
+"""A scripted lead and scripted workers of ``dag_search``, with faults that can be set."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(kw_only=True, eq=False)
 class Scheduler(TextAgent):
-    """A scripted lead and scripted workers of ``dag_search``, as good as they are told to be.
+    """A scripted lead and scripted workers of ``dag_search``, with faults that can be set.
 
     What: as the lead it calls by the best schedule, or always ``width`` workers. As a worker it
     opens page after page and notes the result.
-    When to use: to seat workers whose faults are known beside a lead that learns, and to know what
-    a width is worth before anybody has learnt.
+    When to use: as workers with known faults beside a lead that learns, and to measure the value of
+    a width before training.
     Mathematics: without faults a sub-task of n pages takes n + 1 turns; with ``slips`` s it is
     finished at a call with probability 1 - s. The best schedule is that of
-    ``environments/dag_search``, of which it takes the narrowest next wave.
-    Pitfalls: it plays ``dag_search`` alone. Its schedule is that of workers without faults.
+    ``environments/dag_search``, with the narrowest next wave.
+    Pitfalls: it plays only ``dag_search``. The schedule is that of workers without faults.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/play/players/test_searchers.py.
 
@@ -49,7 +49,7 @@ class Scheduler(TextAgent):
         """Return the next action of the lead or of a worker.
 
         Raises:
-            GameError: it is no ``dag_search``.
+            GameError: the environment is not ``dag_search``.
         """
         play, seat = seated(state, seat)
         if not isinstance(play, Dag):
@@ -63,16 +63,16 @@ class Scheduler(TextAgent):
 
     @staticmethod
     def _best(play: Dag) -> int:
-        """Return the narrowest wave after which most can be finished, and soonest."""
-        schedule, done, left = play.schedule, play.finished, play.left
+        """Return the narrowest wave that finishes most sub-tasks, in the fewest steps."""
+        schedule, done, turns_left = play.schedule, play.finished, play.left
         widths = range(1, min(play.rules.workers, len(play.ready())) + 1)
-        values = schedule.values(done, left, widths)
+        values = schedule.values(done, turns_left, widths)
 
         def total(width: int) -> int:
             """Return the critical steps to the end of all, beyond the limit too."""
-            given = play.ready()[:width]
-            rest = schedule.best(done | sum(1 << task for task in given))
-            slowest = max(schedule.steps[task] for task in given)
+            tasks = play.ready()[:width]
+            rest = schedule.best(done | sum(1 << task for task in tasks))
+            slowest = max(schedule.steps[task] for task in tasks)
             return schedule.lead(width) + slowest + rest.steps
 
         return min(widths, key=lambda width: (-values[width - 1], total(width), width))
@@ -83,12 +83,12 @@ class Scheduler(TextAgent):
         call = play.calls[seat]
         if not call.told:
             return f"{OPEN} {play.start.pages[call.task][0]}"
-        said, last = play.start.after(call.told[-1].split()[1])
+        target, last = play.start.after(call.told[-1].split()[1])
         if not last:
-            return f"{OPEN} {said}"
-        wrong = [result for result in RESULTS if result != said]
+            return f"{OPEN} {target}"
+        wrong = [result for result in RESULTS if result != target]
         slip = stream.uniform(1) < self.slips
-        return f"{NOTE} {wrong[stream.integer(2, len(wrong))] if slip else said}"
+        return f"{NOTE} {wrong[stream.integer(2, len(wrong))] if slip else target}"
 
 
 scheduler = Scheduler

@@ -1,4 +1,4 @@
-"""Says what it was told to say: a list of moves, then an order of preference."""
+"""A player with a fixed script: a list of moves, then an order of preference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparring.environments.combining import played
 from sparring.environments.openspiel.position import Event
 from sparring.environments.reply import meant
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
-from sparring.play.players.described import listed
+from sparring.play.players.described import legal_actions_of
 
 
 @dataclass(kw_only=True, eq=False)
@@ -20,8 +20,7 @@ class ScriptedAgent(TextAgent):
     """A fixed script: moves in order, then the first legal action of a preference list.
 
     Args:
-        moves: the replies of the seat's own turns 0, 1, 2, ... They are said as written, legal or
-            not. Empty (default): none.
+        moves: the replies of the seat's turns 0, 1, 2, ..., legal or not. Empty (default): none.
         preference: actions from most to least preferred, for the turns after ``moves``. If none of
             them is legal, the first legal action is played. Empty (default): always the first legal
             action.
@@ -42,10 +41,10 @@ class ScriptedAgent(TextAgent):
         ]
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return the scripted reply for the seat's next own turn.
+        """Return the scripted reply for the seat's next turn.
 
         Raises:
-            GameError: there are ``moves``, and the play counts no turns.
+            GameError: there are ``moves``, and the play does not count turns.
         """
         trail = getattr(state, "trail", None)
         if self.moves and trail is None:
@@ -57,12 +56,12 @@ class ScriptedAgent(TextAgent):
         return self._reply(0 if trail is None else _turn(trail, seat), state, seat)
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:
-        """Return probability 1 for what it says.
+        """Return probability 1 for the scripted reply.
 
         Raises:
-            GameError: there are ``moves``, and the play counts no turns, or the next is illegal.
+            GameError: there are ``moves``, and the play does not count turns; or it is illegal.
         """
-        legal, turn = listed(self.name, state, seat), 0
+        legal, turn = legal_actions_of(self.name, state, seat), 0
         if self.moves:
             trail = getattr(played(state), "trail", None)
             if trail is None:
@@ -72,16 +71,15 @@ class ScriptedAgent(TextAgent):
                     "preference=[...]."
                 )
             turn = _turn(trail, seat)
-        said = self._reply(turn, state, seat)
-        if said not in legal:
+        reply = self._reply(turn, state, seat)
+        if reply not in legal:
             raise GameError(
-                f"Agent 'scripted' says {quoted(said)} at its turn {turn}, which is not legal "
+                f"Agent 'scripted' says {quoted(reply)} at its turn {turn}, which is not legal "
                 f"there, so that it has no exact description; legal: {', '.join(legal)}."
             )
-        return {said: 1.0}
+        return {reply: 1.0}
 
     def _reply(self, turn: int, state: Play, seat: int) -> str:
-        """Return the reply of own turn ``turn``."""
         if turn < len(self.moves):
             return self.moves[turn]
         legal: tuple[str, ...] | None = state.legal(seat)

@@ -1,4 +1,4 @@
-"""Searches for a table as well as it is told to: a scripted lead and scripted workers."""
+"""A scripted lead and scripted workers of ``wide_search``, with faults that can be set."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(kw_only=True, eq=False)
 class Searcher(TextAgent):
-    """A scripted lead and scripted workers of ``wide_search``, as good as they are told to be.
+    """A scripted lead and scripted workers of ``wide_search``, with faults that can be set.
 
-    What: as the lead it calls ``width`` workers as long as a row lacks a cell and it may call, then
-    finishes. As a worker it opens the pages of its rows in order and notes every cell; where pages
-    are found by words it searches for each row's name and first column before. Where the lead
-    writes the answer it writes what was noted.
-    When to use: to seat workers whose faults are known beside a lead that learns, a lead beside
-    workers that learn, and to know what a width is worth before anybody has learnt.
+    What: as the lead it calls ``width`` workers as long as a row lacks a cell and a call is
+    allowed, then finishes. As a worker it opens the pages of its rows in order and notes every
+    cell; where pages are found by words it first searches for each row's name and first column.
+    Where the lead writes the answer it writes the noted cells.
+    When to use: as workers with known faults beside a lead that learns, as a lead beside workers
+    that learn, and to measure the value of a width before training.
     Mathematics: without faults a worker of T turns, with A columns, finds floor(T / (1 + A)) rows
     and begins another, floor(T / (2 + A)) where it has to search; with ``slips`` s a noted cell is
     right with probability 1 - s.
-    Pitfalls: it plays ``wide_search`` alone, and searches in vain where three other pages have the
-    same words. It never finishes before all is found. In real tables it slips to another value of
-    the rows that are asked for, so that it is always right where all of these have the same.
+    Pitfalls: it plays only ``wide_search``, and a search fails where three other pages have the
+    same words. The lead never finishes before all cells are found. In real tables a slip is another
+    value of the same column, so that it is always right where all rows have one value.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/play/players/test_searchers.py.
 
@@ -57,7 +57,7 @@ class Searcher(TextAgent):
         """Return the next action of the lead or of a worker.
 
         Raises:
-            GameError: it is no ``wide_search``.
+            GameError: the environment is not ``wide_search``.
         """
         play, seat = seated(state, seat)
         if not isinstance(play, Search):
@@ -87,7 +87,6 @@ class Searcher(TextAgent):
         return DONE
 
     def _note(self, play: Search, cell: tuple[int, int], stream: Stream) -> str:
-        """Return a note of a cell, right or a slip."""
         start, (item, column) = play.start, cell
         name, right = start.columns[column], start.values[item][column]
         others = VALUES.get(name) or sorted({row[column] for row in start.values})
@@ -100,7 +99,7 @@ class Searcher(TextAgent):
         return f"{NOTE} {between.join((start.names[item], name, value))}"
 
     def _seek(self, play: Search, call: Call, pages: tuple[Page, ...], item: int) -> str:
-        """Return the way to the page of a row: by its name, or by a search for its words."""
+        """Return the action that leads to the page of a row: open it, or search for its words."""
         start = play.start
         if not pages:
             return f"{OPEN} {start.names[item]}"

@@ -14,7 +14,7 @@ from sparring.environments.reply import meant
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN, SEER, SILENCE, WOLF, name_of, number_of
 from sparring.environments.werewolf.sentences import phrase_of, victims, worded
-from sparring.play.players.described import DescribedAgent, listed
+from sparring.play.players.described import DescribedAgent, legal_actions_of
 
 Style = Literal["talkative", "silent", "accuser"]
 
@@ -23,31 +23,31 @@ Style = Literal["talkative", "silent", "accuser"]
 class WerewolfBot(DescribedAgent):
     """Werewolf by simple rules, in a style: scripted village and scripted wolves.
 
-    What: it adds up what it has heard of each living player and wants the one with the most out.
-    "seer p2 wolf" counts 10 against p2, or against the speaker where it is p2 itself; "seer p2
-    good" counts 10 for p2; an accusation 1, support -1; what a seer has seen itself 100. Among
-    equals it draws. The seer looks at those it has not seen, and tells of a wolf it has found. The
-    doctor saves itself. A wolf kills who has claimed to be the seer, else whom the wolves have
-    named most often this night, and follows what its mate proposes; where wolves talk it names such
-    a one. It never votes for its mate.
-    When to use: as a fixed opponent that can be believed or lied to. It says how it plays exactly.
+    What: it adds up a score of suspicion for each living player, and votes for the largest one.
+    "seer p2 wolf" counts 10 against p2, or against the speaker where the bot is p2; "seer p2 good"
+    counts 10 for p2; an accusation 1, support -1; a seer's own look 100. Among equals it draws. The
+    seer looks at players it has not seen, and reports a wolf. The doctor saves itself. A wolf kills
+    a player that claims to be the seer, else the one that wolves have named most often this night,
+    and follows its mate's proposal; where wolves talk it names such a player, and it never votes
+    for its mate.
+    When to use: as a fixed opponent with exact probabilities that can be believed or deceived.
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
-    candidates of ``choose`` the replies are the numbers, and the best of what is there counts.
-    Pitfalls: it believes whoever speaks as the seer, so that it can be led by a lie. A deduction
-    (``deduce``) it draws by what its seat knows for certain, whatever was said. Of a free
-    text it takes what its words come closest to in the grammar: whom it names first, and whether
-    the first word about guilt or trust is against that player; irony it does not see. In plays
-    without those phrases (option ``say``) it is silent.
+    candidates of ``choose`` the replies are the numbers, and the best available one counts.
+    Pitfalls: it believes any player that speaks as the seer, and so can be deceived. A
+    deduction (``deduce``) is drawn by certain knowledge of its seat, without the speeches. A free
+    text is read as the closest phrase of the grammar: the first player named, and whether the first
+    word about guilt or trust is against that player; irony is not seen. In plays without those
+    phrases (option ``say``) the bot is silent.
     Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the
     Werewolf Game" (Xu et al., 2023, arXiv 2310.18940), where models are prompted to them; the rules
     are ours.
     Verified by: tests/play/players/test_werewolf_bot.py.
 
     Args:
-        style: "talkative" (default): accuses whom it wants out and tells what it has seen as the
-            seer. "silent": speaks only as a seer who has found a wolf, and abstains unless there
-            is something against somebody. "accuser": as talkative, but as a wolf it claims to be
-            the seer who has found a wolf.
+        style: "talkative" (default): accuses the most suspicious player, and reports its looks as
+            the seer. "silent": speaks only as a seer that has found a wolf, and abstains unless
+            some score is above 0. "accuser": as talkative, but as a wolf it claims to be the seer
+            that has found a wolf.
         sentences: where speeches are free text, say "I am the seer and p2 is a werewolf." for
             "seer p2 wolf", one of a few wordings drawn. Default false: the phrase itself.
     """
@@ -63,43 +63,46 @@ class WerewolfBot(DescribedAgent):
         deducing = isinstance(play, WerewolfPlay) and play.position.deducing
         if deducing or state.legal(seat) is not None:
             return super().choose(state, seat, stream)
-        said = list(self.chances(state, seat))
-        phrase = said[stream.integer(0, len(said))]
+        phrases = list(self.chances(state, seat))
+        phrase = phrases[stream.integer(0, len(phrases))]
         return worded(phrase, stream.child(0)) if self.sentences else phrase
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:
-        """Return the probabilities of the replies: equal ones of those it likes best.
+        """Return the probabilities of the replies: uniform over the best ones.
 
         Raises:
-            GameError: it is no Werewolf.
+            GameError: the environment is not werewolf.
         """
-        play, own = seated(state, seat)
+        play, inner_seat = seated(state, seat)
         if not isinstance(play, WerewolfPlay):
             raise GameError(
                 f"Agent 'werewolf_bot' plays werewolf alone, not {type(play).__name__}; write "
                 "random or scripted there."
             )
         if play.position.deducing:
-            listed(self.name, state, seat)  # refused
-        liked, legal = self._liked(play, own), state.legal(seat)
+            legal_actions_of(self.name, state, seat)  # refused
+        liked, legal = self._liked(play, inner_seat), state.legal(seat)
         if legal is None:
             return _even(next(filter(None, liked)))
         replies = dict(zip(meant(state, seat, legal), legal, strict=True))
         for actions in liked:
-            found = [replies[one] for one in actions if one in replies]
-            if found:
-                return _even(found)
-        return _even(list(legal))  # of candidates, none that it would think of
+            allowed = [replies[action] for action in actions if action in replies]
+            if allowed:
+                return _even(allowed)
+        return _even(list(legal))  # no candidate is among its replies
 
     def _liked(self, play: WerewolfPlay, seat: int) -> list[list[str]]:
-        """Return actions that it likes alike, the best first; some may be illegal."""
+        """Return lists of equally good actions, the best first; some may be illegal."""
         position, scores = play.position, self._scores(play, seat)
         if position.phase == "speak":
             return self._speeches(play, seat, scores)
         kind, names = position.setup.kinds[seat], position.targets(seat)
         if position.phase == "whisper":
-            wanted = _ranked(names, _victims(play, seat))[:1] if self.style != "silent" else []
-            return [*([f"kill {name}" for name in one] for one in wanted), [SILENCE]]
+            preferred = _ranked(names, _victims(play, seat))[:1] if self.style != "silent" else []
+            return [
+                *([f"kill {name}" for name in group] for group in preferred),
+                [SILENCE],
+            ]
         if position.phase == "vote":
             wary = self.style == "silent" and max(scores[n] for n in names) <= 0
             first = [[ABSTAIN]] if wary and position.setup.abstain else []
@@ -113,21 +116,21 @@ class WerewolfBot(DescribedAgent):
         return [*first, *_ranked(names, _victims(play, seat))]
 
     def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
-        """Return by number how much a seat wants a player out: its knowledge, then what is said."""
-        position, own = play.position, play.position.places[seat]
+        """Return the score of suspicion of each player, by its number."""
+        position, me = play.position, play.position.places[seat]
         wolves = position.setup.wolves
         scores = dict.fromkeys(range(position.setup.players), 0.0)
         for event in position.seen(seat):
             if event.kind == "look":
                 scores[event.target] += 100.0 if event.word == WOLF else -100.0
-            elif event.kind == "say" and event.who != own:
+            elif event.kind == "say" and event.who != me:
                 verb, *rest = phrase_of(event).split()
                 target = number_of(rest[0]) if rest and verb != "claim" else -1
                 if target not in scores:
                     continue
                 if verb == SEER:
                     wolf = rest[1] == WOLF
-                    scores[event.who if target == own and wolf else target] += 10 if wolf else -10
+                    scores[event.who if target == me and wolf else target] += 10 if wolf else -10
                 elif verb in ("accuse", "support"):
                     scores[target] += 1.0 if verb == "accuse" else -1.0
         for mate in wolves if seat in wolves else ():
@@ -135,30 +138,30 @@ class WerewolfBot(DescribedAgent):
         return scores
 
     def _speeches(self, play: WerewolfPlay, seat: int, scores: dict[int, float]) -> list[list[str]]:
-        """Return the speeches that it would say, the best first; some may not be there."""
+        """Return lists of equally good speeches, the best first; some may be illegal."""
         position = play.position
         names = position.targets(seat)
         worst = _ranked(names, scores)[0]
-        wanted: list[list[str]] = []
+        speeches: list[list[str]] = []
         looks = [e for e in position.seen(seat) if e.kind == "look" and e.target in names]
         guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
         if self.style != "silent" or guilty:
-            wanted += [guilty, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
+            speeches += [guilty, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
         if self.style == "accuser" and position.setup.kinds[seat] == WOLF:
-            wanted.append([f"{SEER} {name} {WOLF}" for name in worst])
+            speeches.append([f"{SEER} {name} {WOLF}" for name in worst])
         if self.style != "silent":
-            wanted.append([f"accuse {name}" for name in worst])
-        return [*wanted, [SILENCE]]
+            speeches.append([f"accuse {name}" for name in worst])
+        return [*speeches, [SILENCE]]
 
 
 def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]]:
-    """Return the names by score, the highest first; those of one score are together."""
-    found = sorted({scores[name] for name in names}, reverse=True)
-    return [[name_of(name) for name in names if scores[name] == one] for one in found]
+    """Return lists of names of equal score, the highest score first."""
+    levels = sorted({scores[name] for name in names}, reverse=True)
+    return [[name_of(name) for name in names if scores[name] == level] for level in levels]
 
 
 def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
-    """Return by number how much a wolf wants a player dead: a seer, then whom wolves have named."""
+    """Return a wolf's score of each target: a claimed seer, then the share of naming wolves."""
     position = play.position
     named = victims(position.seen(seat))
     return {
@@ -168,13 +171,14 @@ def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
 
 
 def _claims_seer(play: WerewolfPlay, place: int) -> float:
-    own = (event for event in play.position.events if event.kind == "say" and event.who == place)
-    said = [phrase_of(event) for event in own]
-    return float(any(one.startswith(SEER) or one == f"claim {SEER}" for one in said))
+    speeches = (
+        event for event in play.position.events if event.kind == "say" and event.who == place
+    )
+    phrases = [phrase_of(event) for event in speeches]
+    return float(any(phrase.startswith(SEER) or phrase == f"claim {SEER}" for phrase in phrases))
 
 
 def _even(replies: list[str]) -> dict[str, float]:
-    """Return replies with equal probabilities."""
     return dict.fromkeys(replies, 1.0 / len(replies))
 
 

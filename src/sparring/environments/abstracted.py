@@ -75,8 +75,8 @@ class Abstracted:
         said: of each kind that has been met, what may be said; other kinds stay as they are.
     """
 
-    def __init__(self, inner: Any, said: Mapping[str, Sequence[str]]) -> None:
-        self.inner, self.said = inner, {kind: tuple(lines) for kind, lines in said.items()}
+    def __init__(self, inner: Any, statements: Mapping[str, Sequence[str]]) -> None:
+        self.inner, self.said = inner, {kind: tuple(lines) for kind, lines in statements.items()}
         self.name, self.roles, self.num_seats = inner.name, inner.roles, inner.num_seats
 
     def openings(self) -> tuple[tuple[float, AbstractedPlay], ...]:
@@ -103,8 +103,8 @@ class AbstractedPlay:
     @property
     def returns(self) -> Sequence[float]:
         """Payoffs so far."""
-        found: Sequence[float] = self.inner.returns
-        return found
+        payoffs: Sequence[float] = self.inner.returns
+        return payoffs
 
     def due(self) -> tuple[int, ...]:
         """Return the seats whose replies are wanted now."""
@@ -112,21 +112,21 @@ class AbstractedPlay:
 
     def observe(self, seat: int) -> Observation:
         """Return what a seat has not been told yet."""
-        found: Observation = self.inner.observe(seat)
-        return found
+        observation: Observation = self.inner.observe(seat)
+        return observation
 
     def gist(self, seat: int) -> Gist | None:
         """Return what little a due seat goes by; None: all that it knows, as without ``gist``."""
-        found: Gist | None = self.inner.gist(seat) if hasattr(self.inner, "gist") else None
-        return found
+        gist: Gist | None = self.inner.gist(seat) if hasattr(self.inner, "gist") else None
+        return gist
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return what may be said, or the actions as they are."""
-        said = self.rules.said.get(kind_of(self.rules.inner, self.inner, seat), ())
+        statements = self.rules.said.get(kind_of(self.rules.inner, self.inner, seat), ())
         if hasattr(self.inner, "named"):
-            said = filled(said, tuple(self.inner.named(seat)))
-        found: tuple[str, ...] | None = said or self.inner.legal(seat)
-        return found
+            statements = filled(statements, tuple(self.inner.named(seat)))
+        actions: tuple[str, ...] | None = statements or self.inner.legal(seat)
+        return actions
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the replies of all seats that are due."""

@@ -65,5 +65,5 @@ class Bank(Environment):
 
     def other_bank(self) -> dict[str, Any]:
         """Return options that make the same environment with another bank."""
-        made = (self.made_by or {}).get("options", {})
-        return {**made, "bank": BANKS - 1 - self.bank, self.counted: self.others}
+        options = (self.made_by or {}).get("options", {})
+        return {**options, "bank": BANKS - 1 - self.bank, self.counted: self.others}

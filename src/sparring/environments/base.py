@@ -708,8 +708,8 @@ def read_reply(
     """
     reader = getattr(play, "read", None)
     if reader is not None:
-        found: str | None = reader(seat, reply, exact)
-        return found
+        action: str | None = reader(seat, reply, exact)
+        return action
     return reply if legal is None else listed_reply(legal, reply, exact)
 
 
@@ -733,13 +733,13 @@ def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: S
             "said at random in it; give it a method sample(seat, stream) that returns a reply of "
             "the form asked for, or warmup.updates=0 and no random player."
         )
-    found = play.sample(seat, stream)
-    if not isinstance(found, str):
+    reply = play.sample(seat, stream)
+    if not isinstance(reply, str):
         raise GameError(
             f"{type(play).__name__} in {type(play).__module__}: sample({seat}) gave "
-            f"{quoted(found)}; give a reply as a text."
+            f"{quoted(reply)}; give a reply as a text."
         )
-    return found
+    return reply
 
 
 def teams_of(environment: Environment) -> tuple[int, ...]:
@@ -751,18 +751,18 @@ def teams_of(environment: Environment) -> tuple[int, ...]:
     Raises:
         GameError: ``teams`` has another number of seats.
     """
-    given = environment.teams
-    if given is None:
+    teams = environment.teams
+    if teams is None:
         seats = environment.num_seats
         alone = not environment.cooperative
         return tuple(range(seats)) if alone else (0,) * seats
-    if isinstance(given, str) or len(given) != environment.num_seats:
+    if isinstance(teams, str) or len(teams) != environment.num_seats:
         raise GameError(
-            f"{environment.name}: teams={quoted(given)} must name a team for each of its "
+            f"{environment.name}: teams={quoted(teams)} must name a team for each of its "
             f"{environment.num_seats} seats; write one per seat, such as (0, 1, 0, 1)."
         )
-    numbers = {team: number for number, team in enumerate(dict.fromkeys(given))}
-    return tuple(numbers[team] for team in given)
+    numbers = {team: number for number, team in enumerate(dict.fromkeys(teams))}
+    return tuple(numbers[team] for team in teams)
 
 
 @lru_cache(maxsize=1024)

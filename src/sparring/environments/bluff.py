@@ -23,11 +23,11 @@ Speech = Literal["words", "free"]
 _WORD = re.compile(r"[a-z]+")
 
 
-def claimed(said: str) -> str:
+def claimed(statement: str) -> str:
     """Return what a statement claims: the last of its words that means a card; else "low"."""
     cards = {word: card for card, words in MEANT.items() for word in words}
-    found = [cards[word] for word in _WORD.findall(said.lower()) if word in cards]
-    return found[-1] if found else "low"
+    claims = [cards[word] for word in _WORD.findall(statement.lower()) if word in cards]
+    return claims[-1] if claims else "low"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -76,8 +76,8 @@ class Bluff(Environment):
         self.claims = tuple(word for card in CARDS for word in MEANT[card][: self.phrases])
 
     def vocabulary(self) -> tuple[str, ...]:
-        told = ("card", "say", "heard", "you", "they", "was")
-        return tuple(sorted({*self.claims, *CARDS, *ANSWERS, *self.roles, *told}))
+        words = ("card", "say", "heard", "you", "they", "was")
+        return tuple(sorted({*self.claims, *CARDS, *ANSWERS, *self.roles, *words}))
 
     def reset(self, stream: Stream) -> Claim:
         return Claim(self, CARDS[stream.integer(0, len(CARDS))])
@@ -94,8 +94,8 @@ class Claim(Painted):
         said: what the speaker said, and what the listener answered, as far as they have.
     """
 
-    def __init__(self, rules: Bluff, card: str, said: tuple[str, ...] = ()) -> None:
-        self.rules, self.card, self.said = rules, card, said
+    def __init__(self, rules: Bluff, card: str, replies: tuple[str, ...] = ()) -> None:
+        self.rules, self.card, self.said = rules, card, replies
 
     @property
     def done(self) -> bool:
@@ -143,13 +143,13 @@ class Claim(Painted):
             return Observation(
                 told=f"{self._rules()}\n\nYour card is {self.card}.", ask=ask, key=key
             )
-        heard = self.said[0] if self.said else ""
-        key = f"{role} heard {heard}"
+        claim = self.said[0] if self.said else ""
+        key = f"{role} heard {claim}"
         if rules.brief:
             return Observation(told=key, key=key)
         ask = "Do you believe it or call? Reply with exactly one of: believe, call."
-        told = f"{self._rules()}\n\nYou are listener. The speaker says: {heard}"
-        return Observation(told=told, ask=ask, key=key)
+        prompt = f"{self._rules()}\n\nYou are listener. The speaker says: {claim}"
+        return Observation(told=prompt, ask=ask, key=key)
 
     def _rules(self) -> str:
         called = f"{1 + self.rules.stake:g}"
@@ -173,19 +173,21 @@ class Claim(Painted):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         roles = self.rules.roles
-        paid = dict(enumerate(f"{value:+g}" for value in self.returns)) if self.done else {}
-        seats(canvas, roles, self.due(), paid)
+        payoffs = dict(enumerate(f"{value:+g}" for value in self.returns)) if self.done else {}
+        seats(canvas, roles, self.due(), payoffs)
         seen = self.card if seat in (None, SPEAKER) or self.done else ""
         heading(canvas, "Card", seen or "hidden")
-        lines = [Said(roles[one], line, seat_colour(one)) for one, line in enumerate(self.said)]
+        lines = [
+            Said(roles[player], line, seat_colour(player)) for player, line in enumerate(self.said)
+        ]
         timeline(canvas, lines)
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
-        parts = [f"{roles[one]} is to act." for one in self.due()] or ["The play is over."]
+        parts = [f"{roles[player]} is to act." for player in self.due()] or ["The play is over."]
         if seat in (None, SPEAKER) or self.done:
             parts.append(f"The card is {self.card}.")
-        parts += [f"{roles[one]} said: {line}." for one, line in enumerate(self.said)]
+        parts += [f"{roles[player]} said: {line}." for player, line in enumerate(self.said)]
         return " ".join(parts)
 
     def clone(self) -> Claim:

@@ -66,8 +66,8 @@ def make_game(
         game.illegal = IllegalRule.from_options({**_own_rule(game), **(illegal or {})})
         game.illegal.check(game)
     game.made_by = {"name": name, "options": dict(options or {})}
-    made: Environment = game  # or what has the same attributes
-    return made
+    environment: Environment = game  # or what has the same attributes
+    return environment
 
 
 def _own_rule(game: Environment) -> Mapping[str, Any]:
@@ -113,6 +113,6 @@ def another_bank(game: Environment) -> Environment | None:
 
 def like(game: Environment, options: Mapping[str, Any]) -> Environment:
     """Return a game of these options under the label and the illegal rule of another."""
-    made = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
-    made.name, made.illegal = game.name, game.illegal
-    return made
+    twin = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
+    twin.name, twin.illegal = game.name, game.illegal
+    return twin

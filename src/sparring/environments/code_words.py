@@ -42,7 +42,7 @@ class Position(NamedTuple):
     def understood(self) -> tuple[bool, ...]:
         """Of each team, whether its own guesser has named its word."""
         return tuple(
-            own == word for (own, _), word in zip(self.guessed, self.deal.secret, strict=True)
+            guess == word for (guess, _), word in zip(self.guessed, self.deal.secret, strict=True)
         )
 
     @property
@@ -61,16 +61,18 @@ class Position(NamedTuple):
         """
         if not self.guessed:
             return 0.0, 0.0
-        one, other = (
+        first, second = (
             known - leak * lost for known, lost in zip(self.understood, self.leaked, strict=True)
         )
-        return one - other, other - one
+        return first - second, second - first
 
 
 def deals(words: int) -> tuple[Deal, ...]:
     """Return every deal, all equally likely."""
-    drawn = itertools.product(range(words), repeat=4)
-    return tuple(Deal((first, second), (one, other)) for first, second, one, other in drawn)
+    numbers = itertools.product(range(words), repeat=4)
+    return tuple(
+        Deal((first, second), (key, other_key)) for first, second, key, other_key in numbers
+    )
 
 
 def coded(word: int, key: int, words: int) -> int:
@@ -78,18 +80,18 @@ def coded(word: int, key: int, words: int) -> int:
     return (word + key) % words
 
 
-def decoded(said: int, key: int, words: int) -> int:
+def decoded(clue: int, key: int, words: int) -> int:
     """Return the number of the word for which a key says another."""
-    return (said - key) % words
+    return (clue - key) % words
 
 
 def brief_ending(words: Sequence[str], position: Position, team: int) -> str:
     """Return all but the keys in brief style, the own team's first."""
-    said, guessed = position.said, position.guessed
+    clues, guessed = position.said, position.guessed
     parts = (
-        f"{who} say {words[said[one]]} word {words[position.deal.secret[one]]} "
-        f"guess {words[guessed[one][0]]} {words[guessed[one][1]]}"
-        for who, one in (("we", team), ("they", 1 - team))
+        f"{who} say {words[clues[side]]} word {words[position.deal.secret[side]]} "
+        f"guess {words[guessed[side][0]]} {words[guessed[side][1]]}"
+        for who, side in (("we", team), ("they", 1 - team))
     )
     return " ".join(parts)
 
@@ -126,10 +128,10 @@ def full_opening(words: Sequence[str], leak: float, team: int, role: str, key: i
     )
 
 
-def full_said(words: Sequence[str], team: int, said: Sequence[int]) -> str:
+def full_said(words: Sequence[str], team: int, clues: Sequence[int]) -> str:
     """Return both said words in sentences, the own team's first."""
     order = (team, 1 - team)
-    return " ".join(f"teller_{TEAMS[one]} said {words[said[one]]}." for one in order)
+    return " ".join(f"teller_{TEAMS[side]} said {words[clues[side]]}." for side in order)
 
 
 def full_ask(words: Sequence[str], guesser: bool) -> str:
@@ -145,10 +147,10 @@ def full_ask(words: Sequence[str], guesser: bool) -> str:
 def full_ending(words: Sequence[str], position: Position, team: int) -> str:
     """Return all but the keys in sentences, the own team's first."""
     named = (
-        f"The secret word of team {TEAMS[one]} was {words[position.deal.secret[one]]}; "
-        f"guesser_{TEAMS[one]} named {words[mine]} for its own team and {words[theirs]} for the "
+        f"The secret word of team {TEAMS[side]} was {words[position.deal.secret[side]]}; "
+        f"guesser_{TEAMS[side]} named {words[mine]} for its own team and {words[theirs]} for the "
         "other."
-        for one, (mine, theirs) in ((one, position.guessed[one]) for one in (team, 1 - team))
+        for side, (mine, theirs) in ((side, position.guessed[side]) for side in (team, 1 - team))
     )
     return " ".join((full_said(words, team, position.said), *named))
 
@@ -229,7 +231,7 @@ class CodeWords(Environment):
     ) -> None:
         self.words, self.leak = WORDS[:words], leak
         self.style, self.brief = style, style == "brief"
-        self.guesses = tuple(f"{own} {other}" for own in self.words for other in self.words)
+        self.guesses = tuple(f"{first} {second}" for first in self.words for second in self.words)
         self.max_utility = 1.0 + leak
         self.min_utility = -self.max_utility
 
@@ -238,8 +240,8 @@ class CodeWords(Environment):
         return tuple(sorted({*self.words, *keys, "key", "word", "say", "we", "they", "guess"}))
 
     def reset(self, stream: Stream) -> Round:
-        first, second, one, other = (stream.integer(n, len(self.words)) for n in range(4))
-        return Round(self, Position(Deal((first, second), (one, other))))
+        first, second, key, other_key = (stream.integer(n, len(self.words)) for n in range(4))
+        return Round(self, Position(Deal((first, second), (key, other_key))))
 
     def openings(self) -> tuple[tuple[float, Round], ...]:
         every = deals(len(self.words))
@@ -276,9 +278,9 @@ class Round(Painted):
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply; of a guesser also two words with others between them."""
-        found = listed_reply(self.legal(seat), reply, exact)
-        if found is not None or exact or seat in TELLERS:
-            return found
+        action = listed_reply(self.legal(seat), reply, exact)
+        if action is not None or exact or seat in TELLERS:
+            return action
         named = [word for word in SPOKEN.findall(reply.lower()) if word in self.rules.words]
         return " ".join(named) if len(named) == 2 else None
 
@@ -287,29 +289,29 @@ class Round(Painted):
 
         A teller is told the first alone before it speaks, a guesser all at once.
         """
-        rules, (deal, said, _) = self.rules, self.position
+        rules, (deal, clues, _) = self.rules, self.position
         team, words, guesser = rules.teams[seat], rules.words, seat in GUESSERS
         first = [f"key {deal.key[team]}"]
         if not guesser:
             first.append(f"word {words[deal.secret[team]]}")
-        heard = [f"we {words[said[team]]} they {words[said[1 - team]]}"] if said else []
-        key = " ".join((str(seat), *first, *heard))
+        news = [f"we {words[clues[team]]} they {words[clues[1 - team]]}"] if clues else []
+        key = " ".join((str(seat), *first, *news))
         if rules.brief:
             ask = ["guess" if guesser else "say"] if seat in self.due() else []
-            new = heard if said and not guesser else [*first, *heard, *ask]
+            new = news if clues and not guesser else [*first, *news, *ask]
             return Observation(told=" ".join(new), key=key)
-        heard = [full_said(words, team, said)] if said else []
+        news = [full_said(words, team, clues)] if clues else []
         opening = [full_opening(words, rules.leak, team, rules.roles[seat], deal.key[team])]
         if not guesser:
             opening.append(f"Your team's secret word is {words[deal.secret[team]]}.")
-        new = heard if said and not guesser else [*opening, *heard]
+        new = news if clues and not guesser else [*opening, *news]
         return Observation(told=" ".join(new), ask=full_ask(words, guesser), key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         words, position = self.rules.words, self.position
         if position.said:
-            one, other = (self.rules.guesses.index(replies[seat]) for seat in GUESSERS)
-            guessed = divmod(one, len(words)), divmod(other, len(words))
+            guess, other_guess = (self.rules.guesses.index(replies[seat]) for seat in GUESSERS)
+            guessed = divmod(guess, len(words)), divmod(other_guess, len(words))
             self.position = position._replace(guessed=guessed)
         else:
             first, second = (words.index(replies[seat]) for seat in TELLERS)
@@ -322,13 +324,13 @@ class Round(Painted):
         and whether it said what the key says for it.
         """
         position, size = self.position, len(self.rules.words)
-        (deal, said, _) = position
-        drawn = list(zip(deal.secret, deal.key, said, strict=True))
+        (deal, clues, _) = position
+        rows = list(zip(deal.secret, deal.key, clues, strict=True))
         return {
             "understood": _each(position.understood),
             "leaked": _each(position.leaked),
-            "clear": _each([word == told for word, _, told in drawn]),
-            "by_key": _each([coded(word, key, size) == told for word, key, told in drawn]),
+            "clear": _each([word == clue for word, _, clue in rows]),
+            "by_key": _each([coded(word, key, size) == clue for word, key, clue in rows]),
         }
 
     def ending(self, seat: int) -> str:
@@ -336,39 +338,39 @@ class Round(Painted):
         words, team = self.rules.words, self.rules.teams[seat]
         if self.rules.brief:
             return brief_ending(words, self.position, team)
-        paid = f"Your team got {self.returns[seat]:g}."
-        return f"{full_ending(words, self.position, team)} {paid}"
+        payoff = f"Your team got {self.returns[seat]:g}."
+        return f"{full_ending(words, self.position, team)} {payoff}"
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, position = self.rules, self.position
-        paid = position.paid(rules.leak)
+        payoffs = position.paid(rules.leak)
         words, roles, due = rules.words, rules.roles, self.due()
         order = (0, 2, 1, 3)  # a team in each column
-        shown = [roles[one] for one in order]
-        colours = [seat_colour(one // 2) for one in order]
+        names = [roles[player] for player in order]
+        colours = [seat_colour(player // 2) for player in order]
         seats(
             canvas,
-            shown,
-            [order.index(one) for one in due],
+            names,
+            [order.index(player) for player in due],
             _spoken(position, words),
             colours=colours,
         )
         rows = [("team", "word", "key", "gets")]
         for team, name in enumerate(TEAMS):
             secret, key = _seen(position, team, seat)
-            gets = f"{paid[team]:+g}" if position.guessed else ""
+            gets = f"{payoffs[team]:+g}" if position.guessed else ""
             word = words[position.deal.secret[team]] if secret else "?"
             rows.append((name, word, str(position.deal.key[team]) if key else "?", gets))
         table(canvas, rows)
         for team, name in enumerate(TEAMS):
             if _seen(position, team, seat)[1]:
-                said = key_table(position.deal.key[team], words)
-                paragraph(canvas, f"Key of team {name}: {said}.", colour="dim", size=14)
+                key_text = key_table(position.deal.key[team], words)
+                paragraph(canvas, f"Key of team {name}: {key_text}.", colour="dim", size=14)
 
     def described(self, seat: int | None) -> str:
         rules = self.rules
         position, words, roles, due = self.position, rules.words, rules.roles, self.due()
-        parts = [due_sentence([roles[one] for one in due])]
+        parts = [due_sentence([roles[player] for player in due])]
         for team, name in enumerate(TEAMS):
             secret, key = _seen(position, team, seat)
             if secret:
@@ -382,7 +384,7 @@ class Round(Painted):
                     else f"The key of team {name} is {position.deal.key[team]}."
                 )
         spoken = _spoken(position, words)
-        parts += [f"{roles[(0, 2, 1, 3)[place]]} said {said}." for place, said in spoken.items()]
+        parts += [f"{roles[(0, 2, 1, 3)[place]]} said {word}." for place, word in spoken.items()]
         return " ".join(parts)
 
     def clone(self) -> Round:
@@ -396,18 +398,18 @@ def _each(of_team: Sequence[float]) -> tuple[float, ...]:
 
 def _spoken(position: Position, words: Sequence[str]) -> dict[int, str]:
     """Return what was said, by the seat's place in the picture."""
-    said = {team: words[word] for team, word in enumerate(position.said)}
+    clues = {team: words[word] for team, word in enumerate(position.said)}
     guesses = {
-        2 + team: f"{words[own]} {words[other]}"
-        for team, (own, other) in enumerate(position.guessed)
+        2 + team: f"{words[first]} {words[second]}"
+        for team, (first, second) in enumerate(position.guessed)
     }
-    return said | guesses
+    return clues | guesses
 
 
 def _seen(position: Position, team: int, seat: int | None) -> tuple[bool, bool]:
     """Return whether a reader knows a team's secret word, and whether it knows its key."""
-    own = seat is None or seat // 2 == team
-    return seat is None or bool(position.guessed) or seat == 2 * team, own
+    is_own = seat is None or seat // 2 == team
+    return seat is None or bool(position.guessed) or seat == 2 * team, is_own
 
 
 code_words = entry_of(CodeWords)

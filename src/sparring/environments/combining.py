@@ -73,8 +73,8 @@ def inner_of(
 
 
 def _has_styles(name: str) -> bool:
-    own = registry.known("environments", name)
-    return not own or "style" in registry.load("environments", name).options
+    known = registry.known("environments", name)
+    return not known or "style" in registry.load("environments", name).options
 
 
 def styled(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
@@ -130,16 +130,16 @@ class Combined(Environment):
 
     def starts(self) -> frozenset[Any] | None:
         """Return the starts of the other environment's bank."""
-        found: frozenset[Any] | None = self.inner.starts()
-        return found
+        starts: frozenset[Any] | None = self.inner.starts()
+        return starts
 
     def other_bank(self) -> dict[str, Any] | None:
         """Return options that make the same environment with another bank."""
         other = self.inner.other_bank() if hasattr(self.inner, "other_bank") else None
         if other is None or self.made_by is None:
             return None
-        made, inner = self.made_by["options"], self.inner.made_by
-        return {**made, "environment": {"name": inner["name"], "options": other}}
+        options, inner = self.made_by["options"], self.inner.made_by
+        return {**options, "environment": {"name": inner["name"], "options": other}}
 
 
 class CombinedPlay(Painted):
@@ -178,8 +178,8 @@ class CombinedPlay(Painted):
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the actions of a seat."""
-        found: tuple[str, ...] | None = self.play.legal(seat)
-        return found
+        actions: tuple[str, ...] | None = self.play.legal(seat)
+        return actions
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply, as the play reads it."""
@@ -203,7 +203,7 @@ class CombinedPlay(Painted):
 
         For the keys of plays after it: a seat remembers no more of one than it knew and did last.
         """
-        return {seat: f"{self.play.observe(seat).key} {said}|" for seat, said in replies.items()}
+        return {seat: f"{self.play.observe(seat).key} {reply}|" for seat, reply in replies.items()}
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Go on with the play."""
@@ -290,8 +290,8 @@ def ending_of(play: Play, seat: int) -> str:
 
 def shown_of(play: Play, seat: int, brief: bool) -> str:
     """Return what the rules show a seat of a play that is over, such as cards; "" where nothing."""
-    shown = play.shown(seat) if isinstance(play, HasShowdown) else ""
-    return f"{SHOWS} {shown}" if brief and shown else shown
+    text = play.shown(seat) if isinstance(play, HasShowdown) else ""
+    return f"{SHOWS} {text}" if brief and text else text
 
 
 def joined(parts: Sequence[str], brief: bool) -> str:

@@ -62,12 +62,12 @@ class ConnectFour(Game):
         grid(canvas, board, columns=self.words, most=46, below=True)
 
     def describe(self, state: State, seat: int | None) -> str:
-        said = (
+        lines = (
             f"column {number}: {' '.join(column)}"
             for number, column in enumerate(self._columns(state), start=1)
             if column
         )
-        discs = f"From the bottom up, {'; '.join(said)}." if state.trail else "The board is empty."
+        discs = f"From the bottom up, {'; '.join(lines)}." if state.trail else "The board is empty."
         parts = (self.whose(state), self.last_move(state), discs, self.paid(state, seat))
         return " ".join(part for part in parts if part)
 

@@ -76,13 +76,13 @@ def words_of(game: Environment) -> tuple[str, ...]:
         GameError: it has no such list, or gives something else.
     """
     with environment_call(game):
-        found: Any = cast(HasVocabulary, game).vocabulary()
-    if not isinstance(found, tuple | list) or not all(isinstance(word, str) for word in found):
+        words: Any = cast(HasVocabulary, game).vocabulary()
+    if not isinstance(words, tuple | list) or not all(isinstance(word, str) for word in words):
         raise GameError(
-            f"{game.name}: vocabulary() gave {quoted(found)}; give a tuple of the words that are "
+            f"{game.name}: vocabulary() gave {quoted(words)}; give a tuple of the words that are "
             "told and said in brief style."
         )
-    return tuple(found)
+    return tuple(words)
 
 
 def no_rules(game: object) -> str:
@@ -90,7 +90,7 @@ def no_rules(game: object) -> str:
     return "" if is_searchable(game) else "it has no rules of OpenSpiel's that could be searched"
 
 
-def completed(name: str, made: Any) -> Environment:
+def completed(name: str, built: Any) -> Environment:
     """Return an environment with defaults for what it does not say.
 
     Args:
@@ -100,30 +100,34 @@ def completed(name: str, made: Any) -> Environment:
     Raises:
         GameError: it lacks what play needs first, or its roles are no names of seats.
     """
-    if is_searchable(made):
-        return made
-    lacking = [part for part in NEEDED if not hasattr(made, part)]
+    if is_searchable(built):
+        return built
+    lacking = [part for part in NEEDED if not hasattr(built, part)]
     if lacking:
         raise GameError(
-            f"Environment {name!r} ({_called(made)}) lacks {', '.join(lacking)}; Environment in "
+            f"Environment {name!r} ({_called(built)}) lacks {', '.join(lacking)}; Environment in "
             "sparring/environments/base.py says what each is."
         )
-    roles = made.roles
-    if not isinstance(roles, tuple) or not roles or not all(isinstance(one, str) for one in roles):
+    roles = built.roles
+    if (
+        not isinstance(roles, tuple)
+        or not roles
+        or not all(isinstance(role, str) for role in roles)
+    ):
         raise GameError(
             f"Environment {name!r}: roles={quoted(roles)} must be a tuple with a name per seat; "
             "write roles = ('buyer', 'seller')."
         )
     for field, value in {**DEFAULTS, "name": name, "num_seats": len(roles)}.items():
-        if not hasattr(made, field):
+        if not hasattr(built, field):
             try:
-                setattr(made, field, value)
+                setattr(built, field, value)
             except AttributeError:
                 raise GameError(
-                    f"Environment {name!r} ({_called(made)}) takes no attribute {field!r}; give "
+                    f"Environment {name!r} ({_called(built)}) takes no attribute {field!r}; give "
                     f"it one: {field} = {value!r}."
                 ) from None
-    environment: Environment = made
+    environment: Environment = built
     return environment
 
 
@@ -163,9 +167,9 @@ def raised_by(play: object, error: Exception) -> bool:
     """
     if isinstance(error, SparringError) or is_searchable_play(play):
         return False
-    own = {f"{one.__qualname__}." for one in type(play).__mro__ if one is not object}
+    prefixes = {f"{base.__qualname__}." for base in type(play).__mro__ if base is not object}
     frames = traceback.walk_tb(error.__traceback__)
-    return any(frame.f_code.co_qualname.startswith(tuple(own)) for frame, _ in frames)
+    return any(frame.f_code.co_qualname.startswith(tuple(prefixes)) for frame, _ in frames)
 
 
 def _is_of_a_game(module: str) -> bool:

@@ -226,7 +226,7 @@ class Hanabi(Game):
             if step.event.ply >= since - (step.event.player == seat)
         ]
         say = self._brief if self.brief else self._full
-        return [said for step in steps if (said := say(step, seat, since))]
+        return [text for step in steps if (text := say(step, seat, since))]
 
     def _brief(self, step: Step, seat: int, since: int) -> str:
         mine = step.event.player == seat
@@ -259,13 +259,13 @@ class Hanabi(Game):
             if step.fits
             else " and it did not fit"
         )
-        drawn = f" The new card is {step.drawn}." if step.drawn and not mine else ""
-        return f"{who} chose {word}: the card was {step.card}{outcome}.{drawn}"
+        new_card = f" The new card is {step.drawn}." if step.drawn and not mine else ""
+        return f"{who} chose {word}: the card was {step.card}{outcome}.{new_card}"
 
     def revealed(self, state: State) -> str:
         hands = (" ".join(hand) for hand in self.table(state).hands)
-        shown = (f"{role} {hand}" for role, hand in zip(self.roles, hands, strict=True))
-        return f"The hands: {', '.join(shown)}."
+        lines = (f"{role} {hand}" for role, hand in zip(self.roles, hands, strict=True))
+        return f"The hands: {', '.join(lines)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
@@ -277,17 +277,17 @@ class Hanabi(Game):
         discs(canvas, "hints left", [("i", "sky")] * table.information, radius=10)
         after = f"deck {table.deck}"
         discs(canvas, "lives left", [("", "red")] * table.lives, radius=10, after=after)
-        for one, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
-            told = ["".join(known).replace("??", "") for known in table.known[one]]
-            shown = [
+        for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
+            hints = ["".join(known).replace("??", "") for known in table.known[owner]]
+            faces = [
                 Card(
-                    "" if seat == one else card,
-                    HUES.get(known[:1], "ink") if seat == one else HUES[card[0]],
+                    "" if seat == owner else card,
+                    HUES.get(known[:1], "ink") if seat == owner else HUES[card[0]],
                     known.strip("?"),
                 )
-                for card, known in zip(hand, told, strict=True)
+                for card, known in zip(hand, hints, strict=True)
             ]
-            cards(canvas, role, shown, colour=seat_colour(one))
+            cards(canvas, role, faces, colour=seat_colour(owner))
         paragraph(
             canvas, f"Discarded: {' '.join(table.discards) or 'none'}.", colour="dim", size=14
         )
@@ -300,14 +300,14 @@ class Hanabi(Game):
             f"Stacks {stacks}; {table.information} hints, {table.lives} lives and {table.deck} "
             "cards in the deck are left."
         ]
-        for one, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
-            if seat == one:
-                told = " ".join("".join(known) for known in table.known[one])
-                hands.append(f"{role} knows of its own hand: {told}.")
+        for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
+            if seat == owner:
+                hints = " ".join("".join(known) for known in table.known[owner])
+                hands.append(f"{role} knows of its own hand: {hints}.")
             else:
                 hands.append(f"{role} holds {' '.join(hand)}.")
-        said = " ".join(hands)
-        parts = (self.whose(state), self.last_move(state), said, self.paid(state, seat))
+        text = " ".join(hands)
+        parts = (self.whose(state), self.last_move(state), text, self.paid(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
@@ -318,12 +318,12 @@ class Hanabi(Game):
             f"Cards in the deck: {table.deck}. Discards: {' '.join(table.discards) or 'none'}."
         ]
         for other, hand in enumerate(table.hands):
-            told = " ".join("".join(known) for known in table.known[other])
+            hints = " ".join("".join(known) for known in table.known[other])
             if other == seat:
-                lines.append(f"Your hand (what you were told of it): {told}.")
+                lines.append(f"Your hand (what you were told of it): {hints}.")
             else:
                 lines.append(
-                    f"Hand of {self.roles[other]!r}: {' '.join(hand)} (told so far: {told})."
+                    f"Hand of {self.roles[other]!r}: {' '.join(hand)} (told so far: {hints})."
                 )
         return "\n".join(lines)
 

@@ -32,8 +32,8 @@ def rules_key(game: Environment) -> str:
     """Return rules and options as text; environments with one text have one tree."""
     if is_searchable(game):
         return game.rules_key
-    made = getattr(game, "made_by", None)  # of rules that nobody has made: none
-    return f"{made['name']} {made['options']}" if made else f"{game.name} {vars(game)}"
+    made_by = getattr(game, "made_by", None)  # of rules that nobody has made: none
+    return f"{made_by['name']} {made_by['options']}" if made_by else f"{game.name} {vars(game)}"
 
 
 class PlayedTree:
@@ -163,8 +163,8 @@ class Told:
 
     def observe(self, seat: int, since: int) -> Observation:
         """Return what the seat has not been told yet, whatever ``since`` is."""
-        found: Observation = self.node.play.observe(seat)
-        return found
+        observation: Observation = self.node.play.observe(seat)
+        return observation
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal actions, as words."""

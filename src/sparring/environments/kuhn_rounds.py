@@ -251,8 +251,8 @@ class KuhnRounds(Game):
         if self.brief:
             return [f"{SHOWS} {card}"] if item.shown else []
         gain = item.gain() if seat == 0 else -item.gain()
-        shown = f"The other player shows the {NAMES[card]}. " if item.shown else ""
-        return [f"{shown}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
+        reveal = f"The other player shows the {NAMES[card]}. " if item.shown else ""
+        return [f"{reveal}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
@@ -287,13 +287,15 @@ class KuhnRounds(Game):
         *before, now = position.rounds
         pot = "" if now.over else f"pot {now.bets(0)} + {now.bets(1)}"
         heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
-        for one, role in enumerate(roles):
-            cards(canvas, role, [Card(_card(now, one, seat))], colour=seat_colour(one), high=50)
+        for player, role in enumerate(roles):
+            cards(
+                canvas, role, [Card(_card(now, player, seat))], colour=seat_colour(player), high=50
+            )
         if now.actions:
             colours = [seat_colour((now.starter + place) % 2) for place in (0, 1)]
             strip(
                 canvas,
-                [(ACTIONS[one], colours[place % 2]) for place, one in enumerate(now.actions)],
+                [(ACTIONS[action], colours[place % 2]) for place, action in enumerate(now.actions)],
             )
         else:
             paragraph(canvas, f"{roles[now.starter]} acts first.", colour="dim")
@@ -302,32 +304,32 @@ class KuhnRounds(Game):
             heading(canvas, "Rounds before", f"{first} more" if first else "")
             rows = [("", *roles, "actions", roles[0])]
             for number, item in enumerate(before[first:], start=first + 1):
-                held = (_card(item, one, seat) or "?" for one in (0, 1))
+                hands = (_card(item, player, seat) or "?" for player in (0, 1))
                 acted = " ".join(ACTIONS[action] for action in item.actions)
-                rows.append((str(number), *held, acted, f"{item.gain():+d}"))
+                rows.append((str(number), *hands, acted, f"{item.gain():+d}"))
             table(canvas, rows, size=13, shares=(1, 1, 2.4, 1))
 
     def describe(self, state: State, seat: int | None) -> str:
         position, roles = state.table, self.roles
         now = position.rounds[-1]
-        held = [
+        hands = [
             f"{role} holds {card}."
-            for one, role in enumerate(roles)
-            if (card := _card(now, one, seat))
+            for player, role in enumerate(roles)
+            if (card := _card(now, player, seat))
         ]
         acted = ", ".join(
             f"{roles[(now.starter + place) % 2]} {ACTIONS[action]}"
             for place, action in enumerate(now.actions)
         )
-        said = " ".join(
+        summary = " ".join(
             [
                 f"Round {len(position.rounds)} of {position.total}.",
-                *held,
+                *hands,
                 f"Actions: {acted or 'none'}.",
                 f"{roles[0]} has won {position.chips:+d} chips so far.",
             ]
         )
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
+        return f"{self.whose(state)} {summary} {self.paid(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's chips in the pot of the round, or 1 where chips are not the outcome."""
@@ -335,10 +337,10 @@ class KuhnRounds(Game):
         return float(bets) if self.outcome == "chips" else 1.0
 
 
-def _card(item: Round, one: int, seat: int | None) -> str:
+def _card(item: Round, player: int, seat: int | None) -> str:
     """Return the card of a seat as the reader sees it, "" for one that is face down."""
-    if seat in (None, one) or item.shown:
-        return CARDS[item.cards[one]] if len(item.cards) > one else ""
+    if seat in (None, player) or item.shown:
+        return CARDS[item.cards[player]] if len(item.cards) > player else ""
     return ""
 
 

@@ -66,15 +66,17 @@ class Library:
         """Return the facts, one a document: owners first, then contents, then weights."""
         weights = map(str, self.weights)
         owned = [*zip(self.people, self.boxes, strict=True)] if self.hops > 2 else []
-        held = [*zip(self.boxes, self.things, strict=True)] if self.hops > 1 else []
+        contents = [*zip(self.boxes, self.things, strict=True)] if self.hops > 1 else []
         weighed = [*zip(self.things, weights, strict=True)]
         if style == "brief":
-            kinds = zip(VERBS, (owned, held, weighed), strict=True)
-            return tuple(f"{one} {verb} {two}" for verb, facts in kinds for one, two in facts)
+            kinds = zip(VERBS, (owned, contents, weighed), strict=True)
+            return tuple(
+                f"{subject} {verb} {value}" for verb, facts in kinds for subject, value in facts
+            )
         return (
-            *(f"{one.capitalize()} owns the {two} box." for one, two in sorted(owned)),
-            *(f"The {one} box holds the {two}." for one, two in sorted(held)),
-            *(f"The {one} weighs {two}." for one, two in sorted(weighed)),
+            *(f"{subject.capitalize()} owns the {value} box." for subject, value in sorted(owned)),
+            *(f"The {subject} box holds the {value}." for subject, value in sorted(contents)),
+            *(f"The {subject} weighs {value}." for subject, value in sorted(weighed)),
         )
 
     def question(self, style: Style) -> str:
@@ -155,19 +157,19 @@ class Question(OneAnswer):
 
     def observe(self, seat: int) -> Observation:
         """Return the question and the form of an answer."""
-        told = self.asked()
+        prompt = self.asked()
         if self.rules.brief:
-            return Observation(told=told, key=told, view=told)
+            return Observation(told=prompt, key=prompt, view=prompt)
         ask = "When you know the number, reply <answer>7</answer>, with your number in place of 7."
-        return Observation(told=told, ask=ask, key=told, view=told)
+        return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the last answer in a reply, in the form asked for, or None."""
         if self.rules.brief:
             words = reply.split()
             return f"answer {words[1]}" if len(words) == 2 and words[0] == "answer" else None
-        found = _ANSWER.findall(reply)
-        return f"<answer>{found[-1].strip()}</answer>" if found else None
+        answers = _ANSWER.findall(reply)
+        return f"<answer>{answers[-1].strip()}</answer>" if answers else None
 
     def step(self, replies: Mapping[int, str]) -> None:
         read = self.read(0, replies[0])
@@ -291,10 +293,10 @@ class Lookup(ToolPlay):
             return f"search {name}" if brief else f"<search>{name}</search>"
         if not numbers:
             return super().sample(seat, stream)
-        one, two = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
+        first, second = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
         if self.left(seat) and pick < 0.85 and self.rules.inner.sizes["terms"] > 1:
-            return f"add {one} {two}" if brief else f"<calculate>{one}+{two}</calculate>"
-        return said(one, brief)
+            return f"add {first} {second}" if brief else f"<calculate>{first}+{second}</calculate>"
+        return said(first, brief)
 
     def _heard(self, seat: int) -> tuple[list[str], list[str]]:
         """Return the names and the numbers that a seat was told, each once, in that order."""

@@ -51,8 +51,8 @@ class Chain(ChainOptions, Table):
 
     def returns(self) -> list[float]:
         """Return 1 at the end of a walk that took the right action at the needle, else 0."""
-        found = self.path[self.needle - 1 : self.needle] == (RIGHT,)
-        return [float(found and self.player == TERMINAL)]
+        is_right = self.path[self.needle - 1 : self.needle] == (RIGHT,)
+        return [float(is_right and self.player == TERMINAL)]
 
     def name_of(self, player: int, index: int) -> str:
         return STOP if index == self.actions else COLOURS[index]

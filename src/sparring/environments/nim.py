@@ -59,11 +59,11 @@ class Nim(Game):
 
     def piles(self, state: State) -> tuple[int, ...]:
         """Return how many stones each pile has now."""
-        left = list(self.sizes)
+        sizes = list(self.sizes)
         for event in state.trail:
-            taken, pile = divmod(event.action, len(left))
-            left[pile] -= taken + 1
-        return tuple(left)
+            taken, pile = divmod(event.action, len(sizes))
+            sizes[pile] -= taken + 1
+        return tuple(sizes)
 
     def vocabulary(self) -> tuple[str, ...]:
         never = {
@@ -84,9 +84,9 @@ class Nim(Game):
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
-        for pile, (left, size) in enumerate(zip(self.piles(state), self.sizes, strict=True)):
-            stones = [("", "orange")] * left + [("", "none")] * (size - left)
-            discs(canvas, f"{LETTERS[pile]}: {left} of {size}", stones, radius=11)
+        for pile, (count, size) in enumerate(zip(self.piles(state), self.sizes, strict=True)):
+            stones = [("", "orange")] * count + [("", "none")] * (size - count)
+            discs(canvas, f"{LETTERS[pile]}: {count} of {size}", stones, radius=11)
         self.paint_moves(canvas, state)
 
     def describe(self, state: State, seat: int | None) -> str:

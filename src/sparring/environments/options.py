@@ -21,13 +21,16 @@ def entry_of(environment: type[E], options: type[Any] | None = None) -> Callable
         options: a dataclass whose fields are options too, before the others.
     """
     fields = dict(inspect.signature(options).parameters) if options else {}
-    own = inspect.signature(environment).parameters.values()
-    parameters = [*fields.values(), *(one for one in own if one.kind is one.KEYWORD_ONLY)]
+    arguments = inspect.signature(environment).parameters.values()
+    parameters = [
+        *fields.values(),
+        *(parameter for parameter in arguments if parameter.kind is parameter.KEYWORD_ONLY),
+    ]
 
     @wraps(environment, updated=())
-    def entry(**given: Any) -> E:
-        first = {name: given.pop(name) for name in fields if name in given}
-        return environment(*([options(**first)] if options else []), **given)
+    def entry(**values: Any) -> E:
+        first = {name: values.pop(name) for name in fields if name in values}
+        return environment(*([options(**first)] if options else []), **values)
 
     entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     hints = typing.get_type_hints(environment.__init__, include_extras=True)

@@ -37,11 +37,11 @@ def taken(counts: Counts, claims: tuple[Counts, Counts], over: Over) -> tuple[li
     n a / (a + b) with "share", and nobody anything with "nothing".
     """
     got: tuple[list[float], ...] = ([], [])
-    for held, one, two in zip(counts, *claims, strict=True):
-        both = one + two
-        factor = 1.0 if both <= held else held / both if over == "share" else 0.0
-        got[0].append(one * factor)
-        got[1].append(two * factor)
+    for count, first, second in zip(counts, *claims, strict=True):
+        both = first + second
+        factor = 1.0 if both <= count else count / both if over == "share" else 0.0
+        got[0].append(first * factor)
+        got[1].append(second * factor)
     return got
 
 
@@ -49,16 +49,16 @@ def shares(
     scenario: Scenario, claims: tuple[Counts, Counts], total: int, over: Over
 ) -> tuple[float, float]:
     """Return what claims pay seats 0 and 1: each its items at its values, over ``total``."""
-    one, two = (
-        sum(units * value for units, value in zip(own, values, strict=True)) / total
-        for own, values in zip(taken(scenario.counts, claims, over), scenario.values, strict=True)
+    first, second = (
+        sum(units * value for units, value in zip(items, values, strict=True)) / total
+        for items, values in zip(taken(scenario.counts, claims, over), scenario.values, strict=True)
     )
-    return one, two
+    return first, second
 
 
-def opposed(one: Counts, other: Counts) -> bool:
+def opposed(first: Counts, second: Counts) -> bool:
     """Return whether two seats rank the kinds of items the other way round, with no ties."""
-    pairs = itertools.combinations(zip(one, other, strict=True), 2)
+    pairs = itertools.combinations(zip(first, second, strict=True), 2)
     return all((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
 
 
@@ -136,8 +136,10 @@ class PoolSplit(Bank):
 
         With opposed values it is the first of number, number + 100,000, ... that has them.
         """
-        found = map(self.source.scenario, itertools.count(number, SCENARIOS))
-        return next(one for one in found if self.values == "any" or opposed(*one.values))
+        scenarios = map(self.source.scenario, itertools.count(number, SCENARIOS))
+        return next(
+            scenario for scenario in scenarios if self.values == "any" or opposed(*scenario.values)
+        )
 
     def vocabulary(self) -> tuple[str, ...]:
         numbers = map(str, range(max(self.most, self.total) + 1))
@@ -171,15 +173,15 @@ class SplitPlay(Painted):
         """What each seat's items are worth to it, as a share of the pool's worth."""
         if not self.claims:
             return (0.0, 0.0)
-        one, two = self.claims
-        return shares(self.start, (one, two), self.rules.total, self.rules.over)
+        first, second = self.claims
+        return shares(self.start, (first, second), self.rules.total, self.rules.over)
 
     def due(self) -> tuple[int, ...]:
         return () if self.done else (0, 1)
 
     def legal(self, seat: int) -> tuple[str, ...]:
         """Return all that can be taken, a number per kind: "2 0 1"."""
-        counts = (range(held + 1) for held in self.start.counts)
+        counts = (range(count + 1) for count in self.start.counts)
         return tuple(" ".join(map(str, claim)) for claim in itertools.product(*counts))
 
     def observe(self, seat: int) -> Observation:
@@ -189,19 +191,19 @@ class SplitPlay(Painted):
         worth = " ".join(map(str, start.values[seat]))
         key = f"{seat} {pool} worth {worth}"
         if rules.brief:
-            told = f"{rules.roles[seat]} pool {pool} worth {worth} take"
-            return Observation(told=told, key=key, view=told)
+            prompt = f"{rules.roles[seat]} pool {pool} worth {worth} take"
+            return Observation(told=prompt, key=key, view=prompt)
         beyond = (
             "is shared out in proportion to what you two named"
             if rules.over == "share"
             else "goes to nobody"
         )
-        own = start.values[seat]
+        values = start.values[seat]
         listed = ", ".join(
-            f"{held} {kind} worth {value} each to you"
-            for held, kind, value in zip(start.counts, rules.items, own, strict=True)
+            f"{number} {kind} worth {value} each to you"
+            for number, kind, value in zip(start.counts, rules.items, values, strict=True)
         )
-        told = (
+        prompt = (
             "You and another player split a pool of items. Each of you names at once how many of "
             "every kind to take, without seeing what the other names. You get what you named; a "
             f"kind of which you two name more than there is {beyond}. Each player has values of "
@@ -210,9 +212,9 @@ class SplitPlay(Painted):
             f"You are {rules.roles[seat]!r}. The pool: {listed}."
         )
         order = ", ".join(rules.items)
-        example = " ".join(str(held // 2) for held in start.counts)
+        example = " ".join(str(number // 2) for number in start.counts)
         ask = f"Reply with one number per kind ({order}), for example: {example}"
-        return Observation(told=told, ask=ask, key=key, view=told)
+        return Observation(told=prompt, ask=ask, key=key, view=prompt)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.claims = tuple(tuple(map(int, replies[seat].split())) for seat in (0, 1))
@@ -228,15 +230,18 @@ class SplitPlay(Painted):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, start = self.rules, self.start
-        paid = {one: f"{value:g}" for one, value in enumerate(self.returns)} if self.done else {}
-        shown = {one: said for one, said in paid.items() if seat in (None, one)}
-        seats(canvas, rules.roles, self.due(), shown)
+        payoffs = (
+            {player: f"{value:g}" for player, value in enumerate(self.returns)} if self.done else {}
+        )
+        notes = {player: text for player, text in payoffs.items() if seat in (None, player)}
+        seats(canvas, rules.roles, self.due(), notes)
         heading(canvas, "Pool")
         took = [f"{role} took" for role in rules.roles] if self.claims else []
         rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *took)]
         for place, kind in enumerate(rules.items):
             worth = (
-                str(start.values[one][place]) if seat in (None, one) else "?" for one in (0, 1)
+                str(start.values[player][place]) if seat in (None, player) else "?"
+                for player in (0, 1)
             )
             named = (str(claim[place]) for claim in self.claims)
             rows.append((kind, str(start.counts[place]), *worth, *named))
@@ -249,9 +254,9 @@ class SplitPlay(Painted):
         pool = ", ".join(f"{n} {kind}" for n, kind in zip(start.counts, rules.items, strict=True))
         parts = [f"The pool: {pool}."]
         parts += [
-            f"One of each is worth {', '.join(map(str, start.values[one]))} to {role}."
-            for one, role in enumerate(rules.roles)
-            if seat in (None, one)
+            f"One of each is worth {', '.join(map(str, start.values[player]))} to {role}."
+            for player, role in enumerate(rules.roles)
+            if seat in (None, player)
         ]
         if not self.done:
             return " ".join([due_sentence(rules.roles), *parts])
@@ -266,9 +271,9 @@ class SplitPlay(Painted):
 def _can_oppose(kinds: int, most: int, total: int) -> bool:
     """Return whether some pool can be worth ``total`` to two seats of opposed values."""
     return any(
-        opposed(one, other)
+        opposed(first, second)
         for counts in pools(kinds, most, total, NAME)
-        for one, other in itertools.product(
+        for first, second in itertools.product(
             [values for values in valuations(counts, total) if len(set(values)) == kinds], repeat=2
         )
     )

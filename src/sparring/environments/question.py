@@ -25,8 +25,8 @@ class OneAnswer(Painted):
 
     kind, lines = "question", 6
 
-    def __init__(self, rules: Any, start: Any, said: str | None = None) -> None:
-        self.rules, self.start, self.said = rules, start, said
+    def __init__(self, rules: Any, start: Any, answer: str | None = None) -> None:
+        self.rules, self.start, self.said = rules, start, answer
 
     @abstractmethod
     def asked(self) -> str:
@@ -66,7 +66,7 @@ class OneAnswer(Painted):
 
     def described(self, seat: int | None) -> str:
         """Return the question, what was answered and, with nothing hidden, the right answer."""
-        parts = [due_sentence([self.rules.roles[one] for one in self.due()])]
+        parts = [due_sentence([self.rules.roles[seat_due] for seat_due in self.due()])]
         parts.append(f"The {self.kind}: {self.asked()}")
         if self.said is not None:
             parts.append(f"Answered: {wrapped(self.said, 1, 60, 1)[0]}.")

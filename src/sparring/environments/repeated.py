@@ -101,9 +101,9 @@ class RepeatedPlay(CombinedPlay):
         while self.play.done and self.number + 1 < self.rules.rounds:
             results = tuple(self.play.returns)
             for seat, got in enumerate(results):
-                said = result_text(self.play, seat, got, self.rules.brief)
-                self.news[seat] = joined([self.news.get(seat, ""), said], self.rules.brief)
-                self.last[seat] = f"{self.last.get(seat, '')}{said}|"
+                text = result_text(self.play, seat, got, self.rules.brief)
+                self.news[seat] = joined([self.news.get(seat, ""), text], self.rules.brief)
+                self.last[seat] = f"{self.last.get(seat, '')}{text}|"
             self.keys = tuple(f"{key}{self.last[seat]}" for seat, key in enumerate(self.keys))
             self.last = {}
             self.paid, self.number = self.returns, self.number + 1
@@ -123,14 +123,16 @@ class RepeatedPlay(CombinedPlay):
         super().paint(canvas, seat)
         if self.before:
             heading(canvas, "Plays before")
-            said = ended(self.before, self.rules.roles, seat, "play", SHOWN)
-            timeline(canvas, said, most=SHOWN, lines=2)
+            messages = ended(self.before, self.rules.roles, seat, "play", SHOWN)
+            timeline(canvas, messages, most=SHOWN, lines=2)
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
-        seen = [(role, self.paid[one]) for one, role in enumerate(roles) if seat in (None, one)]
-        paid = ", ".join(f"{role} {value:+g}" for role, value in seen)
-        earlier = f" From the plays before: {paid}." if self.before else ""
+        seen = [
+            (role, self.paid[player]) for player, role in enumerate(roles) if seat in (None, player)
+        ]
+        payoffs = ", ".join(f"{role} {value:+g}" for role, value in seen)
+        earlier = f" From the plays before: {payoffs}." if self.before else ""
         head = f"Play {self.number + 1} of {self.rules.rounds}."
         return f"{head} {super().described(seat)}{earlier}"
 
@@ -146,8 +148,8 @@ def result_text(play: Play, seat: int, got: float, brief: bool, reveal: bool = F
         reveal: whether it is told what the rules show at the end, too (``shown`` of the play).
     """
     result = RESULTS[1 + (got > 0) - (got < 0)] if brief else f"That play is over. You got {got:g}."
-    shown = shown_of(play, seat, brief) if reveal else ""
-    return joined([ending_of(play, seat), shown, result], brief)
+    showdown = shown_of(play, seat, brief) if reveal else ""
+    return joined([ending_of(play, seat), showdown, result], brief)
 
 
 repeated = Repeated

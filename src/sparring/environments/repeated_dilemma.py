@@ -67,8 +67,8 @@ class Dilemma(Table):
 
     def returns(self) -> list[float]:
         """Return what the rounds that have ended paid."""
-        paid = [self.pay(choices) for choices in self.ended()]
-        return [float(sum(pair[seat] for pair in paid)) for seat in (0, 1)]
+        payoffs = [self.pay(choices) for choices in self.ended()]
+        return [float(sum(pair[seat] for pair in payoffs)) for seat in (0, 1)]
 
     def rewards(self) -> list[float]:
         """Return what the last choice paid: the round's payoffs if it ended the round."""
@@ -87,8 +87,8 @@ class Dilemma(Table):
 
     def view(self, seat: int) -> str:
         """Return the round's number, the last round's choices, and seat 0's open one to itself."""
-        shown = [*map(_letters, self.ended()[-1:]), *self._open(seat)]
-        return f"round {len(self.moves) // 2 + 1}: {'/'.join(shown)}"
+        parts = [*map(_letters, self.ended()[-1:]), *self._open(seat)]
+        return f"round {len(self.moves) // 2 + 1}: {'/'.join(parts)}"
 
     def _open(self, seat: int) -> list[str]:
         """Return what the seat has chosen in a round that goes on."""
@@ -187,9 +187,9 @@ class RepeatedDilemma(Game):
             if 2 * number + 2 >= since:
                 out += self._ended(table, number, choices, seat, since)
         if not since and seat == 0 and len(table.moves) % 2:
-            own = ACTIONS[table.moves[-1]]
+            word = ACTIONS[table.moves[-1]]
             out.append(
-                own if self.brief else f"Round {len(table.moves) // 2 + 1}: you chose {own}."
+                word if self.brief else f"Round {len(table.moves) // 2 + 1}: you chose {word}."
             )
         return out
 
@@ -197,11 +197,11 @@ class RepeatedDilemma(Game):
         self, table: Dilemma, number: int, choices: Choices, seat: int, since: int
     ) -> list[str]:
         """Return what the seat is told of a round's end; brief openings alone repeat its choice."""
-        own, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
+        mine, theirs = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
         if self.brief:
-            return [other] if since else [own, other]
+            return [theirs] if since else [mine, theirs]
         pay = table.pay(choices)
-        chose = f"Round {number + 1}: you chose {own} and the other player chose {other}."
+        chose = f"Round {number + 1}: you chose {mine} and the other player chose {theirs}."
         return [f"{chose} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
 
     def view(self, state: State, seat: int) -> str:
@@ -213,23 +213,23 @@ class RepeatedDilemma(Game):
         if self.brief:
             return " ".join([self.title, role, *last])
         chose = "In the last round you chose {} and the other player chose {}."
-        said = chose.format(*last) if last else "No round has ended."
-        return f"{self.rules}\n\nYou play as {role!r}.\n\n{said}"
+        text = chose.format(*last) if last else "No round has ended."
+        return f"{self.rules}\n\nYou play as {role!r}.\n\n{text}"
 
     def position(self, state: State, seat: int) -> str:
-        own, other = state.returns[seat], state.returns[1 - seat]
+        mine, theirs = state.returns[seat], state.returns[1 - seat]
         of = f" of {self.rounds}" if self.told_rounds else ""
         now = "" if state.done else f"This is round {state.plies // 2 + 1}{of}. "
-        return f"{now}Points so far: {own:g} for you, {other:g} for the other player."
+        return f"{now}Points so far: {mine:g} for you, {theirs:g} for the other player."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         rounds, points = state.table.ended(), {0: state.returns[0], 1: state.returns[1]}
-        shown = {one: f"{value:g} points" for one, value in points.items()}
-        seats(canvas, self.roles, state.due(), shown)
+        notes = {player: f"{value:g} points" for player, value in points.items()}
+        seats(canvas, self.roles, state.due(), notes)
         rows: list[tuple[str, ...]] = [("", *ACTIONS)]
-        for own, name in enumerate(ACTIONS):
-            pairs = (state.table.pay((own, other)) for other in (0, 1))
-            rows.append((name, *(f"{one:g}, {two:g}" for one, two in pairs)))
+        for action, name in enumerate(ACTIONS):
+            pairs = (state.table.pay((action, other)) for other in (0, 1))
+            rows.append((name, *(f"{first:g}, {second:g}" for first, second in pairs)))
         heading(canvas, "Payoffs", "row (rows), column (columns)")
         last = [(rounds[-1][0] + 1, rounds[-1][1] + 1)] if rounds else []
         table(canvas, rows, marked=last)
@@ -240,8 +240,8 @@ class RepeatedDilemma(Game):
             pay = " and ".join(f"{value:g}" for value in state.table.pay(choices))
             past.append((str(number), *(ACTIONS[choice] for choice in choices), pay))
         table(canvas, past)
-        if said := self._open(state, seat):
-            paragraph(canvas, said)
+        if text := self._open(state, seat):
+            paragraph(canvas, text)
 
     def _open(self, state: State, seat: int | None) -> str:
         """Return what was chosen in the round that goes on, if the reader may know it."""
@@ -252,8 +252,8 @@ class RepeatedDilemma(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         rounds = (
-            f"round {number}: {ACTIONS[one]} and {ACTIONS[two]}"
-            for number, (one, two) in enumerate(state.table.ended(), start=1)
+            f"round {number}: {ACTIONS[first]} and {ACTIONS[second]}"
+            for number, (first, second) in enumerate(state.table.ended(), start=1)
         )
         past = "; ".join(rounds)
         points = ", ".join(

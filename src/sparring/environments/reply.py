@@ -103,8 +103,8 @@ class ReplyParser:
             match = marked.match(text, place)
             return self._canonical(match[1]) if match else None
         for pattern in others:
-            found = [self._canonical(match) for match in pattern.findall(text)]
-            known = [word for word in found if word is not None]
+            matches = [self._canonical(match) for match in pattern.findall(text)]
+            known = [word for word in matches if word is not None]
             if known:
                 return known[-1]
         return None
@@ -142,5 +142,5 @@ def meant(play: object, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
         seat: who is due.
         legal: what it may reply.
     """
-    said: tuple[str, ...] = play.meant(seat, legal) if hasattr(play, "meant") else legal
-    return said
+    actions: tuple[str, ...] = play.meant(seat, legal) if hasattr(play, "meant") else legal
+    return actions

@@ -65,8 +65,8 @@ class SealedAuction(Bank):
 
     def start(self, number: int) -> Values:
         """Return the values of deal ``number`` of the bank."""
-        own = self.bank_stream(number)
-        return tuple(own.integer(seat, self.largest + 1) for seat in range(self.num_seats))
+        stream = self.bank_stream(number)
+        return tuple(stream.integer(seat, self.largest + 1) for seat in range(self.num_seats))
 
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.bids, *self.roles, "value", "bid", "bids", "won", "lost"}))
@@ -125,7 +125,7 @@ class Auction(Painted):
         if rules.brief:
             return Observation(told=f"{rules.roles[seat]} value {value} bid", key=key)
         pays = "its bid" if rules.price == "first" else "the second largest bid"
-        told = (
+        prompt = (
             f"We hold a sealed auction of one thing among {rules.num_seats} bidders. All bid at "
             f"once, a whole number from 0 to {rules.largest}. The largest bid wins and pays {pays};"
             f" a lot decides between equal bids. Every bidder's value is a whole number from 0 to "
@@ -133,7 +133,7 @@ class Auction(Painted):
             f"others get 0.\n\nYou are {rules.roles[seat]}. The thing is worth {value} to you."
         )
         ask = f"What do you bid? Reply with one whole number from 0 to {rules.largest}."
-        return Observation(told=told, ask=ask, key=key)
+        return Observation(told=prompt, ask=ask, key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.bids = tuple(int(replies[seat]) for seat in range(self.rules.num_seats))
@@ -151,10 +151,10 @@ class Auction(Painted):
         won = self._seen_winner(seat)
         seats(canvas, roles, self.due(), {} if won is None else {won: "won"})
         rows = [("", "value", "bid", "gets" if seat is None else "")]
-        for one, role in enumerate(roles):
-            value = str(self.start[one]) if seat in (None, one) else "?"
-            bid = str(self.bids[one]) if self.bids else ""
-            rows.append((role, value, bid, f"{self.returns[one]:+g}" if seat is None else ""))
+        for player, role in enumerate(roles):
+            value = str(self.start[player]) if seat in (None, player) else "?"
+            bid = str(self.bids[player]) if self.bids else ""
+            rows.append((role, value, bid, f"{self.returns[player]:+g}" if seat is None else ""))
         table(canvas, rows, marked=[] if won is None else [(won + 1, 2)])
         pays = "its bid" if self.rules.price == "first" else "the second largest bid"
         paragraph(canvas, f"The winner pays {pays}.", colour="dim")
@@ -168,8 +168,8 @@ class Auction(Painted):
         roles = self.rules.roles
         seen = [
             f"The thing is worth {value} to {role}."
-            for one, (role, value) in enumerate(zip(roles, self.start, strict=True))
-            if seat in (None, one)
+            for player, (role, value) in enumerate(zip(roles, self.start, strict=True))
+            if seat in (None, player)
         ]
         if not self.done:
             return " ".join([due_sentence(roles), *seen])

@@ -79,8 +79,8 @@ class Talk(SignallingOptions, Table):
         if self.player != TERMINAL:
             return [0.0, 0.0]
         right = self.moves[-1] - self.signals == self.drawn
-        own = self.bonus * (self.moves[0] == self.drawn)
-        return [right - self.cost * self.asked + own] * 2
+        bonus = self.bonus * (self.moves[0] == self.drawn)
+        return [right - self.cost * self.asked + bonus] * 2
 
     def name_of(self, player: int, index: int) -> str:
         return (
@@ -97,8 +97,8 @@ class Talk(SignallingOptions, Table):
 
     def view(self, seat: int) -> str:
         """Return how often was asked, and the sender's type or the receiver's newest signal."""
-        said = [self.name_of(0, move) for move in self.moves if move < self.signals]
-        return f"{self._type() if seat == SENDER else ''.join(said[-1:])} asked {self.asked}"
+        signals = [self.name_of(0, move) for move in self.moves if move < self.signals]
+        return f"{self._type() if seat == SENDER else ''.join(signals[-1:])} asked {self.asked}"
 
     def _type(self) -> str:
         return TYPES[self.drawn] if self.drawn >= 0 else ""
@@ -182,8 +182,8 @@ class Signalling(Game):
         """Return the type, to the sender."""
         if seat != SENDER or not state.trail:
             return ""
-        drawn = TYPES[state.trail[0].action]
-        return drawn if self.brief else f"The colour is {drawn}."
+        colour = TYPES[state.trail[0].action]
+        return colour if self.brief else f"The colour is {colour}."
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the signals and questions so far."""
@@ -191,18 +191,18 @@ class Signalling(Game):
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
-        drawn = TYPES[state.table.drawn] if seat in (None, SENDER) else ""
-        discs(canvas, "colour", [(drawn[:1] or "?", drawn or "none")], after=drawn or "hidden")
-        said = [
+        colour = TYPES[state.table.drawn] if seat in (None, SENDER) else ""
+        discs(canvas, "colour", [(colour[:1] or "?", colour or "none")], after=colour or "hidden")
+        messages = [
             Said(self.roles[event.player], self.words[event.action], seat_colour(event.player))
             for event in state.trail
             if event.player >= 0
         ]
-        timeline(canvas, said)
+        timeline(canvas, messages)
 
     def describe(self, state: State, seat: int | None) -> str:
-        drawn = f"The colour is {TYPES[state.table.drawn]}." if seat in (None, SENDER) else ""
-        parts = (self.whose(state), drawn, self.on_table(state, 0), self.paid(state, seat))
+        colour = f"The colour is {TYPES[state.table.drawn]}." if seat in (None, SENDER) else ""
+        parts = (self.whose(state), colour, self.on_table(state, 0), self.paid(state, seat))
         return " ".join(part for part in parts if part)
 
     def revealed(self, state: State) -> str:
@@ -213,8 +213,10 @@ def _meaning(options: SignallingOptions) -> str:
     if not options.bonus:
         return "The signals have no meaning of their own."
     pairs = zip(SIGNALS[: options.signals], TYPES[: options.types], strict=False)
-    own = ", ".join(f"{signal!r} for {colour}" for signal, colour in pairs)
-    return f"A colour's own signal ({own}), sent first, adds {options.bonus:g} to what both get."
+    meanings = ", ".join(f"{signal!r} for {colour}" for signal, colour in pairs)
+    return (
+        f"A colour's own signal ({meanings}), sent first, adds {options.bonus:g} to what both get."
+    )
 
 
 signalling = entry_of(Signalling, SignallingOptions)

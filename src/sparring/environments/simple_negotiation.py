@@ -51,12 +51,12 @@ def offers(largest: int) -> tuple[Offer, ...]:
 
 
 @lru_cache(maxsize=4096)
-def feasible(largest: int, own: tuple[int, int], other: tuple[int, int]) -> tuple[int, ...]:
+def feasible(largest: int, mine: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, ...]:
     """Return the action ids of the offers that both seats can fulfil with what they hold."""
     return tuple(
         index
         for index, offer in enumerate(offers(largest), DENY + 1)
-        if offer.give <= own[offer.resource] and offer.ask <= other[1 - offer.resource]
+        if offer.give <= mine[offer.resource] and offer.ask <= theirs[1 - offer.resource]
     )
 
 
@@ -152,7 +152,9 @@ class NegotiationTable(Table):
 
     def rewards(self) -> list[float]:
         """Return what the last action paid."""
-        return [float(paid) for paid in self.paid] if self.outcome == "gain" else self.returns()
+        return (
+            [float(payment) for payment in self.paid] if self.outcome == "gain" else self.returns()
+        )
 
     def name_of(self, player: int, index: int) -> str:
         if player < 0:
@@ -182,17 +184,17 @@ class NegotiationTable(Table):
 def rules(options: NegotiationOptions) -> Rules:
     """Return the facts of the game; of fixed values nothing is hidden beyond the rules."""
     turns, largest, outcome = options.turns, options.largest, options.outcome
-    sign, drawn = outcome == "sign", options.values == "drawn"
+    sign, is_drawn = outcome == "sign", options.values == "drawn"
     most = 1.0 if sign else MOST
     return Rules(
-        opening=NegotiationTable(turns, largest, outcome, () if drawn else FIXED),
+        opening=NegotiationTable(turns, largest, outcome, () if is_drawn else FIXED),
         actions=DENY + 1 + len(offers(largest)),
-        outcomes=len(VALUES) if drawn else 0,
+        outcomes=len(VALUES) if is_drawn else 0,
         length=turns,
         least=-most,
         most=most,
         utility="zero_sum" if sign else "general_sum",
-        hidden=drawn,
+        hidden=is_drawn,
         stepwise=not sign,
     )
 
@@ -307,45 +309,45 @@ class SimpleNegotiation(Game):
         self.paint_seats(canvas, state, seat)
         position, roles = state.table, self.roles
         rows = [("", *RESOURCES, "worth", "gain")]
-        for one, role in enumerate(roles):
-            wood, gold = position.holdings[one]
-            known = seat in (None, one)
-            prices = VALUES[position.values[one]] if known else ("?", "?")
+        for player, role in enumerate(roles):
+            wood, gold = position.holdings[player]
+            known = seat in (None, player)
+            prices = VALUES[position.values[player]] if known else ("?", "?")
             rows.append(
                 (
                     role,
                     f"{wood} at {prices[0]}",
                     f"{gold} at {prices[1]}",
-                    str(position.worth(one)) if known else "?",
-                    f"{position.gains()[one]:+d}" if known else "?",
+                    str(position.worth(player)) if known else "?",
+                    f"{position.gains()[player]:+d}" if known else "?",
                 )
             )
         table(canvas, rows)
         heading(canvas, "Offers", f"turn {len(position.actions)} of {position.turns} taken")
         words = ("accepts", "declines", *map(_offer, offers(position.largest)))
-        said = [
+        messages = [
             Said(roles[number % 2], words[action], seat_colour(number % 2))
             for number, action in enumerate(position.actions)
         ]
-        timeline(canvas, said, most=8)
+        timeline(canvas, messages, most=8)
 
     def describe(self, state: State, seat: int | None) -> str:
         position, roles = state.table, self.roles
         parts = []
-        for one, role in enumerate(roles):
-            wood, gold = position.holdings[one]
-            prices = VALUES[position.values[one]]
+        for player, role in enumerate(roles):
+            wood, gold = position.holdings[player]
+            prices = VALUES[position.values[player]]
             worth = (
-                f", worth {prices[0]} and {prices[1]} each, {position.gains()[one]:+d} gained"
-                if seat in (None, one)
+                f", worth {prices[0]} and {prices[1]} each, {position.gains()[player]:+d} gained"
+                if seat in (None, player)
                 else ""
             )
             parts.append(f"{role} holds {wood} wood and {gold} gold{worth}.")
         if position.offer:
             proposer = roles[(len(position.actions) - 1) % 2]
             parts.append(f"{proposer} {_offer(position.offer)}.")
-        said = " ".join(parts)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
+        text = " ".join(parts)
+        return f"{self.whose(state)} {text} {self.paid(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's gain so far, at least 0, or 1 where the larger gain wins the game."""

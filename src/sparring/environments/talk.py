@@ -102,13 +102,13 @@ class TalkPlay(CombinedPlay):
         """Return what the play tells a seat, or what it has heard since."""
         rules = self.rules
         seen: Observation = self.play.observe(seat)
-        heard, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
+        news, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
         if self.talking:
-            told = joined([seen.told, SAY], True) if rules.brief else seen.told
-            seen = seen._replace(told=told, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
-            return with_news(seen, heard, rules.brief)
+            prompt = joined([seen.told, SAY], True) if rules.brief else seen.told
+            seen = seen._replace(told=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
+            return with_news(seen, news, rules.brief)
         nothing = "." if rules.brief else "Nobody else has said anything."
-        return seen._replace(told=heard or nothing, key=key, fresh=False)
+        return seen._replace(told=news or nothing, key=key, fresh=False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat in replies:
@@ -123,36 +123,37 @@ class TalkPlay(CombinedPlay):
             self.messages = (*self.messages, (seat, message))
             role = self.rules.roles[seat]
             if self.rules.brief:
-                said = f"{role} {SAYS} {message}".rstrip()
+                line = f"{role} {SAYS} {message}".rstrip()
             elif message:
-                said = f"{role} says: {in_quotation_marks(message)}"
+                line = f"{role} says: {in_quotation_marks(message)}"
             else:
-                said = f"{role} says nothing."
+                line = f"{role} says nothing."
             for other in range(self.rules.num_seats):
                 if other != seat:
-                    self.news[other] = joined([self.news.get(other, ""), said], self.rules.brief)
+                    self.news[other] = joined([self.news.get(other, ""), line], self.rules.brief)
                     self.keys = tuple(
-                        f"{key}{said}|" if place == other else key
+                        f"{key}{line}|" if place == other else key
                         for place, key in enumerate(self.keys)
                     )
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        wanted = "" if self.done else "messages are due" if self.talking else "actions are due"
-        heading(canvas, "Messages", wanted)
+        note = "" if self.done else "messages are due" if self.talking else "actions are due"
+        heading(canvas, "Messages", note)
         roles = self.rules.roles
-        said = [
-            Said(roles[one], text or "(nothing)", seat_colour(one)) for one, text in self.messages
+        messages = [
+            Said(roles[sender], text or "(nothing)", seat_colour(sender))
+            for sender, text in self.messages
         ]
-        timeline(canvas, said, most=6)
+        timeline(canvas, messages, most=6)
 
     def described(self, seat: int | None) -> str:
         parts = [super().described(seat)]
         if not self.done:
             parts.append("Messages are due first." if self.talking else "Actions are due.")
         if self.messages:
-            one, text = self.messages[-1]
-            parts.append(f"{self.rules.roles[one]} said last: {wrapped(text, 1, 60, 1)[0]}")
+            sender, text = self.messages[-1]
+            parts.append(f"{self.rules.roles[sender]} said last: {wrapped(text, 1, 60, 1)[0]}")
         return " ".join(parts)
 
 

@@ -91,8 +91,8 @@ class Example(Payoffs):
         if (mine and theirs) or mine == theirs:
             return float(mine - theirs)
         ones = theirs or mine  # of the team that is not all zeros
-        paid = self.prize if ones == self.members else self.eps * ones
-        return paid if mine == 0 else -paid
+        payoff = self.prize if ones == self.members else self.eps * ones
+        return payoff if mine == 0 else -payoff
 
     def named(self, counted: int) -> str:
         """Return how many chose one."""
@@ -193,20 +193,20 @@ class SeekAttackDefend(Payoffs):
         """Return what a team gets."""
         return self._kept(mine, theirs) - self._kept(theirs, mine)
 
-    def _kept(self, own: Sought, other: Sought) -> float:
+    def _kept(self, team: Sought, other: Sought) -> float:
         """Return what a team keeps of its gain, less what its attackers cost."""
-        wiped = other.attackers >= self.force and not own.defended
-        return (0.0 if wiped else own.gain) - self.cost * own.attackers
+        wiped = other.attackers >= self.force and not team.defended
+        return (0.0 if wiped else team.gain) - self.cost * team.attackers
 
     def named(self, counted: Sought) -> str:
         """Return the gain, the attackers, and whether the team is defended."""
-        said = [f"gains {counted.gain:.3g}"]
-        said += [f"{counted.attackers} attack"] if counted.attackers else []
-        return ", ".join([*said, *(["defended"] if counted.defended else [])])
+        parts = [f"gains {counted.gain:.3g}"]
+        parts += [f"{counted.attackers} attack"] if counted.attackers else []
+        return ", ".join([*parts, *(["defended"] if counted.defended else [])])
 
     def text(self) -> str:
         """Return the rules in sentences."""
-        paid = f" Each attacker costs its own team {self.cost:g}." if self.cost else ""
+        cost = f" Each attacker costs its own team {self.cost:g}." if self.cost else ""
         return (
             f"Each player seeks at a level, a whole number from 0 to {self.levels}, or chooses "
             "attack or defend. A player who seeks at level n above 0 can earn "
@@ -214,7 +214,7 @@ class SeekAttackDefend(Payoffs):
             "team are at one level, or at two levels that differ by 1, all of them earn. Otherwise "
             "only those at level 1 earn. If a team has "
             f"{self.force} or more attackers and nobody of the other team defends, the other team "
-            f"earns nothing.{paid} A team gets what it earns minus what the other team earns."
+            f"earns nothing.{cost} A team gets what it earns minus what the other team earns."
         )
 
 
@@ -326,8 +326,8 @@ class Round(Painted):
         if not self.chosen:
             return (0.0,) * rules.num_seats
         mine, theirs = map(rules.payoffs.counted, self.chosen)
-        own = rules.payoffs.paid(mine, theirs)
-        return (own,) * rules.payoffs.members + (-own or 0.0,) * rules.payoffs.members
+        payoff = rules.payoffs.paid(mine, theirs)
+        return (payoff,) * rules.payoffs.members + (-payoff or 0.0,) * rules.payoffs.members
 
     def due(self) -> tuple[int, ...]:
         return () if self.done else tuple(range(self.rules.num_seats))
@@ -340,57 +340,59 @@ class Round(Painted):
         rules, role = self.rules, self.rules.roles[seat]
         if rules.brief:
             return Observation(told=f"{role} choose", key=role)
-        own, other = (self._names(team) for team in _sides(rules, seat))
-        mates = " and ".join(name for name in own if name != role)
-        told = (
+        mine, theirs = (self._names(team) for team in _sides(rules, seat))
+        mates = " and ".join(name for name in mine if name != role)
+        prompt = (
             f"Two teams play one round: {_listed(self._names(0))} against "
             f"{_listed(self._names(1))}. All players choose at once, and nobody sees what another "
             f"player chooses, of either team. {rules.payoffs.text()} All players of a team get "
             "what their team gets, and what one team gets the other team loses."
-            f"\n\nYou are {role}. You play with {mates}, against {_listed(other)}."
+            f"\n\nYou are {role}. You play with {mates}, against {_listed(theirs)}."
         )
         ask = f"What do you choose? Reply with exactly one of: {', '.join(rules.words)}."
-        return Observation(told=told, ask=ask, key=role)
+        return Observation(told=prompt, ask=ask, key=role)
 
     def _names(self, team: int) -> tuple[str, ...]:
-        own = self.rules.payoffs.members
-        return self.rules.roles[own * team : own * (team + 1)]
+        size = self.rules.payoffs.members
+        return self.rules.roles[size * team : size * (team + 1)]
 
     def step(self, replies: Mapping[int, str]) -> None:
-        words, own = self.rules.words, self.rules.payoffs.members
-        said = tuple(words.index(replies[seat]) for seat in range(2 * own))
-        self.chosen = (said[:own], said[own:])
+        words, size = self.rules.words, self.rules.payoffs.members
+        choices = tuple(words.index(replies[seat]) for seat in range(2 * size))
+        self.chosen = (choices[:size], choices[size:])
 
     def _said(self, team: int) -> tuple[str, ...]:
         return tuple(self.rules.words[choice] for choice in self.chosen[team])
 
     def ending(self, seat: int) -> str:
         """Return what a seat learns at the end: all choices."""
-        own, other = _sides(self.rules, seat)
+        mine, theirs = _sides(self.rules, seat)
         if self.rules.brief:
-            return f"we {' '.join(self._said(own))} they {' '.join(self._said(other))}"
+            return f"we {' '.join(self._said(mine))} they {' '.join(self._said(theirs))}"
         parts = (
             f"{role} chose {word}"
-            for team in (own, other)
+            for team in (mine, theirs)
             for role, word in zip(self._names(team), self._said(team), strict=True)
         )
         return f"{', '.join(parts)}. Your team got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        rules, own = self.rules, self.rules.payoffs.members
-        order = [member + own * team for member in range(own) for team in (0, 1)]
-        said = [*self._said(0), *self._said(1)] if self.done else []
+        rules, size = self.rules, self.rules.payoffs.members
+        order = [member + size * team for member in range(size) for team in (0, 1)]
+        words = [*self._said(0), *self._said(1)] if self.done else []
         seats(
             canvas,
-            [rules.roles[one] for one in order],
-            range(2 * own) if self.due() else (),
-            {place: said[one] for place, one in enumerate(order)} if said else {},
-            colours=[seat_colour(rules.teams[one]) for one in order],
+            [rules.roles[player] for player in order],
+            range(2 * size) if self.due() else (),
+            {place: words[player] for place, player in enumerate(order)} if words else {},
+            colours=[seat_colour(rules.teams[player]) for player in order],
         )
         if self.done:
-            counted = [rules.payoffs.named(rules.payoffs.counted(one)) for one in self.chosen]
-            paid = (f"{self.returns[own * team]:+g}" for team in (0, 1))
-            rows = [("team", "counts as", "gets"), *zip(TEAMS, counted, paid, strict=True)]
+            counted = [
+                rules.payoffs.named(rules.payoffs.counted(choices)) for choices in self.chosen
+            ]
+            payoffs = (f"{self.returns[size * team]:+g}" for team in (0, 1))
+            rows = [("team", "counts as", "gets"), *zip(TEAMS, counted, payoffs, strict=True)]
             table(canvas, rows, shares=(3, 1))
         else:
             paragraph(canvas, f"Choices: {', '.join(rules.words)}.", colour="dim")
@@ -410,8 +412,8 @@ class Round(Painted):
 
 
 def _sides(rules: TeamMatrix, seat: int) -> tuple[int, int]:
-    own = rules.teams[seat]
-    return own, 1 - own
+    team = rules.teams[seat]
+    return team, 1 - team
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -78,11 +78,11 @@ class TicTacToe(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         marks = self._marks(state)
-        held = []
+        lines = []
         for role in self.roles:
             cells = [cell for cell, mark in zip(CELLS, marks, strict=True) if mark == role]
-            held.append(f"{role} has {', '.join(cells) or 'no cell'}.")
-        parts = (self.whose(state), self.last_move(state), *held, self.paid(state, seat))
+            lines.append(f"{role} has {', '.join(cells) or 'no cell'}.")
+        parts = (self.whose(state), self.last_move(state), *lines, self.paid(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:

@@ -66,14 +66,14 @@ def calculate(expression: str) -> str:
 def _tokens(expression: str) -> list[str]:
     if len(expression) > LONGEST:
         raise ToolError(f"The expression is longer than {LONGEST} characters.")
-    found, place, text = [], 0, expression.strip()
+    tokens, place, text = [], 0, expression.strip()
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
             raise ToolError("The calculator knows numbers, + - * / and parentheses only.")
-        found.append(match[1] or match[2])
+        tokens.append(match[1] or match[2])
         place = match.end()
-    return found
+    return tokens
 
 
 class _Reader:
@@ -177,8 +177,10 @@ class _Index:
     def find(self, words: tuple[str, ...], limit: int) -> tuple[str, ...]:
         """Return the documents that have any of some words, which are letters and digits only."""
         query = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
-        asked = "SELECT rowid FROM documents WHERE documents MATCH ? ORDER BY rank, rowid LIMIT ?"
-        with self.lock, closing(self.database.execute(asked, (query, limit))) as rows:
+        statement = (
+            "SELECT rowid FROM documents WHERE documents MATCH ? ORDER BY rank, rowid LIMIT ?"
+        )
+        with self.lock, closing(self.database.execute(statement, (query, limit))) as rows:
             return tuple(self.library[row[0]] for row in rows.fetchall())
 
 
@@ -192,28 +194,28 @@ def called(reply: str, *, brief: bool) -> tuple[str, str] | None:
     if not brief:
         match = _TAGS.search(reply)
         return None if match is None else (match[1], match[2].strip() if match[3] else "")
-    tool, given = [*reply.split(None, 1), "", ""][:2]
-    return (tool, given.strip()) if tool == "search" or tool in SIGNS else None
+    tool, argument = [*reply.split(None, 1), "", ""][:2]
+    return (tool, argument.strip()) if tool == "search" or tool in SIGNS else None
 
 
-def written(tool: str, given: str, *, brief: bool) -> str:
+def written(tool: str, argument: str, *, brief: bool) -> str:
     """Return a call as it is recorded, and read back the same."""
-    return f"{tool} {given}".strip() if brief else f"<{tool}>{given}</{tool}>"
+    return f"{tool} {argument}".strip() if brief else f"<{tool}>{argument}</{tool}>"
 
 
-def found(library: Sequence[str], given: str, *, limit: int, brief: bool) -> str:
+def found(library: Sequence[str], words: str, *, limit: int, brief: bool) -> str:
     """Return what a search finds, in words."""
     if brief:
-        return " ; ".join(search(library, given, limit=limit)) or NONE
+        return " ; ".join(search(library, words, limit=limit)) or NONE
     if not library:
         return "There is no library here."
-    if not given:
+    if not words:
         return "The search has no words; write <search>words</search>."
-    notes = search(library, given, limit=limit)
+    notes = search(library, words, limit=limit)
     return "Found: " + " ".join(notes) if notes else "Nothing was found."
 
 
-def result(tool: str, given: str, *, most: int | None) -> str:
+def result(tool: str, argument: str, *, most: int | None) -> str:
     """Return what the calculator says, in words.
 
     Args:
@@ -222,7 +224,7 @@ def result(tool: str, given: str, *, most: int | None) -> str:
         most: the largest number that the brief calculator says; None: full style.
     """
     try:
-        value = calculate(given if most is None else _expression(tool, given))
+        value = calculate(argument if most is None else _expression(tool, argument))
     except ToolError as error:
         return str(error) if most is None else NONE
     if most is None:
@@ -230,8 +232,8 @@ def result(tool: str, given: str, *, most: int | None) -> str:
     return value if value.isdecimal() and int(value) <= most else NONE
 
 
-def _expression(tool: str, given: str) -> str:
+def _expression(tool: str, argument: str) -> str:
     """Return the expression of two brief numbers; "" where there are no such two."""
-    words = given.split()
+    words = argument.split()
     plain = len(words) == 2 and all(word.isdecimal() for word in words)
     return f"{words[0]} {SIGNS[tool]} {words[1]}" if plain else ""

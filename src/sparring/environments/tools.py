@@ -123,10 +123,10 @@ class ToolPlay(CombinedPlay):
     @property
     def returns(self) -> tuple[float, ...]:
         """Payoffs so far, less what calls cost."""
-        paid, cost = super().returns, self.rules.cost
+        payoffs, cost = super().returns, self.rules.cost
         if not cost:
-            return paid
-        return tuple(value - cost * spent for value, spent in zip(paid, self.spent, strict=True))
+            return payoffs
+        return tuple(value - cost * count for value, count in zip(payoffs, self.spent, strict=True))
 
     def due(self) -> tuple[int, ...]:
         return tuple(seat for seat in super().due() if seat not in self.held)
@@ -141,27 +141,27 @@ class ToolPlay(CombinedPlay):
 
     def library(self, seat: int) -> tuple[str, ...]:
         """Return the documents that a seat may search; none where the play has none."""
-        held = getattr(self.play, "library", None)
-        return () if held is None else tuple(held(seat))
+        library = getattr(self.play, "library", None)
+        return () if library is None else tuple(library(seat))
 
     def observe(self, seat: int) -> Observation:
         """Return the answer to the last call; before the first, what the play itself tells."""
-        made = self.made.get(seat, ())
+        answered = self.made.get(seat, ())
         seen = super().observe(seat)
-        calls = (*self.past[seat], made)
+        calls = (*self.past[seat], answered)
         key = f"{seen.key} | {calls}" if any(calls) else seen.key
-        if not made:
-            told = seen.told
+        if not answered:
+            prompt = seen.told
             if not self.rules.brief and seat not in self.met:
                 forms = self.rules.forms(bool(self.library(seat)))
-                told = f"{told}\n\n{forms}" if told else forms
-            return seen._replace(told=told, key=key)
-        answer, ask, left = made[-1][1], seen.ask, self.left(seat)
+                prompt = f"{prompt}\n\n{forms}" if prompt else forms
+            return seen._replace(told=prompt, key=key)
+        answer, ask, calls_left = answered[-1][1], seen.ask, self.left(seat)
         if self.rules.brief:
             return seen._replace(
-                told=answer if left else f"{answer} spent", key=key, view=answer, fresh=False
+                told=answer if calls_left else f"{answer} spent", key=key, view=answer, fresh=False
             )
-        ask = f"Calls left: {left}.{' ' if ask else ''}{ask}"
+        ask = f"Calls left: {calls_left}.{' ' if ask else ''}{ask}"
         return seen._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
@@ -169,15 +169,15 @@ class ToolPlay(CombinedPlay):
 
         Where it has neither, a mark that it could not be read while calls are left, then None.
         """
-        left = self.left(seat)
-        call = called(reply, brief=self.rules.brief) if left else None
+        calls_left = self.left(seat)
+        call = called(reply, brief=self.rules.brief) if calls_left else None
         if call is not None:
             return written(*call, brief=self.rules.brief)
         legal = super().legal(seat)
         move = read_reply(self.play, seat, legal, reply, exact)
         if move is not None and (legal is None or move in legal):
             return move
-        return UNREAD if left else None
+        return UNREAD if calls_left else None
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.made, self.held = dict(self.made), dict(self.held)
@@ -220,20 +220,21 @@ class ToolPlay(CombinedPlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        for one, role in enumerate(self.rules.roles):
-            if seat not in (None, one):
+        for player, role in enumerate(self.rules.roles):
+            if seat not in (None, player):
                 continue
-            left = f"{self.left(one)} calls left" if one in self.due() else ""
-            heading(canvas, f"Calls of {role}", left)
-            said = [
-                Said(_plain(call), answer, seat_colour(one)) for call, answer in self.calls_of(one)
+            note = f"{self.left(player)} calls left" if player in self.due() else ""
+            heading(canvas, f"Calls of {role}", note)
+            messages = [
+                Said(_plain(call), answer, seat_colour(player))
+                for call, answer in self.calls_of(player)
             ]
-            timeline(canvas, said, most=8, lines=3)
+            timeline(canvas, messages, most=8, lines=3)
 
     def described(self, seat: int | None) -> str:
         parts = [super().described(seat)]
-        for one, role in enumerate(self.rules.roles):
-            calls = self.calls_of(one) if seat in (None, one) else []
+        for player, role in enumerate(self.rules.roles):
+            calls = self.calls_of(player) if seat in (None, player) else []
             if calls:
                 call, answer = calls[-1]
                 last = wrapped(f"{_plain(call)} and was told {answer}", 1, 90, 1)[0]
@@ -243,10 +244,10 @@ class ToolPlay(CombinedPlay):
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a sum to calculate, or a move at random, each as often."""
         if self.left(seat) and stream.uniform(0) < 0.5:
-            one, two = (stream.integer(number, 10) for number in (1, 2))
-            given = f"{one} {two}" if self.rules.brief else f"{one}+{two}"
+            first, second = (stream.integer(number, 10) for number in (1, 2))
+            argument = f"{first} {second}" if self.rules.brief else f"{first}+{second}"
             return written(
-                "add" if self.rules.brief else "calculate", given, brief=self.rules.brief
+                "add" if self.rules.brief else "calculate", argument, brief=self.rules.brief
             )
         return random_reply(self.play, seat, super().legal(seat), stream.child("move"))
 

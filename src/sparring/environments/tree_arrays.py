@@ -77,29 +77,29 @@ def walk(game: GameRules, *, most: float = math.inf) -> WalkedGame:
     Raises:
         TooLargeError: there are more.
     """
-    found = _Walk()
+    lists = _Walk()
     stack = [(game.first_node(), (-1, -1, -1, 1.0))]
     while stack:
-        if len(found.edges) >= most:
+        if len(lists.edges) >= most:
             raise TooLargeError(
                 f"{game.name}: its tree has more than {most:,} histories; give it fewer rounds, "
                 "seats or words."
             )
-        stack += reversed(found.visit(*stack.pop()))
-    parent, info_state, choice, chance = zip(*found.edges, strict=True)
+        stack += reversed(lists.visit(*stack.pop()))
+    parent, info_state, choice, chance = zip(*lists.edges, strict=True)
     tree = GameTree(
         parent=np.array(parent, dtype=np.int64),
         info_state=np.array(info_state, dtype=np.int64),
         choice=np.array(choice, dtype=np.int64),
         chance=np.array(chance, dtype=np.float64),
-        terminal=np.array(found.terminal, dtype=np.int64),
-        returns=np.array(found.returns, dtype=np.float64).reshape(-1, game.num_seats),
+        terminal=np.array(lists.terminal, dtype=np.int64),
+        returns=np.array(lists.returns, dtype=np.float64).reshape(-1, game.num_seats),
     )
-    seats = np.array([seat for seat, _ in found.number], dtype=np.int64)
+    seats = np.array([seat for seat, _ in lists.number], dtype=np.int64)
     return WalkedGame(
         tree=tree,
         seats=seats,
-        legal=tuple(found.legal),
-        number=found.number,
-        examples=tuple(found.examples),
+        legal=tuple(lists.legal),
+        number=lists.number,
+        examples=tuple(lists.examples),
     )

@@ -82,23 +82,23 @@ class TrialPlay(CombinedPlay):
         """Return a reply drawn at random; a note says what the attempt told, in brief nothing."""
         if not self.reflecting:
             return super().sample(seat, stream)
-        told = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
-        return told[: self.rules.note_limit] or NOTE
+        news = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
+        return news[: self.rules.note_limit] or NOTE
 
     def observe(self, seat: int) -> Observation:
         """Return what the attempt tells a seat, or the question for a note."""
         rules, news = self.rules, self.news.get(seat, "")
         if self.reflecting:
             ask = "" if rules.brief else ASK
-            told = joined([news, REFLECT], True) if rules.brief else news
+            prompt = joined([news, REFLECT], True) if rules.brief else news
             key = f"{self.keys[seat]}{self.last.get(seat, '')}{news}|{REFLECT}"
-            return Observation(told=told, ask=ask, key=key, attempt=self.attempt, note=True)
+            return Observation(told=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
         seen = self.play.observe(seat)
         if begins and keeps and rules.told_once:
-            said = seen.told.removeprefix(rules.told_once).strip()
-            seen = seen._replace(told=joined([AGAIN, said], False))
+            text = seen.told.removeprefix(rules.told_once).strip()
+            seen = seen._replace(told=joined([AGAIN, text], False))
         fresh = (begins or seen.fresh) and not keeps
         seen = with_news(seen, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key
@@ -106,10 +106,10 @@ class TrialPlay(CombinedPlay):
 
     def _notes(self, seat: int) -> str:
         """Return what a seat has written so far, for a conversation that begins anew."""
-        own = self.notes.get(seat, ())
-        if self.rules.brief or not own:
-            return joined(own, True)
-        listed = (f"{number}. {text}" for number, text in enumerate(own, start=1))
+        notes = self.notes.get(seat, ())
+        if self.rules.brief or not notes:
+            return joined(notes, True)
+        listed = (f"{number}. {text}" for number, text in enumerate(notes, start=1))
         return joined(["Your notes from earlier attempts:", *listed], False)
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -141,10 +141,10 @@ class TrialPlay(CombinedPlay):
         twin._replied(known)
         return twin
 
-    def _learnt(self, seat: int, said: str) -> None:
+    def _learnt(self, seat: int, text: str) -> None:
         """Add an attempt that is over to what a seat knows, unless its notes alone are kept."""
         if self.rules.memory == "all":
-            self.keys = _added(self.keys, seat, f"{self.last.get(seat, '')}{said}|")
+            self.keys = _added(self.keys, seat, f"{self.last.get(seat, '')}{text}|")
 
     def _replied(self, known: Mapping[int, str]) -> None:
         """Note who has replied in the attempt, with what was known, and go on where it is over."""
@@ -160,10 +160,10 @@ class TrialPlay(CombinedPlay):
             self.ended = True
             return
         for seat in rules.carried:
-            said = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
-            self.news[seat] = joined([self.news.get(seat, ""), said], rules.brief)
+            text = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
+            self.news[seat] = joined([self.news.get(seat, ""), text], rules.brief)
             if not rules.reflect:
-                self._learnt(seat, said)
+                self._learnt(seat, text)
         if rules.reflect:
             self.reflecting = True
         else:
@@ -194,24 +194,24 @@ class TrialPlay(CombinedPlay):
             return
         if self.before:
             heading(canvas, "Attempts before")
-            said = ended(self.before, rules.roles, seat, "attempt", SHOWN)
-            timeline(canvas, said, most=SHOWN, lines=2)
-        for one, notes in sorted(self.notes.items()):
-            if seat in (None, one):
-                who = f"note of {rules.roles[one]}"
-                said = [Said(who, text or "(nothing)", seat_colour(one)) for text in notes]
-                timeline(canvas, said, most=3)
+            messages = ended(self.before, rules.roles, seat, "attempt", SHOWN)
+            timeline(canvas, messages, most=SHOWN, lines=2)
+        for player, notes in sorted(self.notes.items()):
+            if seat in (None, player):
+                who = f"note of {rules.roles[player]}"
+                messages = [Said(who, text or "(nothing)", seat_colour(player)) for text in notes]
+                timeline(canvas, messages, most=3)
 
     def described(self, seat: int | None) -> str:
-        rules, said = self.rules, super().described(seat)
+        rules, text = self.rules, super().described(seat)
         if seat is not None and seat not in rules.carried:
-            return OVER if self.reflecting else said
-        parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", said]
+            return OVER if self.reflecting else text
+        parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", text]
         if self.reflecting:
             parts.append("Notes are due.")
-        for one, notes in sorted(self.notes.items()):
-            if seat in (None, one):
-                parts.append(f"{rules.roles[one]} noted: {wrapped(notes[-1], 1, 60, 1)[0]}")
+        for player, notes in sorted(self.notes.items()):
+            if seat in (None, player):
+                parts.append(f"{rules.roles[player]} noted: {wrapped(notes[-1], 1, 60, 1)[0]}")
         return " ".join(parts)
 
 

@@ -65,8 +65,8 @@ class Story:
     @property
     def answer(self) -> int:
         """How many things there are in the end."""
-        one, two = self.numbers
-        count = {HAS: one, BAGS: one * two, MORE: one + two}[self.opening]
+        first, second = self.numbers
+        count = {HAS: first, BAGS: first * second, MORE: first + second}[self.opening]
         for kind, number, _ in self.events:
             count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
         return count
@@ -76,10 +76,10 @@ class Story:
         names = {"who": self.who, "other": self.other, "things": self.things}
         if not brief:
             names |= {"who": self.who.capitalize(), "other": self.other.capitalize()}
-        one, two = self.numbers
-        ones = self.things if one != 1 else self.things[:-1]
+        first, second = self.numbers
+        ones = self.things if first != 1 else self.things[:-1]
         opening = (_BRIEF if brief else _FULL)[self.opening]
-        parts = [opening.format(**names, a=one, b=two, ones=ones)]
+        parts = [opening.format(**names, a=first, b=second, ones=ones)]
         for kind, number, way in self.events:
             if brief:
                 parts.append(kind if kind == DOUBLES else f"{kind} {number}")
@@ -103,26 +103,26 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
     names = stream.child("names")
     first = names.integer(0, len(PEOPLE))
     second = (first + 1 + names.integer(1, len(PEOPLE) - 1)) % len(PEOPLE)
-    drawn = stream.child("numbers")
+    draws = stream.child("numbers")
     opening = (HAS, BAGS, MORE)[stream.child("opening").integer(0, 3)]
-    one = 1 + drawn.integer(0, largest) if opening != BAGS else 2 + drawn.integer(0, largest - 1)
-    two = 0 if opening == HAS else 2 + drawn.integer(1, largest - 1)
-    count = {HAS: one, BAGS: one * two, MORE: one + two}[opening]
+    amount = 1 + draws.integer(0, largest) if opening != BAGS else 2 + draws.integer(0, largest - 1)
+    extra = 0 if opening == HAS else 2 + draws.integer(1, largest - 1)
+    count = {HAS: amount, BAGS: amount * extra, MORE: amount + extra}[opening]
     events: list[tuple[str, int, int]] = []
     for place in range(steps - (opening != HAS)):
         kinds = (GETS, GETS, LOSES, LOSES, DOUBLES) if count else (GETS,)
-        own = stream.child("events").child(place)
-        kind = kinds[own.integer(0, len(kinds))]
+        choices = stream.child("events").child(place)
+        kind = kinds[choices.integer(0, len(kinds))]
         most = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
-        number = 0 if kind == DOUBLES else 1 + own.integer(1, most)
-        events.append((kind, number, own.integer(2, len(_THEN[kind]))))
+        number = 0 if kind == DOUBLES else 1 + choices.integer(1, most)
+        events.append((kind, number, choices.integer(2, len(_THEN[kind]))))
         count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
     return Story(
         who=PEOPLE[first],
         other=PEOPLE[second],
         things=THINGS[names.integer(2, len(THINGS))],
         opening=opening,
-        numbers=(one, two),
+        numbers=(amount, extra),
         events=tuple(events),
     )
 
@@ -202,9 +202,9 @@ class WordProblems(Bank):
         return tuple(sorted({*WORDS, *PEOPLE, *THINGS, *numbers}))
 
     def reset(self, stream: Stream) -> Problem:
-        found = self.drawn(stream)
-        assert isinstance(found, Story)
-        return Problem(self, found)
+        start = self.drawn(stream)
+        assert isinstance(start, Story)
+        return Problem(self, start)
 
 
 class Problem(OneAnswer):
@@ -219,16 +219,16 @@ class Problem(OneAnswer):
 
     def observe(self, seat: int) -> Observation:
         """Return the story and the form of an answer."""
-        told = self.asked()
+        prompt = self.asked()
         ask = "" if self.rules.brief else "Reply with the number at the end."
-        return Observation(told=told, ask=ask, key=told, view=told)
+        return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the last number of a reply without commas, or None; ``exact``: nothing else."""
-        found = _NUMBERS.findall(reply)
-        if not found or (exact and reply.strip() != found[-1]):
+        numbers = _NUMBERS.findall(reply)
+        if not numbers or (exact and reply.strip() != numbers[-1]):
             return None
-        last = found[-1].replace(",", "").replace("\u2212", "-")
+        last = numbers[-1].replace(",", "").replace("\u2212", "-")
         whole, _, fraction = last.partition(".")
         if len(whole) > LONGEST:
             return None

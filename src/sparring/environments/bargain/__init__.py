@@ -68,17 +68,17 @@ def clean(reply: str, talk: int) -> tuple[str, bool]:
 def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
     """Return the share that a proposal names, 0 of other kinds, or None and what is wrong."""
     names = KINDS[: len(counts)]
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for part in re.split(r",|\band\b", text.lower()):
         match = _PART.fullmatch(part.strip(" ."))
         if match is None:
             return None, f"write it like {listed(counts)}"
         name = match[2] if match[2] in names else f"{match[2]}s"
-        if name not in names or name in found:
+        if name not in names or name in amounts:
             return None, f"name each of {', '.join(names)} once"
-        found[name] = int(match[1])
-    share = tuple(found.get(name, 0) for name in names)
-    if any(taken > held for taken, held in zip(share, counts, strict=True)):
+        amounts[name] = int(match[1])
+    share = tuple(amounts.get(name, 0) for name in names)
+    if any(taken > count for taken, count in zip(share, counts, strict=True)):
         return None, f"there are only {listed(counts)}"
     return share, ""
 
@@ -112,18 +112,18 @@ def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> M
     An offer is "offer" and a number per kind that the pool holds, no fewer and no more.
     """
     words = [word for word in line.split() if word in known]
-    said = " ".join(words)
+    text = " ".join(words)
     place = max((at for at, word in enumerate(words) if word in VERBS), default=-1)
     if place < 0:
-        return Message(said, "talk", cut=cut)
+        return Message(text, "talk", cut=cut)
     if words[place] != "offer":
-        return Message(said, "accept" if words[place] == "accept" else "reject", cut=cut)
-    told = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
-    numbers = tuple(map(int, told))
+        return Message(text, "accept" if words[place] == "accept" else "reject", cut=cut)
+    digits = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
+    numbers = tuple(map(int, digits))
     fits = len(numbers) == len(counts)
     if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
-        return Message(said, "malformed", cut=cut)
-    return Message(said, "offer", numbers, cut)
+        return Message(text, "malformed", cut=cut)
+    return Message(text, "offer", numbers, cut)
 
 
 def brief_words(kinds: int, most: int, total: int) -> frozenset[str]:
@@ -217,14 +217,18 @@ class BargainPlay(Painted):
     @property
     def malformed(self) -> tuple[int, int]:
         """How many proposals of each seat could not be read."""
-        said = self.table.said
-        first, second = (sum(one.act == "malformed" for one in said[seat::2]) for seat in (0, 1))
+        messages = self.table.said
+        first, second = (
+            sum(message.act == "malformed" for message in messages[seat::2]) for seat in (0, 1)
+        )
         return first, second
 
     @property
     def cut(self) -> tuple[int, int]:
         """How many messages of each seat were too long."""
-        first, second = (sum(one.cut for one in self.table.said[seat::2]) for seat in (0, 1))
+        first, second = (
+            sum(message.cut for message in self.table.said[seat::2]) for seat in (0, 1)
+        )
         return first, second
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -233,31 +237,31 @@ class BargainPlay(Painted):
         kinds = KINDS[: len(scenario.counts)]
         seats(canvas, roles, due, _got(position, seat))
         rows = [("", *kinds), ("pool", *map(str, scenario.counts))]
-        for one, role in enumerate(roles):
-            known = seat in (None, one)
-            values = scenario.values[one] if known else ("?",) * len(kinds)
+        for player, role in enumerate(roles):
+            known = seat in (None, player)
+            values = scenario.values[player] if known else ("?",) * len(kinds)
             rows.append((f"worth to {role}", *map(str, values)))
-        for one, role in enumerate(roles):
-            if (share := position.offer_of(one)) is not None:
+        for player, role in enumerate(roles):
+            if (share := position.offer_of(player)) is not None:
                 rows.append((f"{role} would take", *map(str, share)))
         table(canvas, rows)
         heading(canvas, "Messages", f"{len(position.said)} of {position.limit}")
-        said = [
+        messages = [
             Said(roles[number % 2], message.said or "(nothing)", seat_colour(number % 2), note)
             for number, message in enumerate(position.said)
             for note in [_note(position, number, seat)]
         ]
-        timeline(canvas, said, most=8)
+        timeline(canvas, messages, most=8)
 
     def described(self, seat: int | None) -> str:
         position, roles = self.table, self.rules.roles
         scenario = position.scenario
         parts = [due_sentence([] if position.done else [roles[position.seat]])]
         parts.append(f"The pool holds {_listed(scenario.counts)}.")
-        for one, role in enumerate(roles):
-            if seat in (None, one):
-                parts.append(f"Each is worth {_listed(scenario.values[one])} to {role}.")
-            if (share := position.offer_of(one)) is not None:
+        for player, role in enumerate(roles):
+            if seat in (None, player):
+                parts.append(f"Each is worth {_listed(scenario.values[player])} to {role}.")
+            if (share := position.offer_of(player)) is not None:
                 parts.append(f"{role} would take {_listed(share)}.")
         if position.said:
             number = len(position.said) - 1
@@ -275,23 +279,23 @@ class BargainPlay(Painted):
     def observe(self, seat: int) -> Observation:
         """Return what the other seat said last, and first of all the pool and the own values."""
         table, brief = self.table, self.rules.brief
-        own, other = table.said[seat::2], table.said[1 - seat :: 2]
+        mine, theirs = table.said[seat::2], table.said[1 - seat :: 2]
         scenario, role = table.scenario, self.rules.roles[seat]
         parts: list[str] = []
         ask = "Write your next message: talk, <propose>...</propose>, <accept> or <reject>."
-        if not own and brief:
+        if not mine and brief:
             parts = [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
-        elif not own:
+        elif not mine:
             ask = full_form(scenario.counts)
             parts = [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
-        parts += [self._note(seat, own[-1])] if own else []
-        if other:
-            parts.append((other[-1].said or ".") if brief else quoted(other[-1]))
+        parts += [self._note(seat, mine[-1])] if mine else []
+        if theirs:
+            parts.append((theirs[-1].said or ".") if brief else quoted(theirs[-1]))
         if not brief:
             parts.append(self._position(seat))
-        told = (" " if brief else "\n\n").join(part for part in parts if part)
+        prompt = (" " if brief else "\n\n").join(part for part in parts if part)
         key = f"{seat} {scenario.counts} {scenario.values[seat]} {_record(table, seat)}"
-        return Observation(told=told or ".", key=key, ask="" if brief else ask)
+        return Observation(told=prompt or ".", key=key, ask="" if brief else ask)
 
     def step(self, replies: Mapping[int, str]) -> None:
         seat, counts = self.table.seat, self.table.scenario.counts
@@ -318,7 +322,7 @@ class BargainPlay(Painted):
         talk = "" if kind < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
         if kind == 19:
             return talk
-        share = tuple(stream.integer(3 + at, held + 1) for at, held in enumerate(counts))
+        share = tuple(stream.integer(3 + at, count + 1) for at, count in enumerate(counts))
         return f"{talk} {self._offer(share)}".strip()
 
     def house(self, seat: int, stream: Stream) -> str:
@@ -330,14 +334,14 @@ class BargainPlay(Painted):
         """
         table, total = self.table, self.rules.source.total
         scenario, offered = table.scenario, table.offer_of(1 - seat)
-        own = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
-        gone = (len(table.said) // 2) / max(own - 1, 1)
-        asked = (FIRM + (SOFT - FIRM) * gone) * total
+        num_messages = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
+        gone = (len(table.said) // 2) / max(num_messages - 1, 1)
+        target = (FIRM + (SOFT - FIRM) * gone) * total
         got = scenario.worth(seat, scenario.rest(offered)) if offered is not None else 0
-        if got >= asked or (got > 0 and table.left <= 2):
+        if got >= target or (got > 0 and table.left <= 2):
             return self._act("accept")
-        shares = itertools.product(*(range(held + 1) for held in scenario.counts))
-        enough = [share for share in shares if scenario.worth(seat, share) >= asked]
+        shares = itertools.product(*(range(count + 1) for count in scenario.counts))
+        enough = [share for share in shares if scenario.worth(seat, share) >= target]
         least = min(map(sum, enough))
         best = [share for share in enough if sum(share) == least]
         return self._offer(best[stream.integer(0, len(best))])
@@ -359,7 +363,7 @@ class BargainPlay(Painted):
         if self.rules.brief:
             return " ".join(wrong)
         return " ".join(
-            NOTES[one].format(why=self.why[seat], talk=self.rules.talk) for one in wrong
+            NOTES[fault].format(why=self.why[seat], talk=self.rules.talk) for fault in wrong
         )
 
     def _position(self, seat: int) -> str:
@@ -380,8 +384,8 @@ def _record(table: Table, seat: int) -> str:
     """Return all messages as a seat knows them: what its own did, what the other seat said."""
     return repr(
         [
-            (one.said, one.act, one.cut) if number % 2 == seat else one.said
-            for number, one in enumerate(table.said)
+            (message.said, message.act, message.cut) if number % 2 == seat else message.said
+            for number, message in enumerate(table.said)
         ]
     )
 
@@ -393,8 +397,8 @@ def _listed(numbers: Counts) -> str:
 def _note(position: Table, number: int, seat: int | None) -> str:
     """Return what a message does; what is wrong with a proposal its own seat alone is told."""
     message = position.said[number]
-    own = seat is None or number % 2 == seat
-    return ACTS.get(message.act, message.act if own else "")
+    is_own = seat is None or number % 2 == seat
+    return ACTS.get(message.act, message.act if is_own else "")
 
 
 def _got(position: Table, seat: int | None) -> dict[int, str]:
@@ -402,7 +406,7 @@ def _got(position: Table, seat: int | None) -> dict[int, str]:
     if position.shares() is None:
         return {}
     points = enumerate(position.worth())
-    return {one: f"{worth} points" for one, worth in points if seat in (None, one)}
+    return {player: f"{worth} points" for player, worth in points if seat in (None, player)}
 
 
 ROLES = ("first", "second")
@@ -498,8 +502,8 @@ class Bargain(Bank):
 
     def pay(self, table: Table) -> tuple[float, float]:
         """Return what a position pays, shares of the worth of the whole pool."""
-        one, other = (points / self.source.total for points in table.worth())
-        return ((one + other) / 2,) * 2 if self.cooperative else (one, other)
+        first, second = (points / self.source.total for points in table.worth())
+        return ((first + second) / 2,) * 2 if self.cooperative else (first, second)
 
     def stake(self, play: BargainPlay, seat: int) -> float:
         """Return what a seat has at stake, for the "mars" forfeiture: the whole pool."""

@@ -32,7 +32,7 @@ class Scenario(NamedTuple):
 
     def rest(self, share: Counts) -> Counts:
         """Return what a share leaves of the pool."""
-        return tuple(held - taken for held, taken in zip(self.counts, share, strict=True))
+        return tuple(count - taken for count, taken in zip(self.counts, share, strict=True))
 
 
 class Message(NamedTuple):
@@ -56,9 +56,9 @@ def valuations(counts: Counts, total: int) -> tuple[Counts, ...]:
     )
 
 
-def _opposed(one: Counts, other: Counts) -> bool:
+def _opposed(first: Counts, second: Counts) -> bool:
     """Return whether every kind is worth something to a seat, and some kind to both."""
-    pairs = list(zip(one, other, strict=True))
+    pairs = list(zip(first, second, strict=True))
     return all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
 
 
@@ -71,20 +71,20 @@ def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, 
     Raises:
         ConfigError: there is none.
     """
-    found = tuple(
+    fitting = tuple(
         counts
         for counts in itertools.product(range(1, most + 1), repeat=kinds)
         if any(
-            _opposed(one, other)
-            for one, other in itertools.product(valuations(counts, total), repeat=2)
+            _opposed(first, second)
+            for first, second in itertools.product(valuations(counts, total), repeat=2)
         )
     )
-    if not found:
+    if not fitting:
         raise ConfigError(
             f"{name}: no pool of {kinds} kinds with at most {most} of each can be worth {total} "
             f"to both seats; write total={kinds * most}."
         )
-    return found
+    return fitting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,9 +124,9 @@ class Scenarios:
         counts = known[stream.integer(0, len(known))]
         every = valuations(counts, self.total)
         for draw in itertools.count(1, 2):
-            one, other = (every[stream.integer(draw + seat, len(every))] for seat in (0, 1))
-            if _opposed(one, other):
-                return Scenario(counts, (one, other))
+            first, second = (every[stream.integer(draw + seat, len(every))] for seat in (0, 1))
+            if _opposed(first, second):
+                return Scenario(counts, (first, second))
         raise AssertionError  # a count has no end
 
 
@@ -156,8 +156,10 @@ class Table:
 
     def offer_of(self, seat: int) -> Counts | None:
         """Return what a seat would take by its last offer, which stands until its next one."""
-        own = (one.share for one in reversed(self.said[seat::2]) if one.act == "offer")
-        return next(own, None)
+        offers = (
+            message.share for message in reversed(self.said[seat::2]) if message.act == "offer"
+        )
+        return next(offers, None)
 
     def after(self, message: Message) -> Table:
         """Return the position after a message; an acceptance needs an offer of the other seat."""

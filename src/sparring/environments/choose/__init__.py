@@ -61,7 +61,7 @@ class Choose(Combined):
     def reset(self, stream: Stream) -> ChoosePlay:
         return ChoosePlay(self, self.inner.reset(stream.child(0)), stream.child(1))
 
-    def offered(self, seen: Observation, shown: Sequence[str], before: str) -> Observation:
+    def offered(self, seen: Observation, candidates: Sequence[str], before: str) -> Observation:
         """Return what a seat is told where it is to choose.
 
         Args:
@@ -69,18 +69,18 @@ class Choose(Combined):
             shown: the candidates.
             before: those of its decisions before, as ``remembered`` has them.
         """
-        listed = list(zip(numbers(len(shown)), shown, strict=True))
-        key = f"{before}{seen.key} {remembered(shown)}"
+        listed = list(zip(numbers(len(candidates)), candidates, strict=True))
+        key = f"{before}{seen.key} {remembered(candidates)}"
         if self.brief:
             choices = " ".join(f"{number} {action}" for number, action in listed)
             ask = ""
         else:
-            lines = (f"{one}. {' '.join(action.split()) or NOTHING}" for one, action in listed)
+            lines = (f"{place}. {' '.join(action.split()) or NOTHING}" for place, action in listed)
             choices = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
         view = joined([seen.view, choices], self.brief) if seen.view else ""
-        told = joined([seen.told, choices], self.brief)
-        return seen._replace(told=told, ask=ask, key=key, view=view)
+        prompt = joined([seen.told, choices], self.brief)
+        return seen._replace(told=prompt, ask=ask, key=key, view=view)
 
 
 class ChoosePlay(CombinedPlay):
@@ -150,17 +150,17 @@ class ChoosePlay(CombinedPlay):
         return offered
 
     def step(self, replies: Mapping[int, str]) -> None:
-        said = dict(replies)
-        for seat, shown in self.candidates.items():
-            said[seat] = shown[int(replies[seat]) - 1]
-            self.chosen = {**self.chosen, seat: (shown, said[seat])}
+        actions = dict(replies)
+        for seat, candidates in self.candidates.items():
+            actions[seat] = candidates[int(replies[seat]) - 1]
+            self.chosen = {**self.chosen, seat: (candidates, actions[seat])}
             self.keys = tuple(
-                f"{key}{remembered(shown)}" if place == seat else key
+                f"{key}{remembered(candidates)}" if place == seat else key
                 for place, key in enumerate(self.keys)
             )
         chosen = self.candidates
         self.taken = tuple(count + (seat in chosen) for seat, count in enumerate(self.taken))
-        super().step(said)
+        super().step(actions)
         self._propose()
 
     def figures(self) -> dict[str, tuple[float, ...]]:
@@ -175,26 +175,26 @@ class ChoosePlay(CombinedPlay):
 
     def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return a heading and numbered candidates of every seat whose candidates are seen."""
-        found, roles = list[tuple[str, list[str]]](), self.rules.roles
-        for one in range(self.rules.num_seats):
-            if seat not in (None, one):
+        lines, roles = list[tuple[str, list[str]]](), self.rules.roles
+        for player in range(self.rules.num_seats):
+            if seat not in (None, player):
                 continue
-            if one in self.candidates:
-                found.append((f"Candidates of {roles[one]}", _listed(self.candidates[one])))
-            elif one in self.chosen:
-                shown, action = self.chosen[one]
-                found.append((f"{roles[one]} chose among", _listed(shown, action)))
-        return found
+            if player in self.candidates:
+                lines.append((f"Candidates of {roles[player]}", _listed(self.candidates[player])))
+            elif player in self.chosen:
+                candidates, action = self.chosen[player]
+                lines.append((f"{roles[player]} chose among", _listed(candidates, action)))
+        return lines
 
     def described(self, seat: int | None) -> str:
         parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
         return " ".join([super().described(seat), *parts])
 
 
-def _listed(shown: Sequence[str], chosen: str | None = None) -> list[str]:
+def _listed(candidates: Sequence[str], chosen: str | None = None) -> list[str]:
     return [
         f"{number} {action}{' (chosen)' if action == chosen else ''}"
-        for number, action in zip(numbers(len(shown)), shown, strict=True)
+        for number, action in zip(numbers(len(candidates)), candidates, strict=True)
     ]
 
 
@@ -248,13 +248,13 @@ class AskedPlay(ChoosePlay):
 
     def _waiting(self) -> tuple[int, ...]:
         """Return the seats for which something is to be proposed yet."""
-        rules, found = self.rules.proposer, list[int]()
-        for seat, said in self.said.items():
+        rules, seats = self.rules.proposer, list[int]()
+        for seat, proposals in self.said.items():
             legal = self.play.legal(seat)
             most = len(legal) if rules.diverse and legal is not None else rules.count
-            if len(said) < min(most, rules.count):
-                found.append(seat)
-        return tuple(found)
+            if len(proposals) < min(most, rules.count):
+                seats.append(seat)
+        return tuple(seats)
 
     def _proposes(self, seat: int) -> bool:
         return self.within(seat) != seat
@@ -266,7 +266,7 @@ class AskedPlay(ChoosePlay):
 
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return what the other environment counts; a proposer has what its seat has."""
-        return {name: tuple(own) * 2 for name, own in super().figures().items()}
+        return {name: tuple(values) * 2 for name, values in super().figures().items()}
 
     def due(self) -> tuple[int, ...]:
         waiting = self._waiting()
@@ -278,10 +278,12 @@ class AskedPlay(ChoosePlay):
         """Return the numbers of a seat's candidates, or what may be proposed; None: any text."""
         if not self._proposes(seat):
             return super().legal(seat)
-        own = self.within(seat)
-        said = self.said.get(own, ()) if self.rules.proposer.diverse else ()
-        legal = self.play.legal(own)
-        return None if legal is None else tuple(one for one in legal if one not in said)
+        chooser = self.within(seat)
+        proposed = self.said.get(chooser, ()) if self.rules.proposer.diverse else ()
+        legal = self.play.legal(chooser)
+        return (
+            None if legal is None else tuple(action for action in legal if action not in proposed)
+        )
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the number in a reply, or the action that is proposed."""
@@ -300,28 +302,28 @@ class AskedPlay(ChoosePlay):
         """Return what the play tells a seat; a proposer is told what its seat is."""
         if not self._proposes(seat):
             return super().observe(seat)
-        rules, said = self.rules, self.said.get(self.within(seat), ())
+        rules, proposals = self.rules, self.said.get(self.within(seat), ())
         seen: Observation = self.play.observe(self.within(seat))
         if self.within(seat) not in self._waiting():
             seen = seen._replace(ask="", key=f"{self.keys[seat]}{seen.key}")
             return with_news(seen, self.news.get(seat, ""), rules.brief)
-        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {listed(said)}"
-        told = "" if said else seen.told
+        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {listed(proposals)}"
+        prompt = "" if proposals else seen.told
         if rules.brief:
-            seen = seen._replace(told=joined([told, PROPOSE], True), ask="", key=key)
+            seen = seen._replace(told=joined([prompt, PROPOSE], True), ask="", key=key)
         else:
-            ask = FIRST if not said else OTHER if rules.proposer.diverse else MORE
+            ask = FIRST if not proposals else OTHER if rules.proposer.diverse else MORE
             parts = [part for part in (seen.ask, ask) if part]
-            seen = seen._replace(told=told, ask=" ".join(parts), key=key)
-        seen = seen._replace(fresh=seen.fresh and not said)
+            seen = seen._replace(told=prompt, ask=" ".join(parts), key=key)
+        seen = seen._replace(fresh=seen.fresh and not proposals)
         return with_news(seen, self.news.get(seat, ""), rules.brief)
 
     def step(self, replies: Mapping[int, str]) -> None:
         if self._waiting():
             for seat, action in replies.items():
                 self.news.pop(seat, None)
-                own = self.within(seat)
-                self.said = {**self.said, own: (*self.said[own], action)}
+                chooser = self.within(seat)
+                self.said = {**self.said, chooser: (*self.said[chooser], action)}
             if not self._waiting():
                 self._show()
             return
@@ -337,11 +339,11 @@ class AskedPlay(ChoosePlay):
             )
 
     def _show(self) -> None:
-        for seat, said in self.said.items():
-            self.drawn = {**self.drawn, seat: tuple(dict.fromkeys(said))}
+        for seat, proposals in self.said.items():
+            self.drawn = {**self.drawn, seat: tuple(dict.fromkeys(proposals))}
             legal, stream = self.play.legal(seat), self._draws(seat)
-            shown = self.rules.proposer.shown(legal, self.drawn[seat], stream)
-            self.candidates = {**self.candidates, seat: shown}
+            candidates = self.rules.proposer.shown(legal, self.drawn[seat], stream)
+            self.candidates = {**self.candidates, seat: candidates}
 
     def ending(self, seat: int) -> str:
         """Return what a seat learns at the end, or the seat that it proposes for."""
@@ -358,17 +360,17 @@ class AskedPlay(ChoosePlay):
             printed(canvas, lines)
 
     def described(self, seat: int | None) -> str:
-        own = None if seat is None else self.within(seat)
+        chooser = None if seat is None else self.within(seat)
         parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
-        return " ".join([CombinedPlay.described(self, own), *parts])
+        return " ".join([CombinedPlay.described(self, chooser), *parts])
 
     def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return what a seat sees of candidates; a proposer, what it has proposed."""
         waiting = self._waiting()
         proposed = [
-            (f"Proposed for {self.rules.roles[own]}", list(self.said[own]))
-            for own in waiting
-            if self.said[own] and seat in (None, own + self.rules.inner.num_seats)
+            (f"Proposed for {self.rules.roles[chooser]}", list(self.said[chooser]))
+            for chooser in waiting
+            if self.said[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
         return [*super()._lines(seat), *proposed]
 
@@ -442,15 +444,15 @@ def choose(
     inner = inner_of("choose", environment)
     _check_words(proposals or {}, inner)
     seats = seats_of("choose", "choosers", choosers, inner.roles, inner.name)
-    drawn = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
+    source = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
     if proposer == "weights":
-        return Choose(inner, drawn, seats)
+        return Choose(inner, source, seats)
     if proposals is not None:
         raise ConfigError(
             "environments 'choose': 'proposals' are of proposer: weights; leave them out, and let "
             "who sits in the seat ROLE_proposer propose."
         )
-    return Asked(inner, drawn, seats)
+    return Asked(inner, source, seats)
 
 
 def _check_words(proposals: dict[str, float], inner: Environment) -> None:

@@ -34,9 +34,9 @@ class Proposer:
 
     def proposed(self, legal: Sequence[str]) -> dict[str, float]:
         """Return the weights of the legal actions that are named, or of all alike if none is."""
-        found = {action: self.weights.get(action, 0.0) for action in legal}
-        if any(found.values()):
-            return {action: weight for action, weight in found.items() if weight}
+        weights = {action: self.weights.get(action, 0.0) for action in legal}
+        if any(weights.values()):
+            return {action: weight for action, weight in weights.items() if weight}
         return dict.fromkeys(legal, 1.0)
 
     def drawn(self, legal: Sequence[str], stream: Stream) -> tuple[str, ...]:
@@ -46,15 +46,15 @@ class Proposer:
             legal: actions.
             stream: of the decision.
         """
-        left, found = self.proposed(legal), list[str]()
-        for number in range(self._draws(left)):
-            found.append(_one(left, stream.uniform(number)))
+        weights, actions = self.proposed(legal), list[str]()
+        for number in range(self._draws(weights)):
+            actions.append(_one(weights, stream.uniform(number)))
             if self.diverse:
-                del left[found[-1]]
-        return tuple(dict.fromkeys(found))
+                del weights[actions[-1]]
+        return tuple(dict.fromkeys(actions))
 
     def shown(
-        self, legal: Sequence[str] | None, drawn: Iterable[str], stream: Stream
+        self, legal: Sequence[str] | None, candidates: Iterable[str], stream: Stream
     ) -> tuple[str, ...]:
         """Return candidates in the order in which they are shown.
 
@@ -63,12 +63,12 @@ class Proposer:
             drawn: the candidates.
             stream: of the decision.
         """
-        found = list(drawn) if legal is None else sorted(drawn, key=list(legal).index)
+        ordered = list(candidates) if legal is None else sorted(candidates, key=list(legal).index)
         order = stream.child("order")
-        for place in range(len(found) - 1, 0, -1) if self.shuffle else ():
+        for place in range(len(ordered) - 1, 0, -1) if self.shuffle else ():
             other = order.integer(place, place + 1)
-            found[place], found[other] = found[other], found[place]
-        return tuple(found)
+            ordered[place], ordered[other] = ordered[other], ordered[place]
+        return tuple(ordered)
 
     def offers(self, legal: Sequence[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
         """Return every list of candidates that may be shown, with its probability.
@@ -92,11 +92,11 @@ class Proposer:
         for line in itertools.permutations(weights, size) if self.diverse else draws:
             chance[tuple(sorted({*line}, key=list(legal).index))] += self._share(weights, line)
         if not self.shuffle:
-            return tuple((share, kept) for kept, share in chance.items())
+            return tuple((share, candidates) for candidates, share in chance.items())
         return tuple(
-            (share / math.factorial(len(kept)), shown)
-            for kept, share in chance.items()
-            for shown in itertools.permutations(kept)
+            (share / math.factorial(len(candidates)), ordered)
+            for candidates, share in chance.items()
+            for ordered in itertools.permutations(candidates)
         )
 
     def _draws(self, weights: Mapping[str, float]) -> int:
@@ -104,11 +104,11 @@ class Proposer:
 
     def _share(self, weights: Mapping[str, float], line: Sequence[str]) -> float:
         """Return the probability that these actions are drawn one after the other."""
-        left, share = dict(weights), 1.0
+        remaining, share = dict(weights), 1.0
         for action in line:
-            share *= left[action] / sum(left.values())
+            share *= remaining[action] / sum(remaining.values())
             if self.diverse:
-                del left[action]
+                del remaining[action]
         return share
 
 
@@ -117,22 +117,22 @@ def numbers(count: int) -> tuple[str, ...]:
     return tuple(str(number + 1) for number in range(count))
 
 
-def remembered(shown: Sequence[str]) -> str:
+def remembered(candidates: Sequence[str]) -> str:
     """Return candidates as part of the key of what a seat knows."""
-    return f"{listed(shown)}|"
+    return f"{listed(candidates)}|"
 
 
 def listed(actions: Sequence[str]) -> str:
     """Return actions in a line that no others give, whatever signs are in a text."""
-    plain = (one if one.replace(" ", "").isalnum() else repr(one) for one in actions)
+    plain = (action if action.replace(" ", "").isalnum() else repr(action) for action in actions)
     return "/".join(plain)
 
 
 def _one(weights: Mapping[str, float], uniform: float) -> str:
     """Return an action by a uniform number, in proportion to the weights."""
-    left = uniform * sum(weights.values())
+    remainder = uniform * sum(weights.values())
     for action, weight in weights.items():
-        left -= weight
-        if left < 0:
+        remainder -= weight
+        if remainder < 0:
             return action
     return action  # by rounding

@@ -121,21 +121,21 @@ class Canvas:
             return
         weight = ' font-weight="700"' if bold else ""
         where = f' text-anchor="{anchor}"' if anchor != "start" else ""
-        said = html.escape(cut(words, size, width))
+        escaped = html.escape(cut(words, size, width))
         self._parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"{where}{weight} '
-            f'fill="{self.colours[colour]}">{said}</text>'
+            f'fill="{self.colours[colour]}">{escaped}</text>'
         )
 
     def printed(self, x: float, y: float, words: str, *, size: float = 14) -> None:
         """Write one line in letters of equal width, blanks kept: a line of a printed board."""
         most = int((WIDTH - x - EDGE) / (0.61 * size))
-        said = as_printed(words)
-        said = html.escape(said if len(said) <= most else f"{said[: most - 1]}…")
+        escaped = as_printed(words)
+        escaped = html.escape(escaped if len(escaped) <= most else f"{escaped[: most - 1]}…")
         self._parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" '
             f'font-family="ui-monospace, Menlo, Consolas, Liberation Mono, monospace" '
-            f'fill="{self.colours["ink"]}">{said}</text>'
+            f'fill="{self.colours["ink"]}">{escaped}</text>'
         )
 
     def box(
@@ -204,31 +204,31 @@ class Canvas:
         It is one that a canvas made, or one of the same form: an ``svg`` with a ``viewBox`` from
         0 0. One of another form is left out, with a word.
         """
-        found = _ROOT.match(svg)
-        if found is None or not svg.endswith("</svg>"):
+        match = _ROOT.match(svg)
+        if match is None or not svg.endswith("</svg>"):
             self.text(EDGE, self.room(18) + 14, "(a picture that cannot be shown here)")
             return
-        wide, high = float(found[1]), float(found[2])
+        wide, high = float(match[1]), float(match[2])
         height = high * WIDTH / wide if wide else 0.0
         top = self.room(height)
         self._parts.append(
             f'<svg x="0" y="{_n(top)}" width="{_n(WIDTH)}" height="{_n(height)}" '
-            f'viewBox="0 0 {_n(wide)} {_n(high)}">{svg[found.end() :]}'
+            f'viewBox="0 0 {_n(wide)} {_n(high)}">{svg[match.end() :]}'
         )
 
-    def svg(self, said: str) -> str:
+    def svg(self, sentence: str) -> str:
         """Return the picture.
 
         Args:
             said: the sentence that says it in words.
         """
-        said = html.escape(visible(said))
+        sentence = html.escape(visible(sentence))
         height = _n(max(self.y - GAP + EDGE, 2 * EDGE))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(WIDTH)} {height}" '
-            f'width="{_n(WIDTH)}" height="{height}" role="img" aria-label="{said}" '
+            f'width="{_n(WIDTH)}" height="{height}" role="img" aria-label="{sentence}" '
             'font-family="system-ui, -apple-system, Segoe UI, Roboto, Liberation Sans, sans-serif">'
-            f"<title>{said}</title>"
+            f"<title>{sentence}</title>"
             f'<rect width="{_n(WIDTH)}" height="{height}" fill="{self.colours["paper"]}"/>'
             f"{''.join(self._parts)}</svg>"
         )

@@ -33,11 +33,11 @@ class Said(NamedTuple):
 def heading(canvas: Canvas, words: str, more: str = "") -> None:
     """Write a short bold line, and a word at its right."""
     top = canvas.room(16)
-    left = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
+    taken = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
     canvas.text(EDGE, top + 13, words, bold=True)
     if more:
         canvas.text(
-            WIDTH - EDGE, top + 13, more, colour="dim", anchor="end", width=INSIDE - left - 8
+            WIDTH - EDGE, top + 13, more, colour="dim", anchor="end", width=INSIDE - taken - 8
         )
 
 
@@ -121,19 +121,19 @@ def strip(canvas: Canvas, moves: Sequence[tuple[str, str]], *, size: float = 14)
         size: of the letters.
     """
     hidden = max(0, len(moves) - MOVES)
-    shown = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
+    items = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
     x, y, high = EDGE, canvas.y, size + 10
-    for number, (word, colour) in enumerate(shown):
+    for number, (word, colour) in enumerate(items):
         word = cut(word, size, INSIDE - 18)
         wide = width_of(word, size) * BOLD + 20
         if x + wide > WIDTH - EDGE and x > EDGE:
             x, y = EDGE, y + high + 5
-        last = number == len(shown) - 1
+        last = number == len(items) - 1
         canvas.box(x, y, wide, high, fill="panel", edge="ink" if last else "none", corner=4)
         canvas.box(x, y, 5, high, fill=colour, corner=2)
         canvas.text(x + 11, y + high - 8, word, size=size, bold=last, width=INSIDE)
         x += wide + 5
-    if shown:
+    if items:
         canvas.room(y + high - canvas.y)
 
 
@@ -213,8 +213,8 @@ def timeline(
     if hidden > 0:
         paragraph(canvas, f"{hidden} before", colour="dim", size=14)
     for message in messages[-most:]:
-        said = wrapped(message.text, 15, INSIDE - 16, lines)
-        height = 20 + 19 * len(said)
+        text_lines = wrapped(message.text, 15, INSIDE - 16, lines)
+        height = 20 + 19 * len(text_lines)
         top = canvas.room(height)
         canvas.box(EDGE, top, INSIDE, height, fill="panel", corner=4)
         canvas.box(EDGE, top, 5, height, fill=message.colour, corner=2)
@@ -223,7 +223,7 @@ def timeline(
         if message.note:
             room = INSIDE - 34 - width_of(who, 13)
             canvas.text(WIDTH - EDGE - 8, top + 15, message.note, size=13, anchor="end", width=room)
-        for number, line in enumerate(said):
+        for number, line in enumerate(text_lines):
             canvas.text(EDGE + 13, top + 33 + 19 * number, line, width=INSIDE)
 
 
@@ -255,18 +255,18 @@ def draw_told(
         past: the turns so far, of all seats; a seat is shown its own.
     """
     if hasattr(play, "draw"):
-        drawn: str = play.draw(seat, theme)
-        return drawn
+        picture: str = play.draw(seat, theme)
+        return picture
     canvas, due = Canvas(theme), tuple(play.due())
     notes = {}
     if seat is None:
         notes = {number: f"{value:+g}" for number, value in enumerate(play.returns)}
     seats(canvas, roles, due, notes)
     messages: list[Said] = []
-    for one in past:
-        if seat in (None, one.seat):
-            messages += _messages(roles, one.seat, one.told)
-            messages.append(Said(roles[one.seat], one.reply, seat_colour(one.seat)))
+    for turn in past:
+        if seat in (None, turn.seat):
+            messages += _messages(roles, turn.seat, turn.told)
+            messages.append(Said(roles[turn.seat], turn.reply, seat_colour(turn.seat)))
     for number in due:
         if seat in (None, number):
             messages += _messages(roles, number, play.observe(number).text)
@@ -281,22 +281,22 @@ def describe_told(
 ) -> str:
     """Return the position of any play in a sentence or two; see ``draw_told``."""
     if hasattr(play, "described"):
-        said: str = play.described(seat)
-        return said
+        text: str = play.described(seat)
+        return text
     due = tuple(play.due())
-    asked = [number for number in due if seat in (None, number)]
-    if asked:
-        (line,) = wrapped(play.observe(asked[0]).text, 1, 80, 1)
-        return f"{_standing(roles, due)} {roles[asked[0]]} is told: {line}"
-    own = [one for one in past if seat in (None, one.seat)]
+    waiting = [number for number in due if seat in (None, number)]
+    if waiting:
+        (line,) = wrapped(play.observe(waiting[0]).text, 1, 80, 1)
+        return f"{_standing(roles, due)} {roles[waiting[0]]} is told: {line}"
+    turns = [turn for turn in past if seat in (None, turn.seat)]
     last = ""
-    if own:
-        last = f" {roles[own[-1].seat]} said last: {wrapped(own[-1].reply, 1, 80, 1)[0]}"
+    if turns:
+        last = f" {roles[turns[-1].seat]} said last: {wrapped(turns[-1].reply, 1, 80, 1)[0]}"
     return f"{_standing(roles, due)}{last}"
 
 
-def _messages(roles: Sequence[str], seat: int, told: str) -> list[Said]:
-    return [Said(f"told to {roles[seat]}", told)] if visible(told) else []
+def _messages(roles: Sequence[str], seat: int, prompt: str) -> list[Said]:
+    return [Said(f"told to {roles[seat]}", prompt)] if visible(prompt) else []
 
 
 def _standing(roles: Sequence[str], due: Sequence[int]) -> str:
@@ -325,10 +325,10 @@ def ended(
         most: the latest ones, which are worded; those before are empty messages.
     """
     hidden = max(0, len(plays) - most)
-    said = [Said("", "")] * hidden
+    messages = [Said("", "")] * hidden
     for number, play in enumerate(plays[hidden:], start=hidden + 1):
         text = describe_told(play, roles, seat).removeprefix("The play is over.").strip()
         got = play.returns if seat is None else play.returns[seat : seat + 1]
         note = " and ".join(f"{value:+g}" for value in got)
-        said.append(Said(f"{word} {number}", text, note=note))
-    return said
+        messages.append(Said(f"{word} {number}", text, note=note))
+    return messages

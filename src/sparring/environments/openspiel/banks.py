@@ -75,12 +75,12 @@ class Banked(Game):
         Each is made once, a fraction of a millisecond to some milliseconds each.
         """
         opening, every = self.opening.spiel.table, self.every_start()
-        found: set[Hashable] = set()
+        starts: set[Hashable] = set()
         for index in opening.draws():
-            found.add(opening.after(index).start)
-            if len(found) == every:
+            starts.add(opening.after(index).start)
+            if len(starts) == every:
                 break  # the bank is longer than there are starts
-        return frozenset(found)
+        return frozenset(starts)
 
     def every_start(self) -> int | None:
         """Return how many different starts there are in all banks.
@@ -94,8 +94,12 @@ class Banked(Game):
 
         None for a game of one start, given or not told.
         """
-        made = self.made_by["options"] if self.made_by is not None else {}
+        options = self.made_by["options"] if self.made_by is not None else {}
         opening = self.opening.spiel.table
         if getattr(opening, "only", None) or (self.untold and len(opening.draws()) == 1):
             return None
-        return {**made, "bank": BANKS - 1 - int(made.get("bank", 0)), self.counted: self.others}
+        return {
+            **options,
+            "bank": BANKS - 1 - int(options.get("bank", 0)),
+            self.counted: self.others,
+        }

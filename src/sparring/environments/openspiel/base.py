@@ -149,9 +149,9 @@ class Wording:
         out = []
         for event in recent(state.trail, since):
             if event[1] == CHANCE:
-                said = self.chance_event(state, seat, event)
-                if said:
-                    out.append(said)
+                text = self.chance_event(state, seat, event)
+                if text:
+                    out.append(text)
             elif not since or event[1] != seat:
                 out.append(self.action_event(state, seat, event))
         return out
@@ -162,11 +162,11 @@ class Wording:
         "none" before the first.
         """
         acted = [event for event in state.trail if event.player != CHANCE]
-        said = [
+        lines = [
             f"{self.roles[event.player]} {self.word_of(state, event.player, event.action)}"
             for event in acted
         ]
-        return ", ".join(said) or "none"
+        return ", ".join(lines) or "none"
 
     def call(self, state: State, seat: int) -> str:
         """Return the closing lines of full style.
@@ -237,11 +237,11 @@ class Pictured:
         notes: dict[int, str] | None = None,
     ) -> None:
         """Draw who sits where, and who is due; with nothing hidden also what each has been paid."""
-        said = {number: [note] for number, note in (notes or {}).items()}
+        texts = {number: [note] for number, note in (notes or {}).items()}
         if seat is None and (state.done or any(state.returns)):
             for number, value in enumerate(state.returns):
-                said.setdefault(number, []).append(f"{value:+g}")
-        seats(canvas, self.roles, state.due(), {n: ", ".join(parts) for n, parts in said.items()})
+                texts.setdefault(number, []).append(f"{value:+g}")
+        seats(canvas, self.roles, state.due(), {n: ", ".join(parts) for n, parts in texts.items()})
 
     def paint_moves(self, canvas: Canvas, state: State, *, empty: str = "No move yet.") -> None:
         """Draw the actions of all seats in order; for games in which every seat sees them."""
@@ -503,19 +503,19 @@ class State(EnumerableState, Painted):
         Returns:
             An observation whose text is never empty: a pure function of (position, seat, since).
         """
-        told = self._position.told
+        observations = self._position.told
         if since is None:
             since = self._seen[seat]
-        found = told.get((seat, since))
-        if found is None:
+        observation = observations.get((seat, since))
+        if observation is None:
             text, ask = self.game.told(self, seat, since)
-            found = told[seat, since] = Observation(
+            observation = observations[seat, since] = Observation(
                 told=text,
                 ask=ask,
                 key=self.game.key(self, seat),
                 view=self.game.view(self, seat),
             )
-        return found
+        return observation
 
     def ending(self, seat: int) -> str:
         """Return what a seat has not been told of a play that is over."""

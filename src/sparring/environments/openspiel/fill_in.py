@@ -144,7 +144,9 @@ class FillInTable(Table):
         """
         moves = [divmod(index, self.values) for index in self.legal()]
         right = [truth[cell] == value + 1 for cell, value in moves]
-        wrong = sum(held not in (0, true) for held, true in zip(self.cells, truth, strict=True))
+        wrong = sum(
+            written not in (0, true) for written, true in zip(self.cells, truth, strict=True)
+        )
         filled = len(self.moves)
         blanks = filled + self.cells.count(0)
         best, worst = 1.0, 0.0

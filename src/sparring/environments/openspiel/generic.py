@@ -94,8 +94,8 @@ class GenericGame(Game):
             return reply if self._parser().knows(reply) else None
         if exact:
             return listed_reply(legal, reply, exact) or self._parser().word(reply)
-        found = listed_reply(legal, reply, exact)
-        return found if found is not None else self._parser().find(reply)
+        action = listed_reply(legal, reply, exact)
+        return action if action is not None else self._parser().find(reply)
 
     def _parser(self) -> ReplyParser:
         """Return the parser over the names of all actions, made at its first use."""
@@ -110,8 +110,8 @@ class GenericGame(Game):
             opening = [] if since else [self.title, self.roles[seat]]
             return " ".join([*opening, *self._spell(view.split())]) or NOTHING, ""
         parts = [] if since else [self.rules, f"You play as {self.roles[seat]!r}."]
-        told = "\n\n".join(part for part in [*parts, view.strip()] if part)
-        return told, self.call(state, seat)
+        text = "\n\n".join(part for part in [*parts, view.strip()] if part)
+        return text, self.call(state, seat)
 
     def example(self, state: State) -> int:
         """Return a digest of what the seat to act knows.
@@ -362,5 +362,7 @@ def matrix_rows(spiel: pyspiel.Game) -> tuple[tuple[str, ...], ...]:
             (spiel.player_utility(0, row, column), spiel.player_utility(1, row, column))
             for column in range(spiel.num_cols())
         )
-        rows.append((spiel.row_action_name(row), *(f"{one:g}, {two:g}" for one, two in pairs)))
+        rows.append(
+            (spiel.row_action_name(row), *(f"{mine:g}, {theirs:g}" for mine, theirs in pairs))
+        )
     return tuple(rows)

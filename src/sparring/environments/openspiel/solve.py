@@ -63,18 +63,18 @@ class Search:
             value = float(node.returns()[0])
             return value, value
         key = position_key(node)
-        found = self.table.get(key)
+        bounds = self.table.get(key)
         looked = len(self.table) + self.finished
-        if found is None and depth > 0 and looked < self.max_states:
+        if bounds is None and depth > 0 and looked < self.max_states:
             # until it is known; this is what a position that repeats it finds
             self.table[key] = self.unknown
             choose = max if node.current_player() == 0 else min
             below = [self.bounds(node.child(index), depth - 1) for index in node.legal_actions()]
-            found = self.table[key] = (
+            bounds = self.table[key] = (
                 choose(low for low, _ in below),
                 choose(high for _, high in below),
             )
-        if found is None or found is self.unknown:
+        if bounds is None or bounds is self.unknown:
             self.cut = True
             return self.unknown
-        return found
+        return bounds

@@ -225,8 +225,8 @@ def register(name: str, options: type[Any], rules: Callable[[Any], Rules]) -> No
 
     # a class, not a function: OpenSpiel frees what it was given after Python's end
     class Registered(TableGame):
-        def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-            chosen = options(**(given or {}))
+        def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
+            chosen = options(**(parameters or {}))
             super().__init__(name, rules(chosen), asdict(chosen))
 
     defaults = options()

@@ -91,8 +91,8 @@ class Cells(Table):
     def key(self, seat: int) -> str:
         """Return both seats' ranks as the seat sees them, and the choices that it knows."""
         known = self.moves if len(self.moves) == 2 else self.moves[: 1 - seat]
-        shown = known if seat == 0 else known[::-1]
-        return f"{seat}: {' '.join([*self.seen(seat), *map(self._word, shown)])}"
+        choices = known if seat == 0 else known[::-1]
+        return f"{seat}: {' '.join([*self.seen(seat), *map(self._word, choices)])}"
 
     @staticmethod
     def _word(choice: int) -> str:
@@ -102,9 +102,9 @@ class Cells(Table):
         """Return the seat's own four ranks and then the other's, by own and other's choice."""
         if self.drawn < 0:
             return []
-        own, other = self.game[seat], self.game[1 - seat]
-        theirs = [other[2 * two + one] for one, two in CELLS]
-        return [str(value) for value in (*own, *theirs)]
+        ranks, other_ranks = self.game[seat], self.game[1 - seat]
+        theirs = [other_ranks[2 * second + first] for first, second in CELLS]
+        return [str(value) for value in (*ranks, *theirs)]
 
     def __str__(self) -> str:
         """Return the ranks as seat 0 sees them, and all choices."""
@@ -130,7 +130,7 @@ def paid(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
 
 
 @cache
-def shown(which: str, drawn: bool) -> tuple[Ordinal, ...]:
+def shown(which: str, is_drawn: bool) -> tuple[Ordinal, ...]:
     """Return the games that chance draws from.
 
     Args:
@@ -138,7 +138,9 @@ def shown(which: str, drawn: bool) -> tuple[Ordinal, ...]:
         drawn: whether each is there in all four orders of the choices; else in its canonical one.
     """
     games = [all_games()[number - 1] for number in chosen(which)]
-    return tuple(swapped(game, cell) for game in games for cell in (CELLS if drawn else CELLS[:1]))
+    return tuple(
+        swapped(game, cell) for game in games for cell in (CELLS if is_drawn else CELLS[:1])
+    )
 
 
 def rules(options: OrdinalOptions) -> Rules:
@@ -250,10 +252,10 @@ class Ordinal2x2(Game):
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the seat's own choice in the opening alone; at the end the other's."""
-        moves, said = state.table.moves, []
+        moves, texts = state.table.moves, []
         if not since and len(moves) > seat:
             word = ACTIONS[moves[seat]]
-            said.append(word if self.brief else f"You chose {word}.")
+            texts.append(word if self.brief else f"You chose {word}.")
         if len(moves) == 2:
             other = ACTIONS[moves[1 - seat]]
             outcome = 2 * moves[seat] + moves[1 - seat]
@@ -264,40 +266,40 @@ class Ordinal2x2(Game):
                 f"The other player chose {other}. You rank this outcome {ranks[0]}, the other "
                 f"player {ranks[1]}."
             )
-            said.append(other if self.brief else full)
-        return said
+            texts.append(other if self.brief else full)
+        return texts
 
     def example(self, state: State) -> int:
         """Return a number of what the seat to act knows: the game."""
         return int(state.table.drawn)
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        cells, own = state.table, seat or 0
+        cells, viewer = state.table, seat or 0
         seats(canvas, self.roles, state.due())
-        ranks = cells.seen(own)
+        ranks = cells.seen(viewer)
         rows: list[tuple[str, ...]] = [("", *ACTIONS)]
         for choice, word in enumerate(ACTIONS):
             places = (2 * choice, 2 * choice + 1)
             rows.append((word, *(f"{ranks[place]}, {ranks[4 + place]}" for place in places)))
-        heading(canvas, "Ranks", f"{self.roles[own]} (rows), {self.roles[1 - own]} (columns)")
-        marked = [(cells.moves[own] + 1, cells.moves[1 - own] + 1)] if state.done else []
+        heading(canvas, "Ranks", f"{self.roles[viewer]} (rows), {self.roles[1 - viewer]} (columns)")
+        marked = [(cells.moves[viewer] + 1, cells.moves[1 - viewer] + 1)] if state.done else []
         table(canvas, rows, marked=marked)
 
     def describe(self, state: State, seat: int | None) -> str:
-        cells, own = state.table, seat or 0
+        cells, viewer = state.table, seat or 0
         known = [
-            f"{self.roles[one]} chose {ACTIONS[choice]}"
-            for one, choice in enumerate(cells.moves)
-            if state.done or seat in (None, one)
+            f"{self.roles[player]} chose {ACTIONS[choice]}"
+            for player, choice in enumerate(cells.moves)
+            if state.done or seat in (None, player)
         ]
-        ranks = cells.seen(own)
+        ranks = cells.seen(viewer)
         outcomes = "; ".join(
             f"{ACTIONS[place // 2]} and {ACTIONS[place % 2]}: {ranks[place]}, {ranks[4 + place]}"
             for place in range(4)
         )
         parts = (
             self.whose(state),
-            f"Ranks of {self.roles[own]} and {self.roles[1 - own]}: {outcomes}.",
+            f"Ranks of {self.roles[viewer]} and {self.roles[1 - viewer]}: {outcomes}.",
             f"{', '.join(known)}." if known else "",
         )
         return " ".join(part for part in parts if part)

@@ -33,19 +33,19 @@ NAMED: Mapping[str, Pattern] = MappingProxyType(
 )
 
 
-def swapped(game: Ordinal, own: tuple[int, int]) -> Ordinal:
+def swapped(game: Ordinal, swaps: tuple[int, int]) -> Ordinal:
     """Return a game in which the choices of some seats have changed places.
 
     Args:
         game: the patterns.
         own: 1 for each seat whose choices change places, else 0.
     """
-    return (_swapped(game[0], *own), _swapped(game[1], *own[::-1]))
+    return (_swapped(game[0], *swaps), _swapped(game[1], *swaps[::-1]))
 
 
-def _swapped(pattern: Pattern, own: int, other: int) -> Pattern:
+def _swapped(pattern: Pattern, mine: int, theirs: int) -> Pattern:
     """Return a pattern with own choices swapped, the other's, both or neither."""
-    return tuple(pattern[2 * (one ^ own) + (two ^ other)] for one, two in CELLS)
+    return tuple(pattern[2 * (first ^ mine) + (second ^ theirs)] for first, second in CELLS)
 
 
 def exchanged(game: Ordinal) -> Ordinal:
@@ -67,7 +67,7 @@ def canonical(game: Ordinal) -> Ordinal:
 def all_games() -> tuple[Ordinal, ...]:
     """Return all games in canonical order, [144], sorted by seat 0's pattern, then seat 1's."""
     patterns = list(itertools.permutations(RANKS))
-    return tuple(sorted({canonical((one, two)) for one in patterns for two in patterns}))
+    return tuple(sorted({canonical((first, second)) for first in patterns for second in patterns}))
 
 
 def number_of(game: Ordinal) -> int:
@@ -82,7 +82,7 @@ def rank(game: Ordinal, seat: int, choices: Sequence[int]) -> int:
 
 def is_response(game: Ordinal, seat: int, choices: Sequence[int]) -> bool:
     """Return whether a seat's choice is the best one against the other's."""
-    other = tuple(choice ^ (one == seat) for one, choice in enumerate(choices))
+    other = tuple(choice ^ (player == seat) for player, choice in enumerate(choices))
     return rank(game, seat, choices) > rank(game, seat, other)
 
 
@@ -104,9 +104,9 @@ def is_joint_maximum(game: Ordinal, choices: Sequence[int]) -> bool:
 def dominant(game: Ordinal, seat: int) -> bool:
     """Return whether a seat has a choice that is best whatever the other does."""
     best = {
-        own
-        for own, other in CELLS
-        if is_response(game, seat, (own, other) if seat == 0 else (other, own))
+        choice
+        for choice, answer in CELLS
+        if is_response(game, seat, (choice, answer) if seat == 0 else (answer, choice))
     }
     return len(best) == 1
 
@@ -146,7 +146,7 @@ def chosen(which: str) -> tuple[int, ...]:
     if which == "all":
         return tuple(numbers)
     if which in FAMILIES:
-        return tuple(one for one in numbers if family(all_games()[one - 1]) == which)
+        return tuple(number for number in numbers if family(all_games()[number - 1]) == which)
     if which in NAMED:
         return (number_of((NAMED[which],) * 2),)
     listed = tuple(int(part) for part in which.split())

@@ -66,9 +66,9 @@ def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: i
     )
 
 
-def distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+def distance(first: tuple[int, ...], second: tuple[int, ...]) -> int:
     """Return how many balls must change their colour to make one content the other."""
-    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) // 2
+    return sum(abs(a - b) for a, b in zip(first, second, strict=True)) // 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,11 +305,11 @@ class Urn(Banked):
         table = state.table
         if state.done:
             return ""
-        drawn = ", ".join(
+        balls = ", ".join(
             f"{count} {colour}" for count, colour in zip(table.counts(), COLOURS, strict=False)
         )
-        left = table.options.draws - len(table.drawn)
-        return f"Drawn so far: {drawn}. You may draw {left} more time(s)."
+        draws_left = table.options.draws - len(table.drawn)
+        return f"Drawn so far: {balls}. You may draw {draws_left} more time(s)."
 
     def paint_table(self, canvas: Canvas, table: UrnTable, seat: int | None) -> None:
         heading(canvas, "Urns")
@@ -325,8 +325,8 @@ class Urn(Banked):
 
     def describe_table(self, table: UrnTable, seat: int | None) -> str:
         urns = "; ".join(f"{words[0]} {', '.join(_counted(words[1:]))}" for words in table.sheet())
-        drawn = ", ".join(_counted([str(count) for count in table.counts()]))
-        return f"The urns: {urns}. Drawn so far: {drawn}. {_end(table, seat)}".strip()
+        balls = ", ".join(_counted([str(count) for count in table.counts()]))
+        return f"The urns: {urns}. Drawn so far: {balls}. {_end(table, seat)}".strip()
 
 
 def _ball(colour: int) -> tuple[str, str]:

@@ -38,17 +38,17 @@ class Trial:
             prod(balls**count for balls, count in zip(urn, counts, strict=True))
             for urn in self.urns
         ]
-        return [one / sum(likely) for one in likely]
+        return [weight / sum(likely) for weight in likely]
 
     def value(self, counts: Counts) -> float:
         """Return what best play will get: by declaring the likeliest urn, or by drawing."""
-        found = self._known.get(counts)
-        if found is None:
-            found = max(self.chances(counts))
+        best = self._known.get(counts)
+        if best is None:
+            best = max(self.chances(counts))
             if sum(counts) < self.most:
-                found = max(found, self.drawing(counts))
-            self._known[counts] = found
-        return found
+                best = max(best, self.drawing(counts))
+            self._known[counts] = best
+        return best
 
     def drawing(self, counts: Counts) -> float:
         """Return what a draw, and best play after it, will get."""
@@ -98,9 +98,9 @@ def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform")
     """
     table = state.table
     counts, best = table.counts(), trial(table.contents, table.options.draws, table.options.cost)
-    chances, paid = best.chances(counts), table.options.cost * len(table.drawn)
+    chances, cost = best.chances(counts), table.options.cost * len(table.drawn)
     values = [
-        (chances[index - 1] if index else best.drawing(counts)) - paid
+        (chances[index - 1] if index else best.drawing(counts)) - cost
         for index in state.legal_indices()
     ]
     return Judgement(

@@ -68,7 +68,7 @@ class TeamWorld:
         # what each joint choice counts as, [actions, ... (members times)]
         self.kind: IntArray = np.array(kinds).reshape((self.actions,) * self.members)
         self.meets: FloatArray = np.array(
-            [[payoffs.paid(mine, theirs) for theirs in number] for mine in number]
+            [[payoffs.payoff(mine, theirs) for theirs in number] for mine in number]
         )
         self.won: FloatArray = (1 + np.sign(self.meets)) / 2
 

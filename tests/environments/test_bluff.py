@@ -43,7 +43,7 @@ def test_what_is_heard_dealt_and_made_again():
                     told += play.observe(play.due()[0]).text.split()
                     play.step({play.due()[0]: line})
             told += [line for seat in (0, 1) for line in play.ending(seat).split()]
-            assert {*told, *play.said} <= set(game.vocabulary())
+            assert {*told, *play.replies} <= set(game.vocabulary())
     made = make_game("bluff", options={"stake": 2.0, "phrases": 2})
     assert from_spec(spec_of(made)).claims == ("high", "strong", "low", "weak")
     with pytest.raises(ConfigError, match=r"option .stake.: Input should be greater than or equal to 0.000001"):

@@ -45,7 +45,7 @@ def test_candidates_are_drawn_as_often_as_the_offers_say(diverse, shuffle):
     found = Counter()
     for number in range(20_000):
         stream = ROOT.child(number)
-        found[proposer.shown(THREE, proposer.drawn((*THREE, "spock"), stream), stream)] += 1
+        found[proposer.in_order(THREE, proposer.draw((*THREE, "spock"), stream), stream)] += 1
     assert set(found) == set(offers) and all(len({*shown}) == len(shown) for shown in offers)
     assert {shown: count / 20_000 for shown, count in found.items()} == pytest.approx(offers, abs=0.012)
 
@@ -58,11 +58,11 @@ def test_candidates_of_the_weights():
     alike = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).offers(THREE)
     assert {shown: share for share, shown in alike}[("rock",)] == pytest.approx(0.36)
     proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
-    first = Counter(proposer.drawn(THREE, ROOT.child(number))[0] for number in range(10_000))
+    first = Counter(proposer.draw(THREE, ROOT.child(number))[0] for number in range(10_000))
     assert first["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first["scissors"] / 10_000 == pytest.approx(0.1, abs=0.01)
     proposer = Proposer(count=3, weights={"rock": 1.0, "paper": 0.0})
-    assert proposer.drawn(("rock", "paper"), ROOT) == ("rock",)
-    assert sorted(proposer.drawn(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
+    assert proposer.draw(("rock", "paper"), ROOT) == ("rock",)
+    assert sorted(proposer.draw(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
     words = tuple(f"w{number}" for number in range(60))
     with pytest.raises(GameError, match=f"3 candidates of 60 actions have 205,320 draws, and {MOST:,} are gone"):
         Proposer(count=3).offers(words)

@@ -263,7 +263,7 @@ def test_a_message_stands_in_quotation_marks_that_it_cannot_close(quote):
 
 @pytest.mark.parametrize(("combinator", "options"), MADE)
 def test_a_rollout_records_attempts_conversations_and_moments(combinator, options):
-    game = make_game(combinator.__name__.lower(), options={"environment": {"name": "kuhn_poker"}, **options})
+    game = make_game(combinator.__module__.rpartition(".")[2], options={"environment": {"name": "kuhn_poker"}, **options})
     root = Stream.from_seed(0)
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "a"), trained=(True, True))
     (episode,) = play([spec], {"a": random()})

@@ -12,7 +12,7 @@ from sparring.environments.drawing.boards import Card, Cell, cards, dice, discs,
 from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
 from sparring.environments.drawing.pieces import (
     MOVES,
-    Said,
+    TimelineMessage,
     heading,
     paragraph,
     printed,
@@ -35,7 +35,7 @@ def drawn(words, theme="light"):
     seats(canvas, (words, words, words), (1,), {0: words})
     strip(canvas, [(words, "blue")] * 3)
     table(canvas, [("", words), (words, words)], marked=[(1, 1)], colours={(1, 1): "blue"})
-    timeline(canvas, [Said(words, words, "red", words)] * 2)
+    timeline(canvas, [TimelineMessage(words, words, "red", words)] * 2)
     grid(canvas, [[Cell(words, shape="disc", colour="green", marked=True)]], rows=(words,), columns=(words,))
     cards(canvas, words, [Card(words, "red", words), Card("")])
     dice(canvas, words, [1, None, 12])
@@ -61,7 +61,7 @@ def test_texts_that_are_strange_or_long():
     assert len(drawn(text)) < 20_000
     canvas = Canvas("light")
     strip(canvas, [(f"move{number}", "blue") for number in range(200)])
-    timeline(canvas, [Said("who", f"word{number}") for number in range(200)])
+    timeline(canvas, [TimelineMessage("who", f"word{number}") for number in range(200)])
     svg = canvas.svg("long")
     assert f"{200 - MOVES} before" in svg and "move199" in svg and "move0<" not in svg
     assert "190 before" in svg and "word199" in svg and "word0<" not in svg

@@ -10,7 +10,7 @@ from sparring.core.records import Observation, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import IllegalRule
 from sparring.environments.foreign import completed
-from sparring.environments.repeated import Repeated
+from sparring.environments.repeated import RepeatedEnvironment
 from sparring.environments.trial import Trial
 from sparring.measure.initial_states import every
 from sparring.measure.matches import play_matches, self_plays
@@ -226,7 +226,7 @@ def trial(inner):
     return Trial(environment=inner, attempts=3, reflect=False, redeal="same")
 
 
-@pytest.mark.parametrize("around", [lambda inner: Repeated(environment=inner, rounds=3), trial])
+@pytest.mark.parametrize("around", [lambda inner: RepeatedEnvironment(environment=inner, rounds=3), trial])
 def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
     rules = Counted(room=1)
     game = around(completed("counted", rules))

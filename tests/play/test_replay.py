@@ -7,7 +7,7 @@ import pytest
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError, PluginError, RolloutError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.environments.base import Closing
+from sparring.environments.base import HasConversationEnd
 from sparring.environments.catalogue import make_game
 from sparring.play.episode_pictures import picture, sentences
 from sparring.play.players.base import TextAgent
@@ -188,7 +188,7 @@ def test_every_turn_stands_in_one_conversation_and_begins_it_where_it_is_told_an
 
 def test_what_an_environment_does_not_say_is_over():
     game = make_game("tic_tac_toe")
-    assert not isinstance(game.reset(Stream.from_seed(0)), Closing) and isinstance(team().reset(Stream.from_seed(0)), Closing)
+    assert not isinstance(game.reset(Stream.from_seed(0)), HasConversationEnd) and isinstance(team().reset(Stream.from_seed(0)), HasConversationEnd)
     for episode in played(game, 5):
         assert {own.end for own in conversations(game, episode)} == {"over"}
     trial = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "attempts": 2})

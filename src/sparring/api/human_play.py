@@ -19,9 +19,9 @@ from sparring.core.records import OWN, PUBLISHED, Episode, PlayerRef, Verdict, b
 from sparring.core.rng import Stream
 from sparring.environments.base import (
     Environment,
+    HasRandomReply,
     PartnerPlay,
     Play,
-    Sampling,
     is_searchable,
     is_searchable_play,
     temporary_play,
@@ -255,7 +255,7 @@ def bots_for(game: Environment) -> list[str]:
             found.append("cfr")
     if isinstance(play, PartnerPlay):
         found.append("house")
-    if legal is not None or isinstance(play, Sampling):
+    if legal is not None or isinstance(play, HasRandomReply):
         found.append("random")
     return found
 

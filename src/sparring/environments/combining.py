@@ -26,7 +26,7 @@ from sparring.environments.base import (
     read_reply,
 )
 from sparring.environments.catalogue import make_game
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import describe_told, draw_told
 from sparring.environments.reply import meant
 
@@ -98,7 +98,7 @@ def styled(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
     return {**options, "environment": {**inner, "options": within}}
 
 
-class Combined(Environment):
+class CombinedEnvironment(Environment):
     """Base of environments made of another, ``inner``: its roles, style and bank of starts.
 
     Attributes:
@@ -142,7 +142,7 @@ class Combined(Environment):
         return {**options, "environment": {"name": inner["name"], "options": other}}
 
 
-class CombinedPlay(Painted):
+class CombinedPlay(PaintedPlay):
     """Base of plays of such an environment: ``play`` is the other one's, ``news`` what is added.
 
     Attributes:

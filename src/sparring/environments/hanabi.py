@@ -17,7 +17,7 @@ COLOUR_NAMES = {"R": "red", "Y": "yellow", "G": "green", "W": "white", "B": "blu
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sizes:
+class HanabiSizes:
     """The numbers of a Hanabi variant."""
 
     players: int
@@ -49,7 +49,7 @@ class Sizes:
 
 
 @dataclass(kw_only=True, slots=True)
-class Step:
+class HanabiStep:
     """The card an action revealed, whether it fitted, positions touched, the card drawn after."""
 
     event: Event
@@ -58,11 +58,11 @@ class Step:
     card: str = ""
     fits: bool = False
     touched: tuple[int, ...] = ()
-    drawn: str = ""
+    new_card: str = ""
 
 
 @dataclass(kw_only=True, slots=True)
-class Table:
+class HanabiTable:
     """The table after all events; ``known`` per seat and card is what was told, (colour, rank)."""
 
     dealt: list[list[str]]
@@ -73,13 +73,13 @@ class Table:
     lives: int
     deck: int
     discards: list[str] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[HanabiStep] = field(default_factory=list)
 
 
-def replay(sizes: Sizes, trail: Sequence[Event]) -> Table:
+def replay(sizes: HanabiSizes, trail: Sequence[Event]) -> HanabiTable:
     """Return the table after the events of ``trail``; deals go to the first hand with a gap."""
     seats = range(sizes.players)
-    table = Table(
+    table = HanabiTable(
         dealt=[[] for _ in seats],
         hands=[[] for _ in seats],
         known=[[] for _ in seats],
@@ -96,12 +96,12 @@ def replay(sizes: Sizes, trail: Sequence[Event]) -> Table:
     return table
 
 
-def _deal(sizes: Sizes, table: Table, card: str) -> None:
+def _deal(sizes: HanabiSizes, table: HanabiTable, card: str) -> None:
     """Give a card to the first hand that is short of one, and note who drew it after which step."""
     seat = next(seat for seat, hand in enumerate(table.hands) if len(hand) < sizes.hand)
     if table.steps:
         seat = table.steps[-1].event.player
-        table.steps[-1].drawn = card
+        table.steps[-1].new_card = card
     else:
         table.dealt[seat].append(card)
     table.hands[seat].append(card)
@@ -109,9 +109,9 @@ def _deal(sizes: Sizes, table: Table, card: str) -> None:
     table.deck -= 1
 
 
-def _act(sizes: Sizes, table: Table, event: Event) -> Step:
+def _act(sizes: HanabiSizes, table: HanabiTable, event: Event) -> HanabiStep:
     kind, number, value = sizes.action(event.action)
-    step = Step(event=event, kind=kind)
+    step = HanabiStep(event=event, kind=kind)
     if kind == "tell":
         step.target = (event.player + number) % sizes.players
         step.touched = tuple(
@@ -162,7 +162,7 @@ class Hanabi(Game):
     title = "hanabi"
 
     def __post_init__(self) -> None:
-        full = Sizes(players=self.players, **VARIANTS[self.size])
+        full = HanabiSizes(players=self.players, **VARIANTS[self.size])
         sizes = self.sizes = replace(full, hand=min(full.hand, (full.deck - 1) // full.players))
         spiel = load(
             "hanabi",
@@ -182,9 +182,9 @@ class Hanabi(Game):
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=tuple(words), style=self.style)
         self.rules = _rules(sizes)
-        self._last: tuple[tuple[Event, ...], Table] | None = None
+        self._last: tuple[tuple[Event, ...], HanabiTable] | None = None
 
-    def table(self, state: State) -> Table:
+    def table(self, state: State) -> HanabiTable:
         """Return the table of ``state``; the latest one is kept, as text and key both need it."""
         last = self._last
         if last is None or last[0] is not state.trail:
@@ -210,7 +210,7 @@ class Hanabi(Game):
         """Return in brief style the hands of the others as they were dealt."""
         return self._dealt(self.table(state), seat) if self.brief else ""
 
-    def _dealt(self, table: Table, seat: int) -> str:
+    def _dealt(self, table: HanabiTable, seat: int) -> str:
         """Return the others' first hands, each after its owner where there are several."""
         parts = []
         for other, hand in enumerate(table.dealt):
@@ -228,7 +228,7 @@ class Hanabi(Game):
         say = self._brief if self.brief else self._full
         return [text for step in steps if (text := say(step, seat, since))]
 
-    def _brief(self, step: Step, seat: int, since: int) -> str:
+    def _brief(self, step: HanabiStep, seat: int, since: int) -> str:
         mine = step.event.player == seat
         parts = [] if mine and since else [self.words[step.event.action]]
         if self.num_seats > 2 and not mine:
@@ -238,9 +238,9 @@ class Hanabi(Game):
         parts.append(step.card)
         if step.kind == "play":
             parts.append("ok" if step.fits else "miss")
-        return " ".join(parts if mine or not step.drawn else [*parts, step.drawn])
+        return " ".join(parts if mine or not step.new_card else [*parts, step.new_card])
 
-    def _full(self, step: Step, seat: int, since: int) -> str:
+    def _full(self, step: HanabiStep, seat: int, since: int) -> str:
         mine, word = step.event.player == seat, self.words[step.event.action]
         if step.kind == "tell" and mine and since:
             return ""
@@ -259,7 +259,7 @@ class Hanabi(Game):
             if step.fits
             else " and it did not fit"
         )
-        new_card = f" The new card is {step.drawn}." if step.drawn and not mine else ""
+        new_card = f" The new card is {step.new_card}." if step.new_card and not mine else ""
         return f"{who} chose {word}: the card was {step.card}{outcome}.{new_card}"
 
     def revealed(self, state: State) -> str:
@@ -307,7 +307,7 @@ class Hanabi(Game):
             else:
                 hands.append(f"{role} holds {' '.join(hand)}.")
         text = " ".join(hands)
-        parts = (self.whose(state), self.last_move(state), text, self.paid(state, seat))
+        parts = (self.whose(state), self.last_move(state), text, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
@@ -333,7 +333,7 @@ def _cards(touched: tuple[int, ...]) -> str:
     return f"card{'s' if len(touched) != 1 else ''} {listed or 'none'}"
 
 
-def _rules(sizes: Sizes) -> str:
+def _rules(sizes: HanabiSizes) -> str:
     colours = ", ".join(f"{colour} ({COLOUR_NAMES[colour]})" for colour in COLOURS[: sizes.colours])
     hint = (
         "tell-R or tell-1"

@@ -25,7 +25,7 @@ def tree_of(game: Environment) -> GameRules | None:
     """Return what solvers walk: an OpenSpiel game itself, else plays from ``openings``, or None."""
     if is_searchable(game):
         return game
-    return PlayedTree(game) if isinstance(game, HasOpenings) else None
+    return HistoryTree(game) if isinstance(game, HasOpenings) else None
 
 
 def rules_key(game: Environment) -> str:
@@ -36,7 +36,7 @@ def rules_key(game: Environment) -> str:
     return f"{made_by['name']} {made_by['options']}" if made_by else f"{game.name} {vars(game)}"
 
 
-class PlayedTree:
+class HistoryTree:
     """The histories of an environment that has ``openings``; see ``base.GameRules``.
 
     Args:
@@ -57,9 +57,9 @@ class PlayedTree:
             return History(name=self.name, play=openings[0][1])
         return History(name=self.name, play=None, openings=openings)
 
-    def state_of(self, node: Any) -> Told:
+    def state_of(self, node: Any) -> HistoryView:
         """Return what the seat that is to move in a history is told, and its actions as words."""
-        return Told(node=node)
+        return HistoryView(node=node)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +142,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HistoryView:
     """A history as the seat sees it that is to move; what ``State`` is to games over OpenSpiel.
 
     Args:

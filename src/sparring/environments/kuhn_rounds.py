@@ -23,7 +23,7 @@ CARDS = ("J", "Q", "K")
 LEGAL = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK, BET): [CALL, FOLD]}
 
 
-class Round(NamedTuple):
+class PokerRound(NamedTuple):
     """One round: cards by seat, actions so far, and the seat ``starter`` that acts first."""
 
     starter: int
@@ -76,7 +76,7 @@ class KuhnTable(Table):
 
     total: int  # rounds in the game
     outcome: str
-    rounds: tuple[Round, ...] = (Round(0),)
+    rounds: tuple[PokerRound, ...] = (PokerRound(0),)
     chips: int = 0
 
     @property
@@ -99,7 +99,7 @@ class KuhnTable(Table):
         last = last._replace(actions=(*last.actions, index))
         rounds = (*before, last)
         if last.over and len(rounds) < self.total:
-            rounds = (*rounds, Round(1 - last.starter))
+            rounds = (*rounds, PokerRound(1 - last.starter))
         return replace(self, rounds=rounds, chips=self.chips + last.gain())
 
     def returns(self) -> list[float]:
@@ -158,7 +158,7 @@ def _cards(cards: tuple[int, ...]) -> str:
     return "".join(CARDS[card] for card in cards)
 
 
-def _actions(item: Round) -> str:
+def _actions(item: PokerRound) -> str:
     """Return a round's actions as a few letters: k(check), b(et), c(all), f(old)."""
     return "".join("kbcf"[action] for action in item.actions)
 
@@ -235,7 +235,7 @@ class KuhnRounds(Game):
                 out += self._ended(item, seat)
         return out
 
-    def _dealt(self, number: int, item: Round, seat: int) -> str:
+    def _dealt(self, number: int, item: PokerRound, seat: int) -> str:
         card = CARDS[item.cards[seat]]
         if self.brief:
             return f"{DEAL} {card}"
@@ -245,7 +245,7 @@ class KuhnRounds(Game):
             "first."
         )
 
-    def _ended(self, item: Round, seat: int) -> list[str]:
+    def _ended(self, item: PokerRound, seat: int) -> list[str]:
         """Return what the seat learns of a round's end, in brief style the shown card alone."""
         card = CARDS[item.cards[1 - seat]]
         if self.brief:
@@ -329,7 +329,7 @@ class KuhnRounds(Game):
                 f"{roles[0]} has won {position.chips:+d} chips so far.",
             ]
         )
-        return f"{self.whose(state)} {summary} {self.paid(state, seat)}".strip()
+        return f"{self.whose(state)} {summary} {self.payoff_line(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's chips in the pot of the round, or 1 where chips are not the outcome."""
@@ -337,7 +337,7 @@ class KuhnRounds(Game):
         return float(bets) if self.outcome == "chips" else 1.0
 
 
-def _card(item: Round, player: int, seat: int | None) -> str:
+def _card(item: PokerRound, player: int, seat: int | None) -> str:
     """Return the card of a seat as the reader sees it, "" for one that is face down."""
     if seat in (None, player) or item.shown:
         return CARDS[item.cards[player]] if len(item.cards) > player else ""

@@ -104,7 +104,12 @@ class LeducPoker(Game):
             if seat in (None, player)
         ]
         return " ".join(
-            [self.whose(state), *hands, self.on_table(state, seat or 0), self.paid(state, seat)]
+            [
+                self.whose(state),
+                *hands,
+                self.on_table(state, seat or 0),
+                self.payoff_line(state, seat),
+            ]
         ).strip()
 
     def revealed(self, state: State) -> str:

@@ -96,7 +96,7 @@ class LiarsDice(Game):
             if seat in (None, player)
         ]
         return " ".join(
-            [self.whose(state), *dice, self.on_table(state, 0), self.paid(state, seat)]
+            [self.whose(state), *dice, self.on_table(state, 0), self.payoff_line(state, seat)]
         ).strip()
 
     def revealed(self, state: State) -> str:

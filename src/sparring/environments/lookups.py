@@ -18,9 +18,9 @@ from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
 from sparring.environments.options import entry_of
-from sparring.environments.question import OneAnswer
+from sparring.environments.question import QuestionPlay
 from sparring.environments.toolbox import MOST
-from sparring.environments.tools import ToolPlay, WithTools
+from sparring.environments.tools import ToolEnvironment, ToolPlay
 
 Style = Literal["brief", "full"]
 PEOPLE = ("ada", "bob", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jane", "kai", "lena")
@@ -41,7 +41,7 @@ _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 class Library:
     """Who owns which box, what is in it and what that weighs, entry by entry; and who is asked of.
 
-    ``asked`` are entries; ``hops`` says where the way to a weight begins: 3 at the person, 2 at the
+    ``entries`` are those asked for; ``hops`` says where the way to a weight begins: 3 at the person, 2 at the
     box, 1 at the thing.
     """
 
@@ -50,17 +50,17 @@ class Library:
     things: tuple[str, ...]
     weights: tuple[int, ...]
     hops: int
-    asked: tuple[int, ...]
+    entries: tuple[int, ...]
 
     @property
     def answer(self) -> int:
         """The sum of the weights that are asked for."""
-        return sum(self.weights[entry] for entry in self.asked)
+        return sum(self.weights[entry] for entry in self.entries)
 
     def names(self) -> tuple[str, ...]:
         """Return the names that the question holds."""
         known = (self.things, self.boxes, self.people)[self.hops - 1]
-        return tuple(known[entry] for entry in self.asked)
+        return tuple(known[entry] for entry in self.entries)
 
     def documents(self, style: Style) -> tuple[str, ...]:
         """Return the facts, one a document: owners first, then contents, then weights."""
@@ -101,7 +101,7 @@ def library(bank: int, number: int, things: int, largest: int, hops: int, terms:
         things=tuple(THINGS[index] for index in orders[2]),
         weights=tuple(1 + weigh.integer(entry, largest) for entry in range(things)),
         hops=hops,
-        asked=_order(stream.child("asked"), things)[:terms],
+        entries=_order(stream.child("asked"), things)[:terms],
     )
 
 
@@ -110,7 +110,7 @@ def _order(stream: Stream, size: int) -> tuple[int, ...]:
     return tuple(sorted(range(size), key=stream.uniform))
 
 
-class Questions(Environment):
+class QuestionEnvironment(Environment):
     """The task without its tools: one question, one answer."""
 
     name = "lookups"
@@ -122,8 +122,8 @@ class Questions(Environment):
         self.sizes, self.bank, self.libraries, self.style = sizes, bank, libraries, style
         self.brief = style == "brief"
 
-    def reset(self, stream: Stream) -> Question:
-        return Question(self, self.start(stream.integer(0, self.libraries)))
+    def reset(self, stream: Stream) -> LookupQuestion:
+        return LookupQuestion(self, self.start(stream.integer(0, self.libraries)))
 
     def start(self, number: int) -> Library:
         """Return a library of the bank, with its question."""
@@ -135,12 +135,12 @@ class Questions(Environment):
         return tuple(sorted({*NOUNS, *VERBS, "plus", "answer", *numbers}))
 
 
-class Question(OneAnswer):
+class LookupQuestion(QuestionPlay):
     """One question; its start is the library."""
 
     start: Library
 
-    def asked(self) -> str:
+    def question_text(self) -> str:
         """Return the question."""
         return self.start.question(self.rules.style)
 
@@ -157,7 +157,7 @@ class Question(OneAnswer):
 
     def observe(self, seat: int) -> Observation:
         """Return the question and the form of an answer."""
-        prompt = self.asked()
+        prompt = self.question_text()
         if self.rules.brief:
             return Observation(told=prompt, key=prompt, view=prompt)
         ask = "When you know the number, reply <answer>7</answer>, with your number in place of 7."
@@ -175,15 +175,17 @@ class Question(OneAnswer):
         read = self.read(0, replies[0])
         if self.done or read is None:
             raise GameError(f"lookups: {quoted(replies[0])} is no answer that is due.")
-        self.said = read.removeprefix("answer ").removeprefix("<answer>").removesuffix("</answer>")
+        self.answer = (
+            read.removeprefix("answer ").removeprefix("<answer>").removesuffix("</answer>")
+        )
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a number that could be the answer."""
         most = self.rules.sizes["largest"] * self.rules.sizes["terms"]
-        return said(1 + stream.integer(0, most), self.rules.brief)
+        return answer_text(1 + stream.integer(0, most), self.rules.brief)
 
 
-def said(number: int | str, brief: bool) -> str:
+def answer_text(number: int | str, brief: bool) -> str:
     """Return an answer in the form asked for."""
     return f"answer {number}" if brief else f"<answer>{number}</answer>"
 
@@ -191,7 +193,7 @@ def said(number: int | str, brief: bool) -> str:
 _WORDS, _NUMBERS = re.compile(r"[a-z]+"), re.compile(r"[0-9]+")
 
 
-class Lookups(Bank, WithTools):
+class Lookups(Bank, ToolEnvironment):
     """A question for 1 seat that takes several searches in a library, and a calculator.
 
     The library holds facts that nobody can know beforehand: who owns which box, what is in the box,
@@ -239,7 +241,7 @@ class Lookups(Bank, WithTools):
     others, "Search-R1", arXiv 2503.09516 (search as a turn, learnt by reinforcement).
     """
 
-    inner: Questions
+    inner: QuestionEnvironment
     counted = "libraries"
 
     def __init__(
@@ -259,7 +261,7 @@ class Lookups(Bank, WithTools):
         if terms > things:
             raise ConfigError(f"lookups: terms={terms} of {things} things; write terms={things}.")
         sizes = {"things": things, "largest": largest, "hops": hops, "terms": terms}
-        questions: Any = Questions(sizes, bank, libraries, style)
+        questions: Any = QuestionEnvironment(sizes, bank, libraries, style)
         super().__init__(environment=questions, calls=calls, results=results, cost=cost)
         self.bank, self.libraries, self.numbers = bank, libraries, largest * terms
 
@@ -288,19 +290,19 @@ class Lookup(ToolPlay):
         brief = self.rules.brief
         names, numbers = self._heard(seat)
         pick = stream.uniform(0)
-        if self.left(seat) and (pick < 0.7 or not numbers):
+        if self.calls_left(seat) and (pick < 0.7 or not numbers):
             name = names[stream.integer(1, len(names))]
             return f"search {name}" if brief else f"<search>{name}</search>"
         if not numbers:
             return super().sample(seat, stream)
         first, second = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
-        if self.left(seat) and pick < 0.85 and self.rules.inner.sizes["terms"] > 1:
+        if self.calls_left(seat) and pick < 0.85 and self.rules.inner.sizes["terms"] > 1:
             return f"add {first} {second}" if brief else f"<calculate>{first}+{second}</calculate>"
-        return said(first, brief)
+        return answer_text(first, brief)
 
     def _heard(self, seat: int) -> tuple[list[str], list[str]]:
         """Return the names and the numbers that a seat was told, each once, in that order."""
-        answers = (answer for _, answer in self.made.get(seat, ()))
+        answers = (answer for _, answer in self.open_calls.get(seat, ()))
         text = " ".join((self.play.observe(seat).told, *answers)).lower()
         names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]
         return names, list(dict.fromkeys(_NUMBERS.findall(text)))

@@ -34,7 +34,7 @@ class ChainOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chain(ChainOptions, Table):
+class ChainTable(ChainOptions, Table):
     """A position: the action ids so far; the id after the colours stops."""
 
     path: tuple[int, ...] = ()
@@ -46,7 +46,7 @@ class Chain(ChainOptions, Table):
     def legal(self) -> list[int]:
         return list(range(self.actions + self.stop))
 
-    def after(self, index: int) -> Chain:
+    def after(self, index: int) -> ChainTable:
         return replace(self, path=(*self.path, index))
 
     def returns(self) -> list[float]:
@@ -73,7 +73,7 @@ class Chain(ChainOptions, Table):
 def rules(options: ChainOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Chain(**asdict(options)),
+        opening=ChainTable(**asdict(options)),
         actions=options.actions + options.stop,
         length=options.length,
         least=0.0,
@@ -156,7 +156,7 @@ class NeedleChain(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         parts = (self.whose(state), self.position(state, 0), self.on_table(state, 0))
-        hidden = (self.revealed(state), self.paid(state, seat)) if seat is None else ()
+        hidden = (self.revealed(state), self.payoff_line(state, seat)) if seat is None else ()
         return " ".join(part for part in (*parts, *hidden) if part)
 
     def revealed(self, state: State) -> str:

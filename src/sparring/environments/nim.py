@@ -91,7 +91,7 @@ class Nim(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         piles = f"The piles now: {_listed(self.piles(state))}."
-        parts = (self.whose(state), self.last_move(state), piles, self.paid(state, seat))
+        parts = (self.whose(state), self.last_move(state), piles, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:

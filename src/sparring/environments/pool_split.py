@@ -21,7 +21,7 @@ from sparring.environments.bargain.rules import (
     pools,
     valuations,
 )
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, heading, paragraph, seats, table
 
 NAME, ROLES = "pool_split", ("first", "second")
@@ -146,12 +146,12 @@ class PoolSplit(Bank):
         return tuple(sorted({*numbers, *self.roles, "pool", "worth", "take", "took", "other"}))
 
     def reset(self, stream: Stream) -> SplitPlay:
-        scenario = self.drawn(stream)
+        scenario = self.draw_start(stream)
         assert isinstance(scenario, Scenario)
         return SplitPlay(self, scenario)
 
 
-class SplitPlay(Painted):
+class SplitPlay(PaintedPlay):
     """One play.
 
     Attributes:

@@ -12,7 +12,7 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
 from sparring.environments.combining import (
-    Combined,
+    CombinedEnvironment,
     CombinedPlay,
     ending_of,
     inner_of,
@@ -27,7 +27,7 @@ RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style
 
 
 @dataclass(kw_only=True, eq=False)
-class Repeated(Combined):
+class RepeatedEnvironment(CombinedEnvironment):
     """An environment played several times in a row by the same seats, who remember.
 
     What: each play begins afresh, with chance drawn anew. At its first turn in a play a seat is
@@ -77,22 +77,22 @@ class RepeatedPlay(CombinedPlay):
 
     Attributes:
         number: of the play that goes on now, from 0.
-        paid: returns of those before, [num_seats].
+        past_returns: returns of those before, [num_seats].
         before: those themselves.
     """
 
-    def __init__(self, rules: Repeated, stream: Stream) -> None:
+    def __init__(self, rules: RepeatedEnvironment, stream: Stream) -> None:
         super().__init__(rules, rules.inner.reset(stream.child(0)))
         self.stream, self.number = stream, 0
         self.before: tuple[Any, ...] = ()
-        self.paid = (0.0,) * rules.num_seats
+        self.past_returns = (0.0,) * rules.num_seats
         self.keys = ("",) * rules.num_seats  # what each seat knows of the plays before
         self.last: dict[int, str] = {}  # what it knew and did at its last turn in this one
 
     @property
     def returns(self) -> tuple[float, ...]:
         """Payoffs of all plays so far."""
-        return tuple(a + b for a, b in zip(self.paid, self.play.returns, strict=True))
+        return tuple(a + b for a, b in zip(self.past_returns, self.play.returns, strict=True))
 
     def step(self, replies: Mapping[int, str]) -> None:
         known = self.known(replies)
@@ -106,7 +106,7 @@ class RepeatedPlay(CombinedPlay):
                 self.last[seat] = f"{self.last.get(seat, '')}{text}|"
             self.keys = tuple(f"{key}{self.last[seat]}" for seat, key in enumerate(self.keys))
             self.last = {}
-            self.paid, self.number = self.returns, self.number + 1
+            self.past_returns, self.number = self.returns, self.number + 1
             self.before = (*self.before, self.play)
             self.begin_another(self.stream.child(self.number))
 
@@ -129,7 +129,9 @@ class RepeatedPlay(CombinedPlay):
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
         seen = [
-            (role, self.paid[player]) for player, role in enumerate(roles) if seat in (None, player)
+            (role, self.past_returns[player])
+            for player, role in enumerate(roles)
+            if seat in (None, player)
         ]
         payoffs = ", ".join(f"{role} {value:+g}" for role, value in seen)
         earlier = f" From the plays before: {payoffs}." if self.before else ""
@@ -152,4 +154,4 @@ def result_text(play: Play, seat: int, got: float, brief: bool, reveal: bool = F
     return joined([ending_of(play, seat), showdown, result], brief)
 
 
-repeated = Repeated
+repeated = RepeatedEnvironment

@@ -39,7 +39,7 @@ class DilemmaOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Dilemma(Table):
+class DilemmaTable(Table):
     """A position: the action ids so far, seat 0's and seat 1's in turn, two a round."""
 
     total: int
@@ -62,7 +62,7 @@ class Dilemma(Table):
     def legal(self) -> list[int]:
         return [0, 1]
 
-    def after(self, index: int) -> Dilemma:
+    def after(self, index: int) -> DilemmaTable:
         return replace(self, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
@@ -109,7 +109,7 @@ def rules(options: DilemmaOptions) -> Rules:
     cooperating = (options.reward, options.sucker)
     defecting = (options.temptation, options.punishment)
     return Rules(
-        opening=Dilemma(options.rounds, (cooperating, defecting)),
+        opening=DilemmaTable(options.rounds, (cooperating, defecting)),
         actions=len(ACTIONS),
         length=2 * options.rounds,
         least=options.rounds * options.sucker,
@@ -194,7 +194,7 @@ class RepeatedDilemma(Game):
         return out
 
     def _ended(
-        self, table: Dilemma, number: int, choices: Choices, seat: int, since: int
+        self, table: DilemmaTable, number: int, choices: Choices, seat: int, since: int
     ) -> list[str]:
         """Return what the seat is told of a round's end; brief openings alone repeat its choice."""
         mine, theirs = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]

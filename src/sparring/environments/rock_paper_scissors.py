@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sparring.environments.simultaneous_choice import Throws
+from sparring.environments.simultaneous_choice import SimultaneousChoice
 
 
-class RockPaperScissors(Throws):
+class RockPaperScissors(SimultaneousChoice):
     """Rock, paper, scissors: both seats are asked at once, and neither sees the other's choice.
 
     What: one round. For several in a row, each seat told what the other chose, name it in the
@@ -35,9 +35,9 @@ class RockPaperScissors(Throws):
     )
     ask = "Choose rock, paper or scissors. Reply with exactly one of these words."
 
-    def paid(self, left: str, right: str) -> str:
+    def payoff_text(self, left: str, right: str) -> str:
         """Return what both get."""
-        return f"{self.won(left, right):g}, {self.won(right, left):g}"
+        return f"{self.payoff(left, right):g}, {self.payoff(right, left):g}"
 
 
 rock_paper_scissors = RockPaperScissors

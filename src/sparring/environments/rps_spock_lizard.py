@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparring.environments.simultaneous_choice import Throw, Throws
+from sparring.environments.simultaneous_choice import SimultaneousChoice, SimultaneousChoicePlay
 
 BEATS: Mapping[str, tuple[str, str]] = {
     "rock": ("scissors", "lizard"),
@@ -16,7 +16,7 @@ BEATS: Mapping[str, tuple[str, str]] = {
 MOVES = tuple(BEATS)
 
 
-class RpsSpockLizard(Throws):
+class RpsSpockLizard(SimultaneousChoice):
     """Rock, paper, scissors, Spock, lizard: five choices, both seats at once.
 
     What: one round. Each choice beats two others and loses to two.
@@ -49,12 +49,12 @@ class RpsSpockLizard(Throws):
     )
     ask = "Choose rock, paper, scissors, spock or lizard. Reply with exactly one of these words."
 
-    def play(self) -> Said:
+    def play(self) -> StatementChoicePlay:
         """Return a play at its start."""
-        return Said(self)
+        return StatementChoicePlay(self)
 
 
-class Said(Throw):
+class StatementChoicePlay(SimultaneousChoicePlay):
     """One play, in which what is chosen is a statement."""
 
     def kind(self, seat: int) -> str:

@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 
 Values = tuple[int, ...]
@@ -72,12 +72,12 @@ class SealedAuction(Bank):
         return tuple(sorted({*self.bids, *self.roles, "value", "bid", "bids", "won", "lost"}))
 
     def reset(self, stream: Stream) -> Auction:
-        values = self.drawn(stream)
+        values = self.draw_start(stream)
         assert isinstance(values, tuple)
         return Auction(self, values, stream)
 
 
-class Auction(Painted):
+class Auction(PaintedPlay):
     """One play.
 
     Attributes:

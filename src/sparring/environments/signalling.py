@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, timeline
+from sparring.environments.drawing.pieces import TimelineMessage, timeline
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -34,10 +34,10 @@ class SignallingOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Talk(SignallingOptions, Table):
+class SignallingTable(SignallingOptions, Table):
     """A position: the type, -1 before the draw; action ids: signals, then guesses, then "ask"."""
 
-    drawn: int = -1
+    colour: int = -1
     moves: tuple[int, ...] = ()
 
     @property
@@ -46,13 +46,13 @@ class Talk(SignallingOptions, Table):
         return self.signals + self.types
 
     @property
-    def asked(self) -> int:
+    def num_asked(self) -> int:
         """How often the receiver has asked."""
         return self.moves.count(self.ask)
 
     @property
     def player(self) -> int:
-        if self.drawn < 0:
+        if self.colour < 0:
             return CHANCE
         if self.moves and self.signals <= self.moves[-1] < self.ask:
             return TERMINAL
@@ -62,15 +62,15 @@ class Talk(SignallingOptions, Table):
         """Return the signals, or the guesses and, while it may still be done, "ask"."""
         if len(self.moves) % 2 == SENDER:
             return list(range(self.signals))
-        return list(range(self.signals, self.ask + (self.asked < self.rounds)))
+        return list(range(self.signals, self.ask + (self.num_asked < self.rounds)))
 
     def draws(self) -> range:
         return range(self.types)
 
-    def after(self, index: int) -> Talk:
+    def after(self, index: int) -> SignallingTable:
         return (
-            replace(self, drawn=index)
-            if self.drawn < 0
+            replace(self, colour=index)
+            if self.colour < 0
             else replace(self, moves=(*self.moves, index))
         )
 
@@ -78,9 +78,9 @@ class Talk(SignallingOptions, Table):
         """Return 1 for a right guess, less the cost of asking, plus the first signal's bonus."""
         if self.player != TERMINAL:
             return [0.0, 0.0]
-        right = self.moves[-1] - self.signals == self.drawn
-        bonus = self.bonus * (self.moves[0] == self.drawn)
-        return [right - self.cost * self.asked + bonus] * 2
+        right = self.moves[-1] - self.signals == self.colour
+        bonus = self.bonus * (self.moves[0] == self.colour)
+        return [right - self.cost * self.num_asked + bonus] * 2
 
     def name_of(self, player: int, index: int) -> str:
         return (
@@ -98,10 +98,10 @@ class Talk(SignallingOptions, Table):
     def view(self, seat: int) -> str:
         """Return how often was asked, and the sender's type or the receiver's newest signal."""
         signals = [self.name_of(0, move) for move in self.moves if move < self.signals]
-        return f"{self._type() if seat == SENDER else ''.join(signals[-1:])} asked {self.asked}"
+        return f"{self._type() if seat == SENDER else ''.join(signals[-1:])} asked {self.num_asked}"
 
     def _type(self) -> str:
-        return TYPES[self.drawn] if self.drawn >= 0 else ""
+        return TYPES[self.colour] if self.colour >= 0 else ""
 
     def __str__(self) -> str:
         """Return the type and all actions."""
@@ -111,7 +111,7 @@ class Talk(SignallingOptions, Table):
 def rules(options: SignallingOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Talk(**asdict(options)),
+        opening=SignallingTable(**asdict(options)),
         actions=options.signals + options.types + 1,
         outcomes=options.types,
         length=2 * (options.rounds + 1),
@@ -191,18 +191,20 @@ class Signalling(Game):
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
-        colour = TYPES[state.table.drawn] if seat in (None, SENDER) else ""
+        colour = TYPES[state.table.colour] if seat in (None, SENDER) else ""
         discs(canvas, "colour", [(colour[:1] or "?", colour or "none")], after=colour or "hidden")
         messages = [
-            Said(self.roles[event.player], self.words[event.action], seat_colour(event.player))
+            TimelineMessage(
+                self.roles[event.player], self.words[event.action], seat_colour(event.player)
+            )
             for event in state.trail
             if event.player >= 0
         ]
         timeline(canvas, messages)
 
     def describe(self, state: State, seat: int | None) -> str:
-        colour = f"The colour is {TYPES[state.table.drawn]}." if seat in (None, SENDER) else ""
-        parts = (self.whose(state), colour, self.on_table(state, 0), self.paid(state, seat))
+        colour = f"The colour is {TYPES[state.table.colour]}." if seat in (None, SENDER) else ""
+        parts = (self.whose(state), colour, self.on_table(state, 0), self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def revealed(self, state: State) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, table, timeline
+from sparring.environments.drawing.pieces import TimelineMessage, heading, table, timeline
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -84,7 +84,7 @@ class NegotiationTable(Table):
     holdings: tuple[tuple[int, int], tuple[int, int]] = ((START, START), (START, START))
     offer: Offer | None = None
     actions: tuple[int, ...] = ()
-    paid: tuple[int, int] = (0, 0)
+    last_payment: tuple[int, int] = (0, 0)
 
     @property
     def seat(self) -> int:
@@ -125,7 +125,7 @@ class NegotiationTable(Table):
         actions = (*self.actions, index)
         if index != ACCEPT or self.offer is None:
             offer = offers(self.largest)[index - DENY - 1] if index > DENY else None
-            return replace(self, offer=offer, actions=actions, paid=(0, 0))
+            return replace(self, offer=offer, actions=actions, last_payment=(0, 0))
         resource, give, ask = self.offer
         # of the one who offered, which is the other seat
         change = (ask, -give) if resource else (-give, ask)
@@ -138,7 +138,7 @@ class NegotiationTable(Table):
         )
         traded = replace(self, holdings=holdings, offer=None, actions=actions)
         before, now = self.gains(), traded.gains()
-        return replace(traded, paid=(now[0] - before[0], now[1] - before[1]))
+        return replace(traded, last_payment=(now[0] - before[0], now[1] - before[1]))
 
     def returns(self) -> list[float]:
         """Return the gains so far, or at the end who gained more."""
@@ -153,7 +153,9 @@ class NegotiationTable(Table):
     def rewards(self) -> list[float]:
         """Return what the last action paid."""
         return (
-            [float(payment) for payment in self.paid] if self.outcome == "gain" else self.returns()
+            [float(payment) for payment in self.last_payment]
+            if self.outcome == "gain"
+            else self.returns()
         )
 
     def name_of(self, player: int, index: int) -> str:
@@ -326,7 +328,7 @@ class SimpleNegotiation(Game):
         heading(canvas, "Offers", f"turn {len(position.actions)} of {position.turns} taken")
         words = ("accepts", "declines", *map(_offer, offers(position.largest)))
         messages = [
-            Said(roles[number % 2], words[action], seat_colour(number % 2))
+            TimelineMessage(roles[number % 2], words[action], seat_colour(number % 2))
             for number, action in enumerate(position.actions)
         ]
         timeline(canvas, messages, most=8)
@@ -347,7 +349,7 @@ class SimpleNegotiation(Game):
             proposer = roles[(len(position.actions) - 1) % 2]
             parts.append(f"{proposer} {_offer(position.offer)}.")
         text = " ".join(parts)
-        return f"{self.whose(state)} {text} {self.paid(state, seat)}".strip()
+        return f"{self.whose(state)} {text} {self.payoff_line(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's gain so far, at least 0, or 1 where the larger gain wins the game."""

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 
 from sparring.core.records import Observation
 from sparring.environments.base import Environment
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, heading, seats, table
 
 
 @dataclass(kw_only=True, eq=False)
-class Throws(Environment):
+class SimultaneousChoice(Environment):
     """Rules and wording.
 
     Attributes:
@@ -38,36 +38,36 @@ class Throws(Environment):
         self.brief = self.style == "brief"
 
     @classmethod
-    def won(cls, left: str, right: str) -> float:
+    def payoff(cls, left: str, right: str) -> float:
         """Return what the first word gets from the second: 1, 0 or -1."""
         return float(right in cls.beats[left]) - float(left in cls.beats[right])
 
-    def paid(self, left: str, right: str) -> str:
+    def payoff_text(self, left: str, right: str) -> str:
         """Return what the picture says of a pair."""
-        return f"{self.won(left, right):g}"
+        return f"{self.payoff(left, right):g}"
 
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.moves, *self.roles, "choose", "they", "you"}))
 
-    def play(self) -> Throw:
+    def play(self) -> SimultaneousChoicePlay:
         """Return a play at its start."""
-        return Throw(self)
+        return SimultaneousChoicePlay(self)
 
-    def reset(self, stream: Any) -> Throw:
+    def reset(self, stream: Any) -> SimultaneousChoicePlay:
         return self.play()
 
-    def openings(self) -> tuple[tuple[float, Throw], ...]:
+    def openings(self) -> tuple[tuple[float, SimultaneousChoicePlay], ...]:
         return ((1.0, self.play()),)
 
 
-class Throw(Painted):
+class SimultaneousChoicePlay(PaintedPlay):
     """One play.
 
     Attributes:
         moves: what both chose; empty before.
     """
 
-    def __init__(self, rules: Throws, moves: tuple[str, ...] = ()) -> None:
+    def __init__(self, rules: SimultaneousChoice, moves: tuple[str, ...] = ()) -> None:
         self.rules, self.moves = rules, moves
 
     @property
@@ -79,7 +79,7 @@ class Throw(Painted):
         """1 to who won, -1 to the other; 0 where both chose the same."""
         if not self.moves:
             return (0.0, 0.0)
-        won = self.rules.won(*self.moves)
+        won = self.rules.payoff(*self.moves)
         return (won, -won or 0.0)
 
     def due(self) -> tuple[int, ...]:
@@ -110,7 +110,7 @@ class Throw(Painted):
         seats(canvas, rules.roles, self.due(), dict(enumerate(self.moves)))
         heading(canvas, rules.payoffs, "left (rows), right (columns)")
         rows: list[tuple[str, ...]] = [("", *words)]
-        rows += [(word, *(rules.paid(word, other) for other in words)) for word in words]
+        rows += [(word, *(rules.payoff_text(word, other) for other in words)) for word in words]
         places = [words.index(word) + 1 for word in self.moves]
         table(canvas, rows, marked=[(places[0], places[1])] if places else ())
 
@@ -121,5 +121,5 @@ class Throw(Painted):
         won = ("Nobody wins", "left wins", "right wins")[int(self.returns[0]) % 3]
         return f"The play is over. left chose {left}, right chose {right}. {won}."
 
-    def clone(self) -> Throw:
+    def clone(self) -> SimultaneousChoicePlay:
         return type(self)(self.rules, self.moves)

@@ -10,9 +10,15 @@ from pydantic import Field
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.combining import Combined, CombinedPlay, inner_of, joined, with_news
+from sparring.environments.combining import (
+    CombinedEnvironment,
+    CombinedPlay,
+    inner_of,
+    joined,
+    with_news,
+)
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, timeline
+from sparring.environments.drawing.pieces import TimelineMessage, heading, timeline
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.options import entry_of
 from sparring.environments.reply import in_quotation_marks
@@ -22,7 +28,7 @@ WORDS = ("yes", "no")
 ASK = "Before you act, say something to the other players, in your own words. Do not act yet."
 
 
-class Talk(Combined):
+class Talk(CombinedEnvironment):
     """An environment in which whoever is about to act first says something, to be heard by all.
 
     What: every moment has two halves. First the seats that are due say any text, all at once; then
@@ -56,14 +62,14 @@ class Talk(Combined):
     ) -> None:
         inner = inner_of("talk", environment)
         super().__init__("talk", inner)
-        self.limit, self.said = limit, tuple(words) or WORDS
+        self.limit, self.message_words = limit, tuple(words) or WORDS
         self.max_turns = 2 * inner.max_turns
         self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
         self.utility_sum = inner.utility_sum
 
     def words(self) -> tuple[str, ...]:
         """Return the words that may be said, and those around them."""
-        return (SAY, SAYS, *self.roles, *self.said)
+        return (SAY, SAYS, *self.roles, *self.message_words)
 
     def reset(self, stream: Stream) -> TalkPlay:
         return TalkPlay(self, self.inner.reset(stream))
@@ -95,7 +101,7 @@ class TalkPlay(CombinedPlay):
         """Return a reply drawn at random; a message is one of the words."""
         if not self.talking:
             return super().sample(seat, stream)
-        words = self.rules.said
+        words = self.rules.message_words
         return str(words[stream.integer(0, len(words))])
 
     def observe(self, seat: int) -> Observation:
@@ -142,7 +148,7 @@ class TalkPlay(CombinedPlay):
         heading(canvas, "Messages", note)
         roles = self.rules.roles
         messages = [
-            Said(roles[sender], text or "(nothing)", seat_colour(sender))
+            TimelineMessage(roles[sender], text or "(nothing)", seat_colour(sender))
             for sender, text in self.messages
         ]
         timeline(canvas, messages, most=6)

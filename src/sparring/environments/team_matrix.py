@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.environments.base import Environment
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
 from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 from sparring.environments.options import check_range, entry_of
 
@@ -44,7 +44,7 @@ class Payoffs(ABC):
         """Return all that matters of a team's choices."""
 
     @abstractmethod
-    def paid(self, mine: Any, theirs: Any) -> float:
+    def payoff(self, mine: Any, theirs: Any) -> float:
         """Return what a team gets, of both teams' ``counted``; the other team gets -1 times it."""
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Payoffs(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Example(Payoffs):
+class PaperExample(Payoffs):
     """The paper's example: zeros are the equilibrium of teams, ones that of single members.
 
     With k and l members who choose one, of this team and of the other, this team gets
@@ -86,7 +86,7 @@ class Example(Payoffs):
         """Return how many chose one."""
         return sum(chosen)
 
-    def paid(self, mine: int, theirs: int) -> float:
+    def payoff(self, mine: int, theirs: int) -> float:
         """Return what a team gets."""
         if (mine and theirs) or mine == theirs:
             return float(mine - theirs)
@@ -110,7 +110,7 @@ class Example(Payoffs):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RockPaperScissors(Payoffs):
+class TeamRockPaperScissors(Payoffs):
     """Rock, paper, scissors of teams: who agrees shows rock or scissors, who does not, paper."""
 
     @property
@@ -127,7 +127,7 @@ class RockPaperScissors(Payoffs):
         """Return what the team shows."""
         return self.words[chosen[0]] if len(set(chosen)) == 1 else "paper"
 
-    def paid(self, mine: str, theirs: str) -> float:
+    def payoff(self, mine: str, theirs: str) -> float:
         """Return what a team gets."""
         beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
         return float((mine, theirs) in beats) - float((theirs, mine) in beats)
@@ -146,7 +146,7 @@ class RockPaperScissors(Payoffs):
         )
 
 
-class Sought(NamedTuple):
+class TeamCount(NamedTuple):
     """What the choices of a team count as in seek, attack, defend."""
 
     gain: float
@@ -181,24 +181,24 @@ class SeekAttackDefend(Payoffs):
         """A payoff that no team exceeds."""
         return self.members * (2.0 + self.cost)
 
-    def counted(self, chosen: Choices) -> Sought:
+    def counted(self, chosen: Choices) -> TeamCount:
         """Return what the team gains, its attackers, and whether it is defended."""
         attack, defend = self.levels + 1, self.levels + 2
         sought = sorted(choice for choice in chosen if choice < attack)
         base = sought[0] if sought and sought[-1] - sought[0] <= 1 else 0
         gain = sum(1 + (level / self.levels) ** 2 for level in sought if 0 < level <= base + 1)
-        return Sought(float(gain), chosen.count(attack), defend in chosen)
+        return TeamCount(float(gain), chosen.count(attack), defend in chosen)
 
-    def paid(self, mine: Sought, theirs: Sought) -> float:
+    def payoff(self, mine: TeamCount, theirs: TeamCount) -> float:
         """Return what a team gets."""
-        return self._kept(mine, theirs) - self._kept(theirs, mine)
+        return self._net_gain(mine, theirs) - self._net_gain(theirs, mine)
 
-    def _kept(self, team: Sought, other: Sought) -> float:
+    def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
         """Return what a team keeps of its gain, less what its attackers cost."""
         wiped = other.attackers >= self.force and not team.defended
         return (0.0 if wiped else team.gain) - self.cost * team.attackers
 
-    def named(self, counted: Sought) -> str:
+    def named(self, counted: TeamCount) -> str:
         """Return the gain, the attackers, and whether the team is defended."""
         parts = [f"gains {counted.gain:.3g}"]
         parts += [f"{counted.attackers} attack"] if counted.attackers else []
@@ -281,9 +281,9 @@ class TeamMatrix(Environment):
         check_range("team_matrix: force", force, 1, members)
         payoffs: Payoffs
         if game == "example":
-            payoffs = Example(members=members, eps=eps, prize=prize)
+            payoffs = PaperExample(members=members, eps=eps, prize=prize)
         elif game == "rock_paper_scissors":
-            payoffs = RockPaperScissors(members=members)
+            payoffs = TeamRockPaperScissors(members=members)
         else:
             payoffs = SeekAttackDefend(members=members, levels=levels, force=force, cost=cost)
         self.payoffs: Payoffs = payoffs
@@ -298,14 +298,14 @@ class TeamMatrix(Environment):
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.words, *self.roles, "choose", "they", "we"}))
 
-    def reset(self, stream: Any) -> Round:
-        return Round(self)
+    def reset(self, stream: Any) -> TeamMatrixPlay:
+        return TeamMatrixPlay(self)
 
-    def openings(self) -> tuple[tuple[float, Round], ...]:
-        return ((1.0, Round(self)),)
+    def openings(self) -> tuple[tuple[float, TeamMatrixPlay], ...]:
+        return ((1.0, TeamMatrixPlay(self)),)
 
 
-class Round(Painted):
+class TeamMatrixPlay(PaintedPlay):
     """One play.
 
     Attributes:
@@ -326,7 +326,7 @@ class Round(Painted):
         if not self.chosen:
             return (0.0,) * rules.num_seats
         mine, theirs = map(rules.payoffs.counted, self.chosen)
-        payoff = rules.payoffs.paid(mine, theirs)
+        payoff = rules.payoffs.payoff(mine, theirs)
         return (payoff,) * rules.payoffs.members + (-payoff or 0.0,) * rules.payoffs.members
 
     def due(self) -> tuple[int, ...]:
@@ -407,8 +407,8 @@ class Round(Painted):
         )
         return " ".join(("The play is over.", *parts))
 
-    def clone(self) -> Round:
-        return Round(self.rules, self.chosen)
+    def clone(self) -> TeamMatrixPlay:
+        return TeamMatrixPlay(self.rules, self.chosen)
 
 
 def _sides(rules: TeamMatrix, seat: int) -> tuple[int, int]:

@@ -79,7 +79,7 @@ class TinyHanabi(Game):
         hands = zip(self.roles, self._held(state, seat), strict=True)
         seen = [f"{role} holds {card}." for role, card in hands if card]
         chosen = f"Choices so far: {self.actions_so_far(state)}."
-        return " ".join([self.whose(state), *seen, chosen, self.paid(state, seat)]).strip()
+        return " ".join([self.whose(state), *seen, chosen, self.payoff_line(state, seat)]).strip()
 
     def revealed(self, state: State) -> str:
         dealt = zip(self.roles, state.trail, strict=False)

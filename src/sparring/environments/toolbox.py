@@ -189,7 +189,7 @@ def _index(library: tuple[str, ...], process: int) -> _Index:
     return _Index(library)
 
 
-def called(reply: str, *, brief: bool) -> tuple[str, str] | None:
+def parse_call(reply: str, *, brief: bool) -> tuple[str, str] | None:
     """Return the first tool that a reply calls and what it is given, nothing if not closed."""
     if not brief:
         match = _TAGS.search(reply)
@@ -198,12 +198,12 @@ def called(reply: str, *, brief: bool) -> tuple[str, str] | None:
     return (tool, argument.strip()) if tool == "search" or tool in SIGNS else None
 
 
-def written(tool: str, argument: str, *, brief: bool) -> str:
+def write_call(tool: str, argument: str, *, brief: bool) -> str:
     """Return a call as it is recorded, and read back the same."""
     return f"{tool} {argument}".strip() if brief else f"<{tool}>{argument}</{tool}>"
 
 
-def found(library: Sequence[str], words: str, *, limit: int, brief: bool) -> str:
+def search_result(library: Sequence[str], words: str, *, limit: int, brief: bool) -> str:
     """Return what a search finds, in words."""
     if brief:
         return " ; ".join(search(library, words, limit=limit)) or NONE
@@ -215,7 +215,7 @@ def found(library: Sequence[str], words: str, *, limit: int, brief: bool) -> str
     return "Found: " + " ".join(notes) if notes else "Nothing was found."
 
 
-def result(tool: str, argument: str, *, most: int | None) -> str:
+def calculator_result(tool: str, argument: str, *, most: int | None) -> str:
     """Return what the calculator says, in words.
 
     Args:

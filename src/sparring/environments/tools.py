@@ -11,19 +11,27 @@ from sparring.core.errors import GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply, read_reply, teams_of
-from sparring.environments.combining import Combined, CombinedPlay, inner_of
+from sparring.environments.combining import CombinedEnvironment, CombinedPlay, inner_of
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, timeline
+from sparring.environments.drawing.pieces import TimelineMessage, heading, timeline
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.options import entry_of
-from sparring.environments.toolbox import MOST, NONE, SIGNS, called, found, result, written
+from sparring.environments.toolbox import (
+    MOST,
+    NONE,
+    SIGNS,
+    calculator_result,
+    parse_call,
+    search_result,
+    write_call,
+)
 
 Style = Literal["brief", "full"]
 UNREAD = "<unread>"  # the action of a reply that is neither a call nor a move
 NUMBERS = 99  # the largest result in brief style
 
 
-class WithTools(Combined):
+class ToolEnvironment(CombinedEnvironment):
     """Another environment whose seats may search and calculate before each move.
 
     A reply that is a call is answered to that seat alone, and the same seat is due again; any other
@@ -103,17 +111,17 @@ class WithTools(Combined):
 class ToolPlay(CombinedPlay):
     """A play with a tool loop around each move of each seat."""
 
-    rules: WithTools
+    rules: ToolEnvironment
 
-    def __init__(self, rules: WithTools, play: Play) -> None:
+    def __init__(self, rules: ToolEnvironment, play: Play) -> None:
         super().__init__(rules, play)
         # all of these are replaced when they change, so that a copy may share them
-        self.made: dict[int, tuple[tuple[str, str], ...]] = {}  # calls and answers of a move
-        self.held: dict[int, str] = {}  # moves that wait for the other seats' calls
-        self.met: tuple[int, ...] = ()  # seats that know of the tools
+        self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}  # calls and answers of a move
+        self.waiting_moves: dict[int, str] = {}  # moves that wait for the other seats' calls
+        self.informed: tuple[int, ...] = ()  # seats that know of the tools
         # calls and answers before moves that were made, one tuple a move
-        self.past: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
-        self.spent = (0,) * rules.num_seats  # calls
+        self.past_calls: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
+        self.num_calls = (0,) * rules.num_seats  # calls
 
     def redeal(self, stream: Stream) -> None:
         """Draw all chance from here on from another stream."""
@@ -126,18 +134,20 @@ class ToolPlay(CombinedPlay):
         payoffs, cost = super().returns, self.rules.cost
         if not cost:
             return payoffs
-        return tuple(value - cost * count for value, count in zip(payoffs, self.spent, strict=True))
+        return tuple(
+            value - cost * count for value, count in zip(payoffs, self.num_calls, strict=True)
+        )
 
     def due(self) -> tuple[int, ...]:
-        return tuple(seat for seat in super().due() if seat not in self.held)
+        return tuple(seat for seat in super().due() if seat not in self.waiting_moves)
 
     def legal(self, seat: int) -> None:
         """Return None: any text, as a call is one."""
         return
 
-    def left(self, seat: int) -> int:
+    def calls_left(self, seat: int) -> int:
         """Return how many calls a seat has left before its move."""
-        return self.rules.calls - len(self.made.get(seat, ()))
+        return self.rules.calls - len(self.open_calls.get(seat, ()))
 
     def library(self, seat: int) -> tuple[str, ...]:
         """Return the documents that a seat may search; none where the play has none."""
@@ -146,17 +156,17 @@ class ToolPlay(CombinedPlay):
 
     def observe(self, seat: int) -> Observation:
         """Return the answer to the last call; before the first, what the play itself tells."""
-        answered = self.made.get(seat, ())
+        answered = self.open_calls.get(seat, ())
         seen = super().observe(seat)
-        calls = (*self.past[seat], answered)
+        calls = (*self.past_calls[seat], answered)
         key = f"{seen.key} | {calls}" if any(calls) else seen.key
         if not answered:
             prompt = seen.told
-            if not self.rules.brief and seat not in self.met:
+            if not self.rules.brief and seat not in self.informed:
                 forms = self.rules.forms(bool(self.library(seat)))
                 prompt = f"{prompt}\n\n{forms}" if prompt else forms
             return seen._replace(told=prompt, key=key)
-        answer, ask, calls_left = answered[-1][1], seen.ask, self.left(seat)
+        answer, ask, calls_left = answered[-1][1], seen.ask, self.calls_left(seat)
         if self.rules.brief:
             return seen._replace(
                 told=answer if calls_left else f"{answer} spent", key=key, view=answer, fresh=False
@@ -169,10 +179,10 @@ class ToolPlay(CombinedPlay):
 
         Where it has neither, a mark that it could not be read while calls are left, then None.
         """
-        calls_left = self.left(seat)
-        call = called(reply, brief=self.rules.brief) if calls_left else None
+        calls_left = self.calls_left(seat)
+        call = parse_call(reply, brief=self.rules.brief) if calls_left else None
         if call is not None:
-            return written(*call, brief=self.rules.brief)
+            return write_call(*call, brief=self.rules.brief)
         legal = super().legal(seat)
         move = read_reply(self.play, seat, legal, reply, exact)
         if move is not None and (legal is None or move in legal):
@@ -180,28 +190,28 @@ class ToolPlay(CombinedPlay):
         return UNREAD if calls_left else None
 
     def step(self, replies: Mapping[int, str]) -> None:
-        self.made, self.held = dict(self.made), dict(self.held)
+        self.open_calls, self.waiting_moves = dict(self.open_calls), dict(self.waiting_moves)
         for seat, reply in replies.items():
             if seat not in self.due():
                 raise GameError(f"{self.rules.name}: seat {seat} is not due.")
             read = self.read(seat, reply, True)
-            call = called(reply, brief=self.rules.brief) if self.left(seat) else None
+            call = parse_call(reply, brief=self.rules.brief) if self.calls_left(seat) else None
             if read is None:
                 raise GameError(f"{self.rules.name}: {quoted(reply)} has no move of seat {seat}.")
             if call is None and read != UNREAD:
-                self.held[seat] = read
+                self.waiting_moves[seat] = read
                 continue
             answer = self._answer(seat, call)
-            self.made[seat] = (*self.made.get(seat, ()), (read, answer))
-            spent = list(self.spent)
+            self.open_calls[seat] = (*self.open_calls.get(seat, ()), (read, answer))
+            spent = list(self.num_calls)
             spent[seat] += 1
-            self.spent = tuple(spent)
-        if self.held and not self.due():
-            past, moves = list(self.past), self.held
+            self.num_calls = tuple(spent)
+        if self.waiting_moves and not self.due():
+            past, moves = list(self.past_calls), self.waiting_moves
             for seat in moves:
-                past[seat] = (*past[seat], self.made.get(seat, ()))
-            self.met = tuple(sorted({*self.met, *moves}))
-            self.past, self.made, self.held = tuple(past), {}, {}
+                past[seat] = (*past[seat], self.open_calls.get(seat, ()))
+            self.informed = tuple(sorted({*self.informed, *moves}))
+            self.past_calls, self.open_calls, self.waiting_moves = tuple(past), {}, {}
             super().step(moves)
 
     def _answer(self, seat: int, call: tuple[str, str] | None) -> str:
@@ -211,22 +221,26 @@ class ToolPlay(CombinedPlay):
             forms = rules.forms(bool(library))
             return NONE if rules.brief else f"Your reply holds neither a call nor a move. {forms}"
         if call[0] == "search":
-            return found(library, call[1], limit=rules.results, brief=rules.brief)
-        return result(*call, most=rules.numbers if rules.brief else None)
+            return search_result(library, call[1], limit=rules.results, brief=rules.brief)
+        return calculator_result(*call, most=rules.numbers if rules.brief else None)
 
     def calls_of(self, seat: int) -> list[tuple[str, str]]:
         """Return all calls of a seat so far with their answers."""
-        return [pair for part in (*self.past[seat], self.made.get(seat, ())) for pair in part]
+        return [
+            pair
+            for part in (*self.past_calls[seat], self.open_calls.get(seat, ()))
+            for pair in part
+        ]
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
         for player, role in enumerate(self.rules.roles):
             if seat not in (None, player):
                 continue
-            note = f"{self.left(player)} calls left" if player in self.due() else ""
+            note = f"{self.calls_left(player)} calls left" if player in self.due() else ""
             heading(canvas, f"Calls of {role}", note)
             messages = [
-                Said(_plain(call), answer, seat_colour(player))
+                TimelineMessage(_plain(call), answer, seat_colour(player))
                 for call, answer in self.calls_of(player)
             ]
             timeline(canvas, messages, most=8, lines=3)
@@ -243,10 +257,10 @@ class ToolPlay(CombinedPlay):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a sum to calculate, or a move at random, each as often."""
-        if self.left(seat) and stream.uniform(0) < 0.5:
+        if self.calls_left(seat) and stream.uniform(0) < 0.5:
             first, second = (stream.integer(number, 10) for number in (1, 2))
             argument = f"{first} {second}" if self.rules.brief else f"{first}+{second}"
-            return written(
+            return write_call(
                 "add" if self.rules.brief else "calculate", argument, brief=self.rules.brief
             )
         return random_reply(self.play, seat, super().legal(seat), stream.child("move"))
@@ -256,4 +270,4 @@ def _plain(call: str) -> str:
     return "(neither a call nor a move)" if call == UNREAD else call
 
 
-tools = entry_of(WithTools)
+tools = entry_of(ToolEnvironment)

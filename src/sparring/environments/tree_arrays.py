@@ -17,7 +17,7 @@ from sparring.ops.game_tree import GameTree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WalkedGame:
+class TreeArrays:
     """Every history of a game; I information states."""
 
     tree: GameTree
@@ -28,7 +28,7 @@ class WalkedGame:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Walk:
+class TreeBuilder:
     """The lists that a walk fills."""
 
     number: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class _Walk:
         ]
 
 
-def walk(game: GameRules, *, most: float = math.inf) -> WalkedGame:
+def walk(game: GameRules, *, most: float = math.inf) -> TreeArrays:
     """Return every history of a game with information states.
 
     Args:
@@ -77,7 +77,7 @@ def walk(game: GameRules, *, most: float = math.inf) -> WalkedGame:
     Raises:
         TooLargeError: there are more.
     """
-    lists = _Walk()
+    lists = TreeBuilder()
     stack = [(game.first_node(), (-1, -1, -1, 1.0))]
     while stack:
         if len(lists.edges) >= most:
@@ -96,7 +96,7 @@ def walk(game: GameRules, *, most: float = math.inf) -> WalkedGame:
         returns=np.array(lists.returns, dtype=np.float64).reshape(-1, game.num_seats),
     )
     seats = np.array([seat for seat, _ in lists.number], dtype=np.int64)
-    return WalkedGame(
+    return TreeArrays(
         tree=tree,
         seats=seats,
         legal=tuple(lists.legal),

@@ -13,14 +13,20 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.combining import (
     SHOWS,
-    Combined,
+    CombinedEnvironment,
     CombinedPlay,
     inner_of,
     joined,
     with_news,
 )
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, ended, heading, paragraph, timeline
+from sparring.environments.drawing.pieces import (
+    TimelineMessage,
+    ended,
+    heading,
+    paragraph,
+    timeline,
+)
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.options import seats_of
 from sparring.environments.repeated import RESULTS, SHOWN, result_text
@@ -40,7 +46,7 @@ class TrialPlay(CombinedPlay):
 
     Attributes:
         attempt: number of the one that goes on now, from 0.
-        paid: returns of those before, [num_seats].
+        past_returns: returns of those before, [num_seats].
         reflecting: whether the carried seats are to write their notes.
         notes: what each seat has written, by seat.
         before: the attempts that are over.
@@ -49,7 +55,7 @@ class TrialPlay(CombinedPlay):
     def __init__(self, rules: Any, stream: Stream) -> None:
         super().__init__(rules, rules.inner.reset(stream.child(0)))
         self.stream, self.attempt, self.reflecting, self.ended = stream, 0, False, False
-        self.paid = (0.0,) * rules.num_seats
+        self.past_returns = (0.0,) * rules.num_seats
         self.notes: dict[int, tuple[str, ...]] = {}
         self.before: tuple[Any, ...] = ()
         self.opened: frozenset[int] = frozenset()  # seats that have replied in this attempt
@@ -63,7 +69,7 @@ class TrialPlay(CombinedPlay):
     @property
     def returns(self) -> tuple[float, ...]:
         """Payoffs of all attempts so far."""
-        return tuple(a + b for a, b in zip(self.paid, self.play.returns, strict=True))
+        return tuple(a + b for a, b in zip(self.past_returns, self.play.returns, strict=True))
 
     def due(self) -> tuple[int, ...]:
         if self.ended:
@@ -171,7 +177,7 @@ class TrialPlay(CombinedPlay):
 
     def _next(self) -> None:
         self.before = (*self.before, self.play)
-        self.paid, self.attempt = self.returns, self.attempt + 1
+        self.past_returns, self.attempt = self.returns, self.attempt + 1
         self.reflecting, self.opened, self.last = False, frozenset(), {}
         number = 0 if self.rules.redeal == "same" else self.attempt
         self.begin_another(self.stream.child(number))
@@ -199,7 +205,9 @@ class TrialPlay(CombinedPlay):
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
                 who = f"note of {rules.roles[player]}"
-                messages = [Said(who, text or "(nothing)", seat_colour(player)) for text in notes]
+                messages = [
+                    TimelineMessage(who, text or "(nothing)", seat_colour(player)) for text in notes
+                ]
                 timeline(canvas, messages, most=3)
 
     def described(self, seat: int | None) -> str:
@@ -221,7 +229,7 @@ def _added(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:
 
 
 @dataclass(kw_only=True, eq=False)
-class Trial(Combined):
+class Trial(CombinedEnvironment):
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
     What: the seats named in ``carry`` remember from attempt to attempt, and write a note (any text)

@@ -14,7 +14,7 @@ from sparring.core.errors import GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.question import OneAnswer
+from sparring.environments.question import QuestionPlay
 
 PEOPLE = ("ada", "ben", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jane", "kai", "lena")
 THINGS = ("apples", "books", "cards", "coins", "cups", "eggs", "keys", "pens", "rings", "stamps")
@@ -71,7 +71,7 @@ class Story:
             count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
         return count
 
-    def told(self, brief: bool) -> str:
+    def text(self, brief: bool) -> str:
         """Return the story and its question."""
         names = {"who": self.who, "other": self.other, "things": self.things}
         if not brief:
@@ -191,35 +191,35 @@ class WordProblems(Bank):
 
     def start_of(self, play: Problem) -> str:
         """Return what tells a story from others: what is read, in the wording that says least."""
-        return play.start.told(brief=True)
+        return play.start.text(brief=True)
 
     def starts(self) -> frozenset[str]:
         """Return all stories of the bank, as ``start_of`` does."""
-        return frozenset(self.start(number).told(brief=True) for number in range(self.problems))
+        return frozenset(self.start(number).text(brief=True) for number in range(self.problems))
 
     def vocabulary(self) -> tuple[str, ...]:
         numbers = map(str, range(most(self.steps, self.largest) + 1))
         return tuple(sorted({*WORDS, *PEOPLE, *THINGS, *numbers}))
 
     def reset(self, stream: Stream) -> Problem:
-        start = self.drawn(stream)
+        start = self.draw_start(stream)
         assert isinstance(start, Story)
         return Problem(self, start)
 
 
-class Problem(OneAnswer):
+class Problem(QuestionPlay):
     """One problem; its start is the story."""
 
     kind, lines = "problem", 8
     start: Story
 
-    def asked(self) -> str:
+    def question_text(self) -> str:
         """Return the story and its question."""
-        return self.start.told(self.rules.brief)
+        return self.start.text(self.rules.brief)
 
     def observe(self, seat: int) -> Observation:
         """Return the story and the form of an answer."""
-        prompt = self.asked()
+        prompt = self.question_text()
         ask = "" if self.rules.brief else "Reply with the number at the end."
         return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
 
@@ -239,7 +239,7 @@ class Problem(OneAnswer):
         read = self.read(0, replies[0])
         if self.done or read is None:
             raise GameError(f"word_problems: {quoted(replies[0])} is no answer that is due.")
-        self.said = read
+        self.answer = read
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a number that could be the answer."""

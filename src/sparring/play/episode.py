@@ -37,7 +37,7 @@ from sparring.environments.base import (
     Environment,
     HasCorrection,
     Play,
-    Redealt,
+    Redealable,
     close_play,
     random_reply,
     read_reply,
@@ -749,7 +749,7 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
         GameError: the turns are of another play, or end between those of one moment.
     """
     spec, place = episode.spec, 0
-    anew = episode.play if spec.redealt and isinstance(episode.play, Redealt) else None
+    anew = episode.play if spec.redealt and isinstance(episode.play, Redealable) else None
     if anew is not None and not prefix:
         anew.redeal(spec.stream.child("chance"))
     while place < len(prefix):

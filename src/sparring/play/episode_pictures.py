@@ -14,7 +14,7 @@ from sparring.core.records import Episode
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec
 from sparring.environments.drawing.canvas import Theme
-from sparring.environments.drawing.pieces import Exchange, describe_told, draw_told
+from sparring.environments.drawing.pieces import PastTurn, describe_told, draw_told
 from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 
@@ -112,5 +112,5 @@ def sentences(
         yield said
 
 
-def _past(episode: Episode, turn: int) -> list[Exchange]:
-    return [Exchange(one.seat, one.told, one.reply) for one in episode.turns[:turn]]
+def _past(episode: Episode, turn: int) -> list[PastTurn]:
+    return [PastTurn(one.seat, one.told, one.reply) for one in episode.turns[:turn]]

@@ -11,7 +11,7 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import (
-    Counting,
+    HasFigures,
     Play,
     close_play,
     random_reply,
@@ -156,7 +156,7 @@ def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
     if names := rules.figures:
-        found = cast(Counting, play).figures()
+        found = cast(HasFigures, play).figures()
         assert sorted(found) == sorted(names), (
             f"{name}: figures() gave {sorted(found)}; the environment's figures are {names}."
         )

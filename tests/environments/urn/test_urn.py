@@ -64,7 +64,7 @@ def test_balls_are_drawn_as_the_hidden_urn_has_them_and_put_back():
         table = state.spiel.table
         for _ in range(20):
             state.apply("draw")
-        seen.setdefault(table.contents[table.hidden], Counter()).update(state.spiel.table.drawn)
+        seen.setdefault(table.contents[table.hidden], Counter()).update(state.spiel.table.balls_seen)
     assert len(seen) == 2
     for content, counts in seen.items():
         number = sum(counts.values())
@@ -86,7 +86,7 @@ def test_play_against_an_independent_judge(data):
         said = state.observe(0, state.plies).text
         if word == "draw":
             drawn += 1
-            assert said in COLOURS[:2] and COLOURS.index(said) == state.spiel.table.drawn[-1]
+            assert said in COLOURS[:2] and COLOURS.index(said) == state.spiel.table.balls_seen[-1]
         else:
             assert said == ("right" if word == hidden else f"wrong {hidden}")
             assert state.returns == pytest.approx((float(word == hidden) - cost * drawn,))
@@ -110,7 +110,7 @@ def test_wording():
     )
     assert full.parse("I will draw a ball and see if beta is likelier") == "beta" and full.parse("I draw a ball") == "draw"
     full.apply("draw")
-    colour = COLOURS[full.spiel.table.drawn[0]]
+    colour = COLOURS[full.spiel.table.balls_seen[0]]
     assert full.observe(0, 1).text.startswith(f"You drew a {colour} ball.") and f"1 {colour}" in full.observe(0, 1).text
     full.apply(NAMES[full.spiel.table.hidden])
     assert f"You declared {NAMES[full.spiel.table.hidden]}: right." in full.observe(0).text and full.returns == (0.98,)

@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.environments.abstracted import filled
 from sparring.environments.base import filled_together, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.choose import Choose, ChoosePlay
+from sparring.environments.choose import ChooseEnvironment, ChoosePlay
 from sparring.environments.choose.proposer import Proposer
 from sparring.environments.history_tree import tree_of
 from sparring.environments.werewolf import werewolf
@@ -274,7 +274,7 @@ class Chosen:
     """A play inside ``choose`` that is stepped by actions, all of which are candidates."""
 
     def __init__(self, play, stream):
-        self.course = ChoosePlay(Choose(play.rules, Proposer(count=99)), play, stream)
+        self.course = ChoosePlay(ChooseEnvironment(play.rules, Proposer(count=99)), play, stream)
         self.observe, self.described, self.draw = self.course.observe, self.course.described, self.course.draw
 
     def __getattr__(self, name):

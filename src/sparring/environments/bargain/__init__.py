@@ -15,14 +15,21 @@ from sparring.environments.bank import Bank
 from sparring.environments.bargain.rules import (
     KINDS,
     NAME,
+    BargainTable,
     Counts,
     Message,
     Scenario,
     Scenarios,
-    Table,
 )
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
-from sparring.environments.drawing.pieces import Said, due_sentence, heading, seats, table, timeline
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
+from sparring.environments.drawing.pieces import (
+    TimelineMessage,
+    due_sentence,
+    heading,
+    seats,
+    table,
+    timeline,
+)
 from sparring.environments.drawing.words import wrapped
 from sparring.environments.options import entry_of
 from sparring.environments.reply import Style
@@ -141,9 +148,9 @@ def brief_pool(scenario: Scenario, seat: int) -> str:
 
 def quoted(message: Message) -> str:
     """Return what the other seat said, in quotation marks that it cannot close."""
-    if not message.said:
+    if not message.text:
         return "The other player says nothing."
-    return 'The other player says: "{}"'.format(message.said.replace('"', "'"))
+    return 'The other player says: "{}"'.format(message.text.replace('"', "'"))
 
 
 def full_rules(limit: int, talk: int, joint: bool) -> str:
@@ -188,7 +195,7 @@ FIRM, SOFT = 0.8, 0.3  # shares of the pool that the house asks for at its first
 ACTS = {"offer": "offers", "accept": "accepts", "reject": "breaks off", "talk": ""}
 
 
-class BargainPlay(Painted):
+class BargainPlay(PaintedPlay):
     """One live bargain.
 
     Attributes:
@@ -199,7 +206,9 @@ class BargainPlay(Painted):
         cut: per seat, how many messages were too long.
     """
 
-    def __init__(self, rules: Bargain, table: Table, why: tuple[str, str] = ("", "")) -> None:
+    def __init__(
+        self, rules: Bargain, table: BargainTable, why: tuple[str, str] = ("", "")
+    ) -> None:
         self.rules, self.table, self.why = rules, table, why
 
     def clone(self) -> BargainPlay:
@@ -217,7 +226,7 @@ class BargainPlay(Painted):
     @property
     def malformed(self) -> tuple[int, int]:
         """How many proposals of each seat could not be read."""
-        messages = self.table.said
+        messages = self.table.messages
         first, second = (
             sum(message.act == "malformed" for message in messages[seat::2]) for seat in (0, 1)
         )
@@ -227,7 +236,7 @@ class BargainPlay(Painted):
     def cut(self) -> tuple[int, int]:
         """How many messages of each seat were too long."""
         first, second = (
-            sum(message.cut for message in self.table.said[seat::2]) for seat in (0, 1)
+            sum(message.cut for message in self.table.messages[seat::2]) for seat in (0, 1)
         )
         return first, second
 
@@ -245,10 +254,12 @@ class BargainPlay(Painted):
             if (share := position.offer_of(player)) is not None:
                 rows.append((f"{role} would take", *map(str, share)))
         table(canvas, rows)
-        heading(canvas, "Messages", f"{len(position.said)} of {position.limit}")
+        heading(canvas, "Messages", f"{len(position.messages)} of {position.limit}")
         messages = [
-            Said(roles[number % 2], message.said or "(nothing)", seat_colour(number % 2), note)
-            for number, message in enumerate(position.said)
+            TimelineMessage(
+                roles[number % 2], message.text or "(nothing)", seat_colour(number % 2), note
+            )
+            for number, message in enumerate(position.messages)
             for note in [_note(position, number, seat)]
         ]
         timeline(canvas, messages, most=8)
@@ -263,9 +274,9 @@ class BargainPlay(Painted):
                 parts.append(f"Each is worth {_listed(scenario.values[player])} to {role}.")
             if (share := position.offer_of(player)) is not None:
                 parts.append(f"{role} would take {_listed(share)}.")
-        if position.said:
-            number = len(position.said) - 1
-            last = wrapped(position.said[-1].said, 1, 60, 1)[0]
+        if position.messages:
+            number = len(position.messages) - 1
+            last = wrapped(position.messages[-1].text, 1, 60, 1)[0]
             parts.append(f"{roles[number % 2]} said last: {last or '(nothing)'}")
         return " ".join(parts)
 
@@ -279,7 +290,7 @@ class BargainPlay(Painted):
     def observe(self, seat: int) -> Observation:
         """Return what the other seat said last, and first of all the pool and the own values."""
         table, brief = self.table, self.rules.brief
-        mine, theirs = table.said[seat::2], table.said[1 - seat :: 2]
+        mine, theirs = table.messages[seat::2], table.messages[1 - seat :: 2]
         scenario, role = table.scenario, self.rules.roles[seat]
         parts: list[str] = []
         ask = "Write your next message: talk, <propose>...</propose>, <accept> or <reject>."
@@ -290,7 +301,7 @@ class BargainPlay(Painted):
             parts = [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
         parts += [self._note(seat, mine[-1])] if mine else []
         if theirs:
-            parts.append((theirs[-1].said or ".") if brief else quoted(theirs[-1]))
+            parts.append((theirs[-1].text or ".") if brief else quoted(theirs[-1]))
         if not brief:
             parts.append(self._position(seat))
         prompt = (" " if brief else "\n\n").join(part for part in parts if part)
@@ -335,7 +346,7 @@ class BargainPlay(Painted):
         table, total = self.table, self.rules.source.total
         scenario, offered = table.scenario, table.offer_of(1 - seat)
         num_messages = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
-        gone = (len(table.said) // 2) / max(num_messages - 1, 1)
+        gone = (len(table.messages) // 2) / max(num_messages - 1, 1)
         target = (FIRM + (SOFT - FIRM) * gone) * total
         got = scenario.worth(seat, scenario.rest(offered)) if offered is not None else 0
         if got >= target or (got > 0 and table.left <= 2):
@@ -380,12 +391,12 @@ class BargainPlay(Painted):
         return " ".join([*lines, more])
 
 
-def _record(table: Table, seat: int) -> str:
+def _record(table: BargainTable, seat: int) -> str:
     """Return all messages as a seat knows them: what its own did, what the other seat said."""
     return repr(
         [
-            (message.said, message.act, message.cut) if number % 2 == seat else message.said
-            for number, message in enumerate(table.said)
+            (message.text, message.act, message.cut) if number % 2 == seat else message.text
+            for number, message in enumerate(table.messages)
         ]
     )
 
@@ -394,14 +405,14 @@ def _listed(numbers: Counts) -> str:
     return ", ".join(f"{kind} {number}" for kind, number in zip(KINDS, numbers, strict=False))
 
 
-def _note(position: Table, number: int, seat: int | None) -> str:
+def _note(position: BargainTable, number: int, seat: int | None) -> str:
     """Return what a message does; what is wrong with a proposal its own seat alone is told."""
-    message = position.said[number]
+    message = position.messages[number]
     is_own = seat is None or number % 2 == seat
     return ACTS.get(message.act, message.act if is_own else "")
 
 
-def _got(position: Table, seat: int | None) -> dict[int, str]:
+def _got(position: BargainTable, seat: int | None) -> dict[int, str]:
     """Return what each seat has got, as far as the reader can count it."""
     if position.shares() is None:
         return {}
@@ -490,7 +501,7 @@ class Bargain(Bank):
 
     def reset(self, stream: Stream) -> BargainPlay:
         scenario = self.start(stream.integer(0, self.scenarios))
-        return BargainPlay(self, Table(scenario, self.max_turns))
+        return BargainPlay(self, BargainTable(scenario, self.max_turns))
 
     def start(self, number: int) -> Scenario:
         """Return a scenario of the bank: pool and values."""
@@ -500,7 +511,7 @@ class Bargain(Bank):
         """Return the scenario of a play."""
         return play.table.scenario
 
-    def pay(self, table: Table) -> tuple[float, float]:
+    def pay(self, table: BargainTable) -> tuple[float, float]:
         """Return what a position pays, shares of the worth of the whole pool."""
         first, second = (points / self.source.total for points in table.worth())
         return ((first + second) / 2,) * 2 if self.cooperative else (first, second)

@@ -38,7 +38,7 @@ class Scenario(NamedTuple):
 class Message(NamedTuple):
     """One message: its words as the other seat is told them, and what it does."""
 
-    said: str
+    text: str
     act: Act
     share: Counts = ()  # of an offer: what its seat would take
     cut: bool = False  # it was longer than is allowed
@@ -131,47 +131,47 @@ class Scenarios:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class BargainTable:
     """A position: the scenario and the messages so far, of seats 0 and 1 in turn."""
 
     scenario: Scenario
     limit: int  # messages of both seats together
-    said: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
 
     @property
     def seat(self) -> int:
         """The seat whose message is wanted."""
-        return len(self.said) % 2
+        return len(self.messages) % 2
 
     @property
     def done(self) -> bool:
         """Whether an offer was accepted, the talks were broken off, or no message is left."""
-        over = bool(self.said) and self.said[-1].act in ("accept", "reject")
-        return over or len(self.said) >= self.limit
+        over = bool(self.messages) and self.messages[-1].act in ("accept", "reject")
+        return over or len(self.messages) >= self.limit
 
     @property
     def left(self) -> int:
         """How many messages of both seats together are left."""
-        return self.limit - len(self.said)
+        return self.limit - len(self.messages)
 
     def offer_of(self, seat: int) -> Counts | None:
         """Return what a seat would take by its last offer, which stands until its next one."""
         offers = (
-            message.share for message in reversed(self.said[seat::2]) if message.act == "offer"
+            message.share for message in reversed(self.messages[seat::2]) if message.act == "offer"
         )
         return next(offers, None)
 
-    def after(self, message: Message) -> Table:
+    def after(self, message: Message) -> BargainTable:
         """Return the position after a message; an acceptance needs an offer of the other seat."""
         if message.act == "accept" and self.offer_of(1 - self.seat) is None:
             message = message._replace(act="nothing")
-        return replace(self, said=(*self.said, message))
+        return replace(self, messages=(*self.messages, message))
 
     def shares(self) -> tuple[Counts, Counts] | None:
         """Return what seats 0 and 1 have got; None without an agreement."""
-        if not self.said or self.said[-1].act != "accept":
+        if not self.messages or self.messages[-1].act != "accept":
             return None
-        proposer = len(self.said) % 2  # who has not sent the last message
+        proposer = len(self.messages) % 2  # who has not sent the last message
         share = self.offer_of(proposer)
         assert share is not None
         rest = self.scenario.rest(share)

@@ -19,7 +19,7 @@ from sparring.environments.base import (
 )
 from sparring.environments.choose.proposer import Proposer, listed, numbers, remembered
 from sparring.environments.combining import (
-    Combined,
+    CombinedEnvironment,
     CombinedPlay,
     ending_of,
     inner_of,
@@ -35,7 +35,7 @@ from sparring.environments.reply import listed_reply
 NOTHING = "(nothing)"  # a text without letters, as a candidate
 
 
-class Choose(Combined):
+class ChooseEnvironment(CombinedEnvironment):
     """Rules: those of the other environment, with candidates in place of actions.
 
     Attributes:
@@ -87,7 +87,7 @@ class ChoosePlay(CombinedPlay):
     """A play in which a seat is shown candidates and replies with a number.
 
     Attributes:
-        drawn: candidates of the seats that are due, as the proposer said them.
+        draws: candidates of the seats that are due, as the proposer said them.
         candidates: the same, as they are shown.
         chosen: by seat, its last candidates and the one that it chose.
     """
@@ -95,10 +95,10 @@ class ChoosePlay(CombinedPlay):
     def __init__(self, rules: Any, play: Any, stream: Stream) -> None:
         super().__init__(rules, play)
         self.stream = stream
-        self.taken = (0,) * rules.num_seats  # choices so far
+        self.num_choices = (0,) * rules.num_seats  # choices so far
         self.keys = ("",) * rules.num_seats  # what each seat was shown before
         self.chosen: dict[int, tuple[tuple[str, ...], str]] = {}
-        self.drawn: dict[int, tuple[str, ...]] = {}
+        self.draws: dict[int, tuple[str, ...]] = {}
         self.candidates: dict[int, tuple[str, ...]] = {}
         try:
             self._propose()
@@ -108,17 +108,19 @@ class ChoosePlay(CombinedPlay):
 
     def _propose(self) -> None:
         """Draw the candidates of every chooser that is due; none where it may say any text."""
-        self.drawn, self.candidates = {}, {}
+        self.draws, self.candidates = {}, {}
         for seat in self.play.due():
             legal = self.play.legal(seat)
             if seat in self.rules.choosers and legal is not None:
-                stream = self._draws(seat)
-                self.drawn[seat] = self.rules.proposer.drawn(legal, stream)
-                self.candidates[seat] = self.rules.proposer.shown(legal, self.drawn[seat], stream)
+                stream = self._choice_stream(seat)
+                self.draws[seat] = self.rules.proposer.draw(legal, stream)
+                self.candidates[seat] = self.rules.proposer.in_order(
+                    legal, self.draws[seat], stream
+                )
 
-    def _draws(self, seat: int) -> Stream:
+    def _choice_stream(self, seat: int) -> Stream:
         """Return the stream of a seat's next choice, which hangs on nothing that others do."""
-        return self.stream.child(seat).child(self.taken[seat])
+        return self.stream.child(seat).child(self.num_choices[seat])
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         if seat not in self.candidates:
@@ -159,7 +161,9 @@ class ChoosePlay(CombinedPlay):
                 for place, key in enumerate(self.keys)
             )
         chosen = self.candidates
-        self.taken = tuple(count + (seat in chosen) for seat, count in enumerate(self.taken))
+        self.num_choices = tuple(
+            count + (seat in chosen) for seat, count in enumerate(self.num_choices)
+        )
         super().step(actions)
         self._propose()
 
@@ -204,7 +208,7 @@ MORE = "Propose an action once more."
 OTHER = "Propose another action."
 
 
-class Asked(Choose):
+class ChooseWithProposerSeats(ChooseEnvironment):
     """Rules: every seat has a proposer, which is a seat after all others and of the same team."""
 
     def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
@@ -219,23 +223,23 @@ class Asked(Choose):
         """Return the words around proposals and choices."""
         return (*super().words(), PROPOSE, TOOK)
 
-    def reset(self, stream: Stream) -> AskedPlay:
-        return AskedPlay(self, self.inner.reset(stream.child(0)), stream.child(1))
+    def reset(self, stream: Stream) -> ProposerSeatsPlay:
+        return ProposerSeatsPlay(self, self.inner.reset(stream.child(0)), stream.child(1))
 
 
-class AskedPlay(ChoosePlay):
+class ProposerSeatsPlay(ChoosePlay):
     """A play in which proposers name the candidates, one after the other, before a seat chooses.
 
     Where a seat may say any text candidates are texts. What it notes for itself it says itself.
 
     Attributes:
-        said: by seat that is to choose, what has been proposed for it.
+        proposals: by seat that is to choose, what has been proposed for it.
     """
 
     def _propose(self) -> None:
         """Have nothing proposed yet, for every chooser that is due, unless it notes something."""
-        self.drawn, self.candidates = {}, {}
-        self.said: dict[int, tuple[str, ...]] = {
+        self.draws, self.candidates = {}, {}
+        self.proposals: dict[int, tuple[str, ...]] = {
             seat: ()
             for seat in self.play.due()
             if seat in self.rules.choosers and not self.play.observe(seat).note
@@ -249,7 +253,7 @@ class AskedPlay(ChoosePlay):
     def _waiting(self) -> tuple[int, ...]:
         """Return the seats for which something is to be proposed yet."""
         rules, seats = self.rules.proposer, list[int]()
-        for seat, proposals in self.said.items():
+        for seat, proposals in self.proposals.items():
             legal = self.play.legal(seat)
             most = len(legal) if rules.diverse and legal is not None else rules.count
             if len(proposals) < min(most, rules.count):
@@ -279,7 +283,7 @@ class AskedPlay(ChoosePlay):
         if not self._proposes(seat):
             return super().legal(seat)
         chooser = self.within(seat)
-        proposed = self.said.get(chooser, ()) if self.rules.proposer.diverse else ()
+        proposed = self.proposals.get(chooser, ()) if self.rules.proposer.diverse else ()
         legal = self.play.legal(chooser)
         return (
             None if legal is None else tuple(action for action in legal if action not in proposed)
@@ -302,7 +306,7 @@ class AskedPlay(ChoosePlay):
         """Return what the play tells a seat; a proposer is told what its seat is."""
         if not self._proposes(seat):
             return super().observe(seat)
-        rules, proposals = self.rules, self.said.get(self.within(seat), ())
+        rules, proposals = self.rules, self.proposals.get(self.within(seat), ())
         seen: Observation = self.play.observe(self.within(seat))
         if self.within(seat) not in self._waiting():
             seen = seen._replace(ask="", key=f"{self.keys[seat]}{seen.key}")
@@ -323,11 +327,11 @@ class AskedPlay(ChoosePlay):
             for seat, action in replies.items():
                 self.news.pop(seat, None)
                 chooser = self.within(seat)
-                self.said = {**self.said, chooser: (*self.said[chooser], action)}
+                self.proposals = {**self.proposals, chooser: (*self.proposals[chooser], action)}
             if not self._waiting():
                 self._show()
             return
-        before, chose = self.said, tuple(self.candidates)
+        before, chose = self.proposals, tuple(self.candidates)
         super().step(replies)
         for seat in chose:
             proposer, action = seat + self.rules.inner.num_seats, self.chosen[seat][1]
@@ -339,10 +343,10 @@ class AskedPlay(ChoosePlay):
             )
 
     def _show(self) -> None:
-        for seat, proposals in self.said.items():
-            self.drawn = {**self.drawn, seat: tuple(dict.fromkeys(proposals))}
-            legal, stream = self.play.legal(seat), self._draws(seat)
-            candidates = self.rules.proposer.shown(legal, self.drawn[seat], stream)
+        for seat, proposals in self.proposals.items():
+            self.draws = {**self.draws, seat: tuple(dict.fromkeys(proposals))}
+            legal, stream = self.play.legal(seat), self._choice_stream(seat)
+            candidates = self.rules.proposer.in_order(legal, self.draws[seat], stream)
             self.candidates = {**self.candidates, seat: candidates}
 
     def ending(self, seat: int) -> str:
@@ -368,9 +372,9 @@ class AskedPlay(ChoosePlay):
         """Return what a seat sees of candidates; a proposer, what it has proposed."""
         waiting = self._waiting()
         proposed = [
-            (f"Proposed for {self.rules.roles[chooser]}", list(self.said[chooser]))
+            (f"Proposed for {self.rules.roles[chooser]}", list(self.proposals[chooser]))
             for chooser in waiting
-            if self.said[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
+            if self.proposals[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
         return [*super()._lines(seat), *proposed]
 
@@ -388,7 +392,7 @@ def choose(
     diverse: bool = True,
     shuffle: bool = True,
     choosers: tuple[str, ...] = (),
-) -> Choose:
+) -> ChooseEnvironment:
     """An environment in which a frozen proposer names actions, of which the seat chooses one.
 
     What: at every decision up to ``count`` different legal actions are drawn for the seat, shown
@@ -446,13 +450,13 @@ def choose(
     seats = seats_of("choose", "choosers", choosers, inner.roles, inner.name)
     source = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
     if proposer == "weights":
-        return Choose(inner, source, seats)
+        return ChooseEnvironment(inner, source, seats)
     if proposals is not None:
         raise ConfigError(
             "environments 'choose': 'proposals' are of proposer: weights; leave them out, and let "
             "who sits in the seat ROLE_proposer propose."
         )
-    return Asked(inner, source, seats)
+    return ChooseWithProposerSeats(inner, source, seats)
 
 
 def _check_words(proposals: dict[str, float], inner: Environment) -> None:

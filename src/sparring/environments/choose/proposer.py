@@ -32,28 +32,28 @@ class Proposer:
     diverse: bool = True
     shuffle: bool = True
 
-    def proposed(self, legal: Sequence[str]) -> dict[str, float]:
+    def weights_of(self, legal: Sequence[str]) -> dict[str, float]:
         """Return the weights of the legal actions that are named, or of all alike if none is."""
         weights = {action: self.weights.get(action, 0.0) for action in legal}
         if any(weights.values()):
             return {action: weight for action, weight in weights.items() if weight}
         return dict.fromkeys(legal, 1.0)
 
-    def drawn(self, legal: Sequence[str], stream: Stream) -> tuple[str, ...]:
+    def draw(self, legal: Sequence[str], stream: Stream) -> tuple[str, ...]:
         """Return the candidates of a decision in the order in which they were drawn.
 
         Args:
             legal: actions.
             stream: of the decision.
         """
-        weights, actions = self.proposed(legal), list[str]()
-        for number in range(self._draws(weights)):
+        weights, actions = self.weights_of(legal), list[str]()
+        for number in range(self._num_draws(weights)):
             actions.append(_one(weights, stream.uniform(number)))
             if self.diverse:
                 del weights[actions[-1]]
         return tuple(dict.fromkeys(actions))
 
-    def shown(
+    def in_order(
         self, legal: Sequence[str] | None, candidates: Iterable[str], stream: Stream
     ) -> tuple[str, ...]:
         """Return candidates in the order in which they are shown.
@@ -79,8 +79,8 @@ class Proposer:
         Raises:
             GameError: there are too many draws to go through.
         """
-        weights = self.proposed(legal)
-        size = self._draws(weights)
+        weights = self.weights_of(legal)
+        size = self._num_draws(weights)
         draws = math.perm(len(weights), size) if self.diverse else len(weights) ** size
         if draws > MOST:
             raise GameError(
@@ -99,7 +99,7 @@ class Proposer:
             for ordered in itertools.permutations(candidates)
         )
 
-    def _draws(self, weights: Mapping[str, float]) -> int:
+    def _num_draws(self, weights: Mapping[str, float]) -> int:
         return min(self.count, len(weights)) if self.diverse else self.count
 
     def _share(self, weights: Mapping[str, float], line: Sequence[str]) -> float:

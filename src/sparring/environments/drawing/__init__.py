@@ -1,10 +1,10 @@
 """Pieces of pictures: a canvas that grows downwards, and what environments draw on it."""
 
 from sparring.environments.drawing.boards import Card, Cell, cards, dice, discs, grid
-from sparring.environments.drawing.canvas import Canvas, Painted, Theme, seat_colour
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, Theme, seat_colour
 from sparring.environments.drawing.pieces import (
-    Exchange,
-    Said,
+    PastTurn,
+    TimelineMessage,
     describe_told,
     draw_told,
     due_sentence,
@@ -21,10 +21,10 @@ __all__ = [
     "Canvas",
     "Card",
     "Cell",
-    "Exchange",
-    "Painted",
-    "Said",
+    "PaintedPlay",
+    "PastTurn",
     "Theme",
+    "TimelineMessage",
     "cards",
     "describe_told",
     "dice",

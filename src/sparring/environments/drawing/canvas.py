@@ -239,7 +239,7 @@ def _n(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-class Painted:
+class PaintedPlay:
     """Base of plays that say how they are drawn by ``paint`` and in words by ``described``."""
 
     __slots__ = ()

@@ -14,7 +14,7 @@ SHOWN = 10  # messages of a timeline, the latest ones
 MOVES = 48  # of a strip, the latest ones
 
 
-class Said(NamedTuple):
+class TimelineMessage(NamedTuple):
     """A message of a timeline.
 
     Attributes:
@@ -199,7 +199,7 @@ def table(
 
 
 def timeline(
-    canvas: Canvas, messages: Sequence[Said], *, most: int = SHOWN, lines: int = 4
+    canvas: Canvas, messages: Sequence[TimelineMessage], *, most: int = SHOWN, lines: int = 4
 ) -> None:
     """Draw messages below one another, the latest ones, each cut to a few lines.
 
@@ -230,11 +230,11 @@ def timeline(
 LINES = 3  # of a told text or a reply that are shown
 
 
-class Exchange(NamedTuple):
+class PastTurn(NamedTuple):
     """What a seat was told at one of its turns, and what it replied."""
 
     seat: int
-    told: str
+    prompt: str
     reply: str
 
 
@@ -243,7 +243,7 @@ def draw_told(
     roles: Sequence[str],
     seat: int | None,
     theme: Theme = "light",
-    past: Sequence[Exchange] = (),
+    past: Sequence[PastTurn] = (),
 ) -> str:
     """Return the picture of any play.
 
@@ -262,11 +262,11 @@ def draw_told(
     if seat is None:
         notes = {number: f"{value:+g}" for number, value in enumerate(play.returns)}
     seats(canvas, roles, due, notes)
-    messages: list[Said] = []
+    messages: list[TimelineMessage] = []
     for turn in past:
         if seat in (None, turn.seat):
-            messages += _messages(roles, turn.seat, turn.told)
-            messages.append(Said(roles[turn.seat], turn.reply, seat_colour(turn.seat)))
+            messages += _messages(roles, turn.seat, turn.prompt)
+            messages.append(TimelineMessage(roles[turn.seat], turn.reply, seat_colour(turn.seat)))
     for number in due:
         if seat in (None, number):
             messages += _messages(roles, number, play.observe(number).text)
@@ -277,7 +277,7 @@ def draw_told(
 
 
 def describe_told(
-    play: Any, roles: Sequence[str], seat: int | None, past: Sequence[Exchange] = ()
+    play: Any, roles: Sequence[str], seat: int | None, past: Sequence[PastTurn] = ()
 ) -> str:
     """Return the position of any play in a sentence or two; see ``draw_told``."""
     if hasattr(play, "described"):
@@ -295,8 +295,8 @@ def describe_told(
     return f"{_standing(roles, due)}{last}"
 
 
-def _messages(roles: Sequence[str], seat: int, prompt: str) -> list[Said]:
-    return [Said(f"told to {roles[seat]}", prompt)] if visible(prompt) else []
+def _messages(roles: Sequence[str], seat: int, prompt: str) -> list[TimelineMessage]:
+    return [TimelineMessage(f"told to {roles[seat]}", prompt)] if visible(prompt) else []
 
 
 def _standing(roles: Sequence[str], due: Sequence[int]) -> str:
@@ -314,7 +314,7 @@ def due_sentence(names: Sequence[str]) -> str:
 
 def ended(
     plays: Sequence[Any], roles: Sequence[str], seat: int | None, word: str, most: int
-) -> list[Said]:
+) -> list[TimelineMessage]:
     """Return plays that are over as messages, as a seat knows them; None: nothing is hidden.
 
     Args:
@@ -325,10 +325,10 @@ def ended(
         most: the latest ones, which are worded; those before are empty messages.
     """
     hidden = max(0, len(plays) - most)
-    messages = [Said("", "")] * hidden
+    messages = [TimelineMessage("", "")] * hidden
     for number, play in enumerate(plays[hidden:], start=hidden + 1):
         text = describe_told(play, roles, seat).removeprefix("The play is over.").strip()
         got = play.returns if seat is None else play.returns[seat : seat + 1]
         note = " and ".join(f"{value:+g}" for value in got)
-        messages.append(Said(f"{word} {number}", text, note=note))
+        messages.append(TimelineMessage(f"{word} {number}", text, note=note))
     return messages

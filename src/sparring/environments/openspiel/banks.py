@@ -27,7 +27,7 @@ BANK_OPTIONS = (
 """Options that say which bank and how much of it, in the games that have an option ``bank``."""
 
 
-class Banked(Game):
+class BankGame(Game):
     """A game whose start is drawn from a bank.
 
     Its table has ``start``: what was drawn, equal where two starts are.
@@ -62,7 +62,7 @@ class Banked(Game):
     def describe(self, state: State, seat: int | None) -> str:
         """Return who is due and the table; None: nothing is hidden."""
         text = self.describe_table(state.table, seat)
-        return f"{self.whose(state)} {text} {self.paid(state, seat)}".strip()
+        return f"{self.whose(state)} {text} {self.payoff_line(state, seat)}".strip()
 
     def start_of(self, state: State) -> Hashable:
         """Return what was drawn from the bank."""

@@ -15,7 +15,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, IllegalRule, Node
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
 from sparring.environments.drawing.pieces import due_sentence, paragraph, printed, seats, strip
 from sparring.environments.openspiel.position import CHANCE, Event, Position, recent, trail_of
 from sparring.environments.reply import REPLY, ReplyParser, Style
@@ -124,7 +124,7 @@ class Wording:
             else f"The player {self.roles[event.player]!r} chose {word}."
         )
 
-    def told(self, state: State, seat: int, since: int) -> tuple[str, str]:
+    def tell_seat(self, state: State, seat: int, since: int) -> tuple[str, str]:
         """Return what ``seat`` is to be told, and the question that closes it.
 
         See ``State.observe``.
@@ -212,7 +212,7 @@ class Wording:
         return f"{wrong} {self.call(state, state.seat)}"
 
 
-class Pictured:
+class GamePictures:
     """The part of ``Game`` that draws; games override ``paint`` and ``describe``."""
 
     roles: tuple[str, ...]
@@ -266,7 +266,7 @@ class Pictured:
             return ""
         return f"{self.roles[acted[-1].player]} played {self.words[acted[-1].action]} last."
 
-    def paid(self, state: State, seat: int | None) -> str:
+    def payoff_line(self, state: State, seat: int | None) -> str:
         """Return the payoffs of a play that is over, for a reader from whom nothing is hidden."""
         if seat is not None or not state.done:
             return ""
@@ -336,7 +336,7 @@ class EnumerableState:
 EnumerableState.node = vars(EnumerableState)["spiel"]
 
 
-class State(EnumerableState, Painted):
+class State(EnumerableState, PaintedPlay):
     """One play of a game.
 
     Attributes:
@@ -393,7 +393,7 @@ class State(EnumerableState, Painted):
         if position.seat >= 0 or position.done or stream is None:
             return
         while position.seat < 0 and not position.done:
-            position = position.child(position.drawn(stream.uniform(self.draws)), self.game)
+            position = position.child(position.outcome_at(stream.uniform(self.draws)), self.game)
             self.draws += 1
         self._enter(position)
 
@@ -503,12 +503,12 @@ class State(EnumerableState, Painted):
         Returns:
             An observation whose text is never empty: a pure function of (position, seat, since).
         """
-        observations = self._position.told
+        observations = self._position.observations
         if since is None:
             since = self._seen[seat]
         observation = observations.get((seat, since))
         if observation is None:
-            text, ask = self.game.told(self, seat, since)
+            text, ask = self.game.tell_seat(self, seat, since)
             observation = observations[seat, since] = Observation(
                 told=text,
                 ask=ask,
@@ -519,7 +519,7 @@ class State(EnumerableState, Painted):
 
     def ending(self, seat: int) -> str:
         """Return what a seat has not been told of a play that is over."""
-        return self.game.told(self, seat, self._seen[seat])[0]
+        return self.game.tell_seat(self, seat, self._seen[seat])[0]
 
     def shown(self, seat: int) -> str:
         """Return what the rules show a seat of a play that is over, beside its ``ending``."""
@@ -551,10 +551,10 @@ class State(EnumerableState, Painted):
         return State(self.game, self._position, self.stream, self.draws, self._seen)
 
 
-class Game(EnumerableGame, Pictured, Wording, Environment):
+class Game(EnumerableGame, GamePictures, Wording, Environment):
     """Rules and wording of a game.
 
-    Subclasses override the hooks of ``Wording`` and of ``Pictured``, and, where needed, ``note``,
+    Subclasses override the hooks of ``Wording`` and of ``GamePictures``, and, where needed, ``note``,
     ``key`` and ``stake``.
     ``illegal`` is the rule for illegal replies; ``max_turns`` bounds the seats' actions in one
     play, all seats together.

@@ -37,7 +37,7 @@ class FillInTable(Table):
         """How many values a cell may have."""
 
     @abstractmethod
-    def drawn(self, index: int) -> Self:
+    def with_puzzle(self, index: int) -> Self:
         """Return the table with puzzle number ``index`` of the bank, or with the one given."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class FillInTable(Table):
     def after(self, index: int) -> Self:
         """Return the table with its puzzle, or after a value."""
         if not self.solution:
-            return self.drawn(index)
+            return self.with_puzzle(index)
         cell, value = index // self.values, index % self.values + 1
         return replace(
             self,

@@ -103,7 +103,7 @@ class GenericGame(Game):
             self._all_reader = ReplyParser(listed_actions(self.spiel))
         return self._all_reader
 
-    def told(self, state: State, seat: int, since: int) -> tuple[str, str]:
+    def tell_seat(self, state: State, seat: int, since: int) -> tuple[str, str]:
         """Return OpenSpiel's text for the seat, and the question; see ``State.observe``."""
         view = "" if self._matrix else self._view(state, seat, since)
         if self.brief:
@@ -297,7 +297,7 @@ def paint_matrix(canvas: Canvas, game: GenericGame, state: State, seat: int | No
 
 def describe_matrix(game: GenericGame, state: State, seat: int | None) -> str:
     """Return the position of a matrix game in a sentence or two."""
-    parts = (game.whose(state), *_choices(game, state, seat), game.paid(state, seat))
+    parts = (game.whose(state), *_choices(game, state, seat), game.payoff_line(state, seat))
     return " ".join(part for part in parts if part)
 
 

@@ -69,7 +69,7 @@ def recent(trail: tuple[Event, ...], since: int) -> tuple[Event, ...]:
     return trail[start:]
 
 
-class Positions(Protocol):
+class PositionKeeper(Protocol):
     """What a position asks of the game that keeps it."""
 
     notes_events: bool
@@ -93,10 +93,10 @@ class Position:
         "_outcomes",
         "_returns",
         "done",
+        "observations",
         "plies",
         "seat",
         "spiel",
-        "told",
         "trail",
         "words",
     )
@@ -108,14 +108,14 @@ class Position:
         self.seat: int = player if player >= 0 else -1
         self.done: bool = player == pyspiel.PlayerId.TERMINAL
         self.words: tuple[str, ...] | None = None  # legal actions as words, once asked for
-        self.told: dict[tuple[int, int], Observation] = {}  # observations by (seat, since)
+        self.observations: dict[tuple[int, int], Observation] = {}  # observations by (seat, since)
         self._children: dict[int, Position] = {}
         self._legal: list[int] | None = None
         self._marks: list[float] | None = None
         self._outcomes: list[tuple[int, float]] | None = None
         self._returns: tuple[float, ...] | None = None
 
-    def child(self, index: int, game: Positions) -> Position:
+    def child(self, index: int, game: PositionKeeper) -> Position:
         """Return the position after an action id, or a chance outcome, that is legal here."""
         child = self._children.get(index)
         if child is None:
@@ -146,7 +146,7 @@ class Position:
             self._outcomes = self.spiel.chance_outcomes()
         return self._outcomes
 
-    def drawn(self, uniform: float) -> int:
+    def outcome_at(self, uniform: float) -> int:
         """Return the chance outcome whose slice of [0, 1) holds ``uniform``."""
         outcomes = self.outcomes()
         if len(outcomes) <= MANY:

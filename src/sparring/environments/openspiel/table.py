@@ -224,10 +224,10 @@ def register(name: str, options: type[Any], rules: Callable[[Any], Rules]) -> No
         return
 
     # a class, not a function: OpenSpiel frees what it was given after Python's end
-    class Registered(TableGame):
+    class RegisteredGame(TableGame):
         def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
             chosen = options(**(parameters or {}))
             super().__init__(name, rules(chosen), asdict(chosen))
 
     defaults = options()
-    pyspiel.register_game(game_type(name, rules(defaults), asdict(defaults)), Registered)
+    pyspiel.register_game(game_type(name, rules(defaults), asdict(defaults)), RegisteredGame)

@@ -42,29 +42,29 @@ class OrdinalOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells(Table):
+class OrdinalTable(Table):
     """A position.
 
     Args:
         games: that chance draws from, in the order of choices in which they are shown.
         pay: what a play returns.
-        drawn: which one it is, -1 before.
+        index: which one it is, -1 before.
         moves: the choices of seats 0 and 1 so far.
     """
 
     games: tuple[Ordinal, ...]
     pay: Pay
-    drawn: int = -1
+    index: int = -1
     moves: tuple[int, ...] = ()
 
     @property
     def game(self) -> Ordinal:
         """The game that was drawn."""
-        return self.games[self.drawn]
+        return self.games[self.index]
 
     @property
     def player(self) -> int:
-        if self.drawn < 0:
+        if self.index < 0:
             return CHANCE
         return TERMINAL if len(self.moves) == 2 else len(self.moves)
 
@@ -74,16 +74,16 @@ class Cells(Table):
     def draws(self) -> range:
         return range(len(self.games))
 
-    def after(self, index: int) -> Cells:
-        if self.drawn < 0:
-            return replace(self, drawn=index)
+    def after(self, index: int) -> OrdinalTable:
+        if self.index < 0:
+            return replace(self, index=index)
         return replace(self, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
         """Return what both seats get; 0 before both have chosen."""
         if len(self.moves) < 2:
             return [0.0, 0.0]
-        return [float(paid(self.game, seat, self.moves, self.pay)) for seat in (0, 1)]
+        return [float(payoff(self.game, seat, self.moves, self.pay)) for seat in (0, 1)]
 
     def name_of(self, player: int, index: int) -> str:
         return f"game {index}" if player < 0 else ACTIONS[index]
@@ -100,7 +100,7 @@ class Cells(Table):
 
     def seen(self, seat: int) -> list[str]:
         """Return the seat's own four ranks and then the other's, by own and other's choice."""
-        if self.drawn < 0:
+        if self.index < 0:
             return []
         ranks, other_ranks = self.game[seat], self.game[1 - seat]
         theirs = [other_ranks[2 * second + first] for first, second in CELLS]
@@ -111,7 +111,7 @@ class Cells(Table):
         return " ".join([*self.seen(0), *map(self._word, self.moves)])
 
 
-def paid(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
+def payoff(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
     """Return what a play returns to a seat.
 
     Args:
@@ -130,7 +130,7 @@ def paid(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
 
 
 @cache
-def shown(which: str, is_drawn: bool) -> tuple[Ordinal, ...]:
+def games_of(which: str, is_drawn: bool) -> tuple[Ordinal, ...]:
     """Return the games that chance draws from.
 
     Args:
@@ -145,9 +145,9 @@ def shown(which: str, is_drawn: bool) -> tuple[Ordinal, ...]:
 
 def rules(options: OrdinalOptions) -> Rules:
     """Return the facts of the game."""
-    games, pay = shown(str(options.game), options.drawn), options.pay
+    games, pay = games_of(str(options.game), options.drawn), options.pay
     return Rules(
-        opening=Cells(games, pay),
+        opening=OrdinalTable(games, pay),
         actions=len(ACTIONS),
         length=2,
         least=1.0 if pay == "own" else 0.0,
@@ -271,7 +271,7 @@ class Ordinal2x2(Game):
 
     def example(self, state: State) -> int:
         """Return a number of what the seat to act knows: the game."""
-        return int(state.table.drawn)
+        return int(state.table.index)
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         cells, viewer = state.table, seat or 0

@@ -16,7 +16,7 @@ from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.position import recent
@@ -99,7 +99,7 @@ class UrnTable(Table):
     contents: Urns = ()
     hidden: int = -1
     drawing: bool = False
-    drawn: tuple[int, ...] = ()  # colours
+    balls_seen: tuple[int, ...] = ()  # colours
     declared: int = -1
 
     @property
@@ -115,7 +115,9 @@ class UrnTable(Table):
 
     def legal(self) -> list[int]:
         """Return to draw, while draws are left, and to declare each urn."""
-        return list(range(0 if len(self.drawn) < self.options.draws else 1, 1 + self.options.urns))
+        return list(
+            range(0 if len(self.balls_seen) < self.options.draws else 1, 1 + self.options.urns)
+        )
 
     def draws(self) -> range:
         return range(
@@ -148,13 +150,13 @@ class UrnTable(Table):
         if self.hidden < 0:
             return replace(self, hidden=index)
         if self.drawing:
-            return replace(self, drawing=False, drawn=(*self.drawn, index))
+            return replace(self, drawing=False, balls_seen=(*self.balls_seen, index))
         return replace(self, drawing=True) if index == 0 else replace(self, declared=index - 1)
 
     def returns(self) -> list[float]:
         """Return at the end 1 for the right urn, less the cost of the draws; 0 before."""
         return (
-            [float(self.declared == self.hidden) - self.options.cost * len(self.drawn)]
+            [float(self.declared == self.hidden) - self.options.cost * len(self.balls_seen)]
             if self.player == TERMINAL
             else [0.0]
         )
@@ -184,11 +186,11 @@ class UrnTable(Table):
 
     def counts(self) -> tuple[int, ...]:
         """Return how often each colour was drawn."""
-        return tuple(self.drawn.count(colour) for colour in range(self.options.colours))
+        return tuple(self.balls_seen.count(colour) for colour in range(self.options.colours))
 
     def key(self, seat: int) -> str:
         """Return the urns, the colours drawn in order, and how it ended."""
-        seen = [COLOURS[colour] for colour in self.drawn]
+        seen = [COLOURS[colour] for colour in self.balls_seen]
         end = (
             [NAMES[self.declared], *self.outcome()]
             if self.declared >= 0
@@ -220,7 +222,7 @@ def rules(options: UrnOptions) -> Rules:
 register(NAME, UrnOptions, rules)
 
 
-class Urn(Banked):
+class Urn(BankGame):
     """Urn for 1 seat: tell by draws with replacement which of several known urns is hidden.
 
     The right time is as soon as it is worth it.
@@ -308,7 +310,7 @@ class Urn(Banked):
         balls = ", ".join(
             f"{count} {colour}" for count, colour in zip(table.counts(), COLOURS, strict=False)
         )
-        draws_left = table.options.draws - len(table.drawn)
+        draws_left = table.options.draws - len(table.balls_seen)
         return f"Drawn so far: {balls}. You may draw {draws_left} more time(s)."
 
     def paint_table(self, canvas: Canvas, table: UrnTable, seat: int | None) -> None:
@@ -318,9 +320,9 @@ class Urn(Banked):
                 ball for colour, count in enumerate(content) for ball in [_ball(colour)] * count
             ]
             discs(canvas, NAMES[number], balls, radius=11)
-        heading(canvas, "Drawn", f"{len(table.drawn)} of {table.options.draws}")
-        rest = [("", "none")] * (table.options.draws - len(table.drawn))
-        discs(canvas, "", [*map(_ball, table.drawn), *rest], radius=11)
+        heading(canvas, "Drawn", f"{len(table.balls_seen)} of {table.options.draws}")
+        rest = [("", "none")] * (table.options.draws - len(table.balls_seen))
+        discs(canvas, "", [*map(_ball, table.balls_seen), *rest], radius=11)
         paragraph(canvas, _end(table, seat))
 
     def describe_table(self, table: UrnTable, seat: int | None) -> str:

@@ -24,7 +24,7 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     return f"{table.contents} {table.counts()}"
 
 
-class Trial:
+class UrnValues:
     """Best play with known urns: values by counts of the colours drawn, each worked out once."""
 
     def __init__(self, urns: Urns, most: int, cost: float) -> None:
@@ -65,9 +65,9 @@ class Trial:
 
 
 @lru_cache(maxsize=64)
-def trial(urns: Urns, most: int, cost: float) -> Trial:
+def trial(urns: Urns, most: int, cost: float) -> UrnValues:
     """Return best play with some urns, shared by all states that have them."""
-    return Trial(urns, most, cost)
+    return UrnValues(urns, most, cost)
 
 
 def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
@@ -98,7 +98,7 @@ def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform")
     """
     table = state.table
     counts, best = table.counts(), trial(table.contents, table.options.draws, table.options.cost)
-    chances, cost = best.chances(counts), table.options.cost * len(table.drawn)
+    chances, cost = best.chances(counts), table.options.cost * len(table.balls_seen)
     values = [
         (chances[index - 1] if index else best.drawing(counts)) - cost
         for index in state.legal_indices()

@@ -10,7 +10,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply
 from sparring.environments.combining import played, seated
 from sparring.environments.reply import meant
-from sparring.environments.simultaneous_choice import Throws
+from sparring.environments.simultaneous_choice import SimultaneousChoice
 from sparring.play.players.base import TextAgent
 
 
@@ -48,7 +48,7 @@ class FictitiousAgent(TextAgent):
         play, own = seated(state, seat)
         rules: Any = getattr(play, "rules", None)
         actions = meant(state, seat, legal)
-        if not isinstance(rules, Throws) or not set(actions) <= set(rules.moves):
+        if not isinstance(rules, SimultaneousChoice) or not set(actions) <= set(rules.moves):
             raise GameError(
                 f"Agent 'fictitious' plays games of one throw, rock_paper_scissors and "
                 f"rps_spock_lizard, not {type(play).__name__} with the actions "
@@ -56,7 +56,7 @@ class FictitiousAgent(TextAgent):
             )
         seen = Counter(played(one).moves[1 - own] for one in getattr(state, "before", ()))
         worth = {
-            reply: sum(count * rules.won(move, other) for other, count in seen.items())
+            reply: sum(count * rules.payoff(move, other) for other, count in seen.items())
             for reply, move in zip(legal, actions, strict=True)
         }
         best = [reply for reply in legal if worth[reply] == max(worth.values())]

@@ -185,7 +185,7 @@ def test_figures_clones_and_earlier_versions():
     game = choose(environment=RPS, proposer="seat")
     with pytest.raises(GameError, match="no method openings"):
         enumerate_info_states(beneath(game))
-    with pytest.raises(ConfigError, match="'proposals' are of proposer: weights"):
+    with pytest.raises(ConfigError, match="'proposals' need proposer: weights"):
         choose(proposer="seat", proposals={"rock": 1.0})
     first = begun(count=1)
     other = first.clone()
@@ -193,7 +193,7 @@ def test_figures_clones_and_earlier_versions():
     assert other.draws == {0: ("rock",), 1: ("rock",)} and first.draws == {}
     spec = spec_of(make_game("choose", options={"environment": RPS}))
     assert spec.version == 2 and from_spec(spec).name == "choose"
-    with pytest.raises(GameError, match="version 2 here, and version 1 is asked for"):
+    with pytest.raises(GameError, match="version 2 here, but the record has version 1"):
         from_spec(dataclasses.replace(spec, version=1))
 
 

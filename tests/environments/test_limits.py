@@ -252,7 +252,7 @@ def test_what_an_environment_or_a_bot_lacks_is_named():
     class Bare:
         roles, max_turns, num_seats, name = ("one",), 2, 1, "bare"
     Bare.__module__ = "sparring.environments.bare"
-    with pytest.raises(GameError, match="lacks 'vocabulary', which is asked for here"):
+    with pytest.raises(GameError, match="lacks 'vocabulary', which is needed here"):
         words_of(Bare())
     assert guard._calls == []
     with pytest.raises(ConfigError, match="players"):

@@ -105,7 +105,7 @@ def test_pools_wording_and_repeated_plays():
     assert environment.name == "repeated" and environment.options["environment"]["name"] == "pool_split"
     with pytest.raises(ConfigError, match="pool_split: no pool of 4 kinds"):
         pool_split(kinds=4, most=1, total=2)
-    with pytest.raises(ConfigError, match=r"values='opposed' needs 4 different values of items, .* write total=20 or values=any"):
+    with pytest.raises(ConfigError, match=r"values='opposed' needs 4 different values, .* write total=20 or values=any"):
         pool_split(kinds=4, most=1, total=4, values="opposed")
 
 

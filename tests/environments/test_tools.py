@@ -149,7 +149,7 @@ def test_seats_that_move_at_once_wait_for_one_anothers_calls():
     assert course.due() == (0,) and course.observe(0).told == "the word is no" and not course.done
     steps(course, {0: "search word"}, {0: "yes"})
     assert course.done and course.returns == (1.0, 1.0) and course.due() == ()
-    with pytest.raises(GameError, match="its plays cannot be copied, so neither can those of tools"):
+    with pytest.raises(GameError, match="its plays cannot be copied, so tools cannot copy its own"):
         course.clone()
 
 
@@ -184,9 +184,9 @@ def test_specs_starts_and_styles():
     ("options", "error", "match"),
     [
         ({"calls": 0}, ConfigError, "calls"), ({"results": 21}, ConfigError, "results"), ({"cost": -0.1}, ConfigError, "cost"),
-        ({"environment": {}}, ConfigError, "names none; write environment: {name: tic_tac_toe"),
-        ({"environment": {"name": "nim", "option": {}}}, ConfigError, "no key 'option'"),
-        ({"environment": {"name": "nim", "options": 3}}, ConfigError, "no mapping"), ({"environment": {"name": "nmi"}}, UnknownNameError, "nim"),
+        ({"environment": {}}, ConfigError, "names no environment; write environment: {name: tic_tac_toe"),
+        ({"environment": {"name": "nim", "option": {}}}, ConfigError, "unknown key 'option'"),
+        ({"environment": {"name": "nim", "options": 3}}, ConfigError, "not a mapping"), ({"environment": {"name": "nmi"}}, UnknownNameError, "nim"),
     ],
 )
 def test_wrong_options_are_refused(options, error, match):

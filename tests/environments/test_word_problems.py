@@ -74,7 +74,7 @@ def test_the_last_number_of_a_reply_is_the_answer(reply, read):
     problem = Problem(word_problems(style="full"), hand())
     assert problem.read(0, reply) == read
     if read is None:
-        with pytest.raises(GameError, match="no answer that is due"):
+        with pytest.raises(GameError, match="not an answer that is due"):
             problem.step({0: reply})
     else:
         problem.step({0: reply})

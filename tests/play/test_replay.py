@@ -328,7 +328,7 @@ def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
     gone = replace(kuhn, environment=replace(kuhn.environment, name="no_such_game"))
     foreign = replace(kuhn, environment=replace(kuhn.environment, name="tic_tac_toe"))
     for episode, error, said in (
-        (other, GameError, "has version 1 here, and version 9"),
+        (other, GameError, "has version 1 here, but the record has version 9"),
         (unnamed, RolloutError, "does not say what it was played by"),
         (gone, UnknownNameError, "no_such_game"),
         (foreign, RolloutError, "no game of these rules"),

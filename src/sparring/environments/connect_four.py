@@ -42,7 +42,6 @@ class ConnectFour(Game):
         )
 
     def _columns(self, state: State) -> list[str]:
-        """Return the discs of each column, from the bottom up."""
         columns: list[str] = [""] * COLUMNS
         for event in state.trail:
             columns[event.action] += self.roles[event.player]

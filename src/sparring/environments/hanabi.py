@@ -50,7 +50,7 @@ class HanabiSizes:
 
 @dataclass(kw_only=True, slots=True)
 class HanabiStep:
-    """The card an action revealed, whether it fitted, positions touched, the card drawn after."""
+    """An action and its result: the card, whether it fitted, hinted places, and the new card."""
 
     event: Event
     kind: str
@@ -63,7 +63,7 @@ class HanabiStep:
 
 @dataclass(kw_only=True, slots=True)
 class HanabiTable:
-    """The table after all events; ``known`` per seat and card is what was told, (colour, rank)."""
+    """The table after all events; ``known`` has the hinted [colour, rank] per seat and card."""
 
     dealt: list[list[str]]
     hands: list[list[str]]
@@ -77,7 +77,7 @@ class HanabiTable:
 
 
 def replay(sizes: HanabiSizes, trail: Sequence[Event]) -> HanabiTable:
-    """Return the table after the events of ``trail``; deals go to the first hand with a gap."""
+    """Return the table after the events of ``trail``; dealt cards go to the first short hand."""
     seats = range(sizes.players)
     table = HanabiTable(
         dealt=[[] for _ in seats],
@@ -97,7 +97,6 @@ def replay(sizes: HanabiSizes, trail: Sequence[Event]) -> HanabiTable:
 
 
 def _deal(sizes: HanabiSizes, table: HanabiTable, card: str) -> None:
-    """Give a card to the first hand that is short of one, and note who drew it after which step."""
     seat = next(seat for seat, hand in enumerate(table.hands) if len(hand) < sizes.hand)
     if table.steps:
         seat = table.steps[-1].event.player
@@ -185,7 +184,7 @@ class Hanabi(Game):
         self._last: tuple[tuple[Event, ...], HanabiTable] | None = None
 
     def table(self, state: State) -> HanabiTable:
-        """Return the table of ``state``; the latest one is kept, as text and key both need it."""
+        """Return the table of ``state``; the latest table is cached for text and key."""
         last = self._last
         if last is None or last[0] is not state.trail:
             last = self._last = (state.trail, replay(self.sizes, state.trail))
@@ -200,18 +199,17 @@ class Hanabi(Game):
         return float(state.returns[seat])
 
     def key(self, state: State, seat: int) -> str:
-        """Return all that the seat was dealt to see, saw and did, as OpenSpiel has no such key."""
+        """Return everything that the seat saw and did, as OpenSpiel has no such key."""
         table = self.table(state)
         return " ".join(
             [self._dealt(table, seat), *(self._brief(step, seat, 0) for step in table.steps)]
         )
 
     def private(self, state: State, seat: int) -> str:
-        """Return in brief style the hands of the others as they were dealt."""
+        """Return the first hands of the others in brief style, else ""."""
         return self._dealt(self.table(state), seat) if self.brief else ""
 
     def _dealt(self, table: HanabiTable, seat: int) -> str:
-        """Return the others' first hands, each after its owner where there are several."""
         parts = []
         for other, hand in enumerate(table.dealt):
             if other != seat:
@@ -219,7 +217,7 @@ class Hanabi(Game):
         return " ".join(parts)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what happened from ply ``since`` on; of the own last action what it revealed."""
+        """Return the events from ply ``since`` on, with the result of the seat's last action."""
         steps = [
             step
             for step in self.table(state).steps

@@ -71,13 +71,13 @@ class KuhnPoker(Game):
         return f"The cards: {hands}."
 
     def shown(self, state: State, seat: int) -> str:
-        """Return the other cards at a show-down of all who have not folded, if the seat has not."""
+        """Return the other cards at a show-down, for a seat that has not folded."""
         active = [player for player in range(self.num_seats) if not self._folded(state, player)]
         if seat not in active:
             return ""
         hands = [(self.roles[player], self.cards[state.trail[player].action]) for player in active]
         others = [(role, card) for role, card in hands if role != self.roles[seat]]
-        if self.brief:  # of two seats the other one need not be named
+        if self.brief:  # with two seats the role is left out
             return " ".join(card if self.num_seats == 2 else f"{r} {card}" for r, card in others)
         return " ".join(f"{role} held the {NAMES[card]}." for role, card in others)
 

@@ -1,4 +1,4 @@
-"""Kuhn poker of several rounds: chips accumulate, the starter alternates."""
+"""Kuhn poker of several rounds: chips accumulate and the first seat alternates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PokerRound(NamedTuple):
 
     @property
     def seat(self) -> int:
-        """The seat to act, or the one that would be if the round went on."""
+        """The seat to act, or the next one if the round went on."""
         return (self.starter + len(self.actions)) % 2
 
     @property
@@ -55,7 +55,7 @@ class PokerRound(NamedTuple):
         """Return the chips that seat 0 wins in this round, negative if lost, 0 before its end."""
         if not self.over:
             return 0
-        # the one who folded is the last who acted; the pot held one chip of it
+        # the last seat to act folded, with one chip in the pot
         if self.actions[-1] == FOLD:
             return 1 if self.seat == 0 else -1
         chips = self.bets(0)
@@ -72,7 +72,7 @@ class KuhnOptions:
 
 @dataclass(frozen=True, slots=True)
 class KuhnTable(Table):
-    """A position: all rounds up to the current one, and seat 0's net chips of those that ended."""
+    """A position: all rounds so far, and seat 0's net chips from finished rounds."""
 
     total: int  # rounds in the game
     outcome: str
@@ -126,7 +126,7 @@ class KuhnTable(Table):
         return CARDS[index] if player < 0 else ACTIONS[index]
 
     def key(self, seat: int) -> str:
-        """Return own cards, all actions, and the other card of every round that was shown."""
+        """Return the seat's cards, all actions, and the other cards that were shown."""
         parts = []
         for item in self.rounds:
             other = f">{CARDS[item.cards[1 - seat]]}" if item.shown else ""
@@ -139,7 +139,7 @@ class KuhnTable(Table):
 
 
 def rules(options: KuhnOptions) -> Rules:
-    """Return the facts of the game; only chips are paid round by round."""
+    """Return the facts of the game; only outcome "chips" pays round by round."""
     rounds, outcome = options.rounds, options.outcome
     most = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
@@ -185,9 +185,9 @@ class KuhnRounds(Game):
     Args:
         rounds: number of rounds, 1 to 100; every round is dealt from the full deck, with an ante of
             1 chip.
-        outcome: what a game pays. "chips": net chips, paid as each round ends; "sign": +1, -1 or 0
-            at the end for more, fewer or equal chips; "last_round": +1 to the winner of the last
-            round and -1 to the other, which is what SPIRAL's released code pays, by mistake (its
+        outcome: what an episode pays. "chips": net chips, paid as each round ends; "sign": +1, -1
+            or 0 at the end for more, fewer or equal chips; "last_round": +1 to the winner of the
+            last round and -1 to the other. SPIRAL's released code pays "last_round" by mistake (its
             rules for the players say "sign").
         style: wording, "brief" for tiny models, "full" for language models.
 
@@ -246,7 +246,6 @@ class KuhnRounds(Game):
         )
 
     def _ended(self, item: PokerRound, seat: int) -> list[str]:
-        """Return what the seat learns of a round's end, in brief style the shown card alone."""
         card = CARDS[item.cards[1 - seat]]
         if self.brief:
             return [f"{SHOWS} {card}"] if item.shown else []
@@ -267,7 +266,7 @@ class KuhnRounds(Game):
         )
 
     def on_table(self, state: State, seat: int) -> str:
-        """Return the seat's card in the round that is being played."""
+        """Return the seat's card in the current round."""
         last = state.table.rounds[-1]
         return (
             ""
@@ -338,7 +337,6 @@ class KuhnRounds(Game):
 
 
 def _card(item: PokerRound, player: int, seat: int | None) -> str:
-    """Return the card of a seat as the reader sees it, "" for one that is face down."""
     if seat in (None, player) or item.shown:
         return CARDS[item.cards[player]] if len(item.cards) > player else ""
     return ""

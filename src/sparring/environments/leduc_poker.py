@@ -82,7 +82,6 @@ class LeducPoker(Game):
         return f"{card}Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
 
     def _public(self, state: State) -> list[str]:
-        """Return the rank of the public card, once it is turned over."""
         turned = (event for event in state.trail if event.player == CHANCE and event.ply)
         return [self.ranks[event.action] for event in turned]
 

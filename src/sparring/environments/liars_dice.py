@@ -1,4 +1,4 @@
-"""Liar's dice: bid on the dice of both seats, or doubt the last bid."""
+"""Liar's dice: seats bid on the dice of both, or doubt the last bid."""
 
 from __future__ import annotations
 
@@ -68,7 +68,6 @@ class LiarsDice(Game):
         return dice if self.brief else f"Your dice show: {dice}."
 
     def _shown(self, state: State, seat: int) -> str:
-        """Return the faces of the seat's dice, lowest first."""
         rolls = state.trail[seat * self.dice : (seat + 1) * self.dice]
         return " ".join(
             self.faces[index]

@@ -1,4 +1,4 @@
-"""Needle chain: one seat, many steps, one of which decides."""
+"""Needle chain: one seat and many steps, of which one decides the return."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ChainTable(ChainOptions, Table):
         return " ".join(["walk:", *(self.name_of(seat, index) for index in self.path)])
 
     def view(self, seat: int) -> str:
-        """Return the number of the step: nothing that was done leaves a trace to see."""
+        """Return the number of the step; earlier actions are not visible."""
         return f"step {len(self.path) + 1}"
 
     def __str__(self) -> str:
@@ -89,19 +89,18 @@ register(NAME, ChainOptions, rules)
 
 
 class NeedleChain(Game):
-    """Needle chain for 1 seat: a walk of several decisions, only one of which matters.
+    """Needle chain for 1 seat: a walk of several decisions, of which exactly one matters.
 
-    The true credit of all others is 0.
-
-    The right colour, green, pays 1 at the end. Nothing is random. The walker remembers its walk, so
-    there are 1 + actions + ... + actions^(length - 1) information states; 63 by default.
+    The true credit of all other decisions is 0. The right colour at the needle, green, pays 1 at
+    the end. Nothing is random. The walker remembers its walk, so there are
+    1 + actions + ... + actions^(length - 1) information states; 63 by default.
 
     Args:
         length: number of steps, 1 to 12.
         actions: number of colours: red and green, or these and blue.
         needle: number of the step that matters, from 1; at most ``length``.
-        stop: whether an action "stop" ends the walk early, so that walks differ in length; a walk
-            that stops before or at the needle pays 0, one that stops after it is paid as any other.
+        stop: whether an action "stop" can end the walk early, so that walks differ in length. A
+            walk that stops before or at the needle pays 0; a later stop changes no payoff.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:

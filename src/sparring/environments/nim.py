@@ -17,11 +17,11 @@ LETTERS = "abcdefgh"
 
 @dataclass(kw_only=True, eq=False)
 class Nim(Game):
-    """Nim: two seats take stones from piles by turns, perfect information, solved by theory.
+    """Nim: two seats take stones from piles in turn, perfect information, solved by theory.
 
     Options are OpenSpiel's. In brief style the title is "nim" in normal play and "misere" in misere
-    play, and the opening tells the piles: "misere first 1 3 5 7". An action is a pile and how many
-    stones to take from it: "b2". Taking more than a pile has is illegal.
+    play, and the first prompt lists the piles: "misere first 1 3 5 7". An action is a pile and a
+    number of stones to take from it: "b2". To take more stones than a pile has is illegal.
 
     The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
     "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". Normal play is lost for
@@ -29,7 +29,7 @@ class Nim(Game):
     unless no pile has more than one stone; then misere play is lost with an odd number of piles.
 
     Args:
-        pile_sizes: stones of each pile at the start, parted by ";": 1 to 8 piles of 1 to 20 stones.
+        pile_sizes: stones of each pile at the start, separated by ";": 1 to 8 piles of 1 to 20.
         is_misere: whether the seat that takes the last stone loses; else it wins.
         style: wording, "brief" for tiny models, "full" for language models.
 
@@ -58,7 +58,7 @@ class Nim(Game):
         self.rules = _rules(misere)
 
     def piles(self, state: State) -> tuple[int, ...]:
-        """Return how many stones each pile has now."""
+        """Return the stones of each pile now."""
         sizes = list(self.sizes)
         for event in state.trail:
             taken, pile = divmod(event.action, len(sizes))
@@ -77,7 +77,7 @@ class Nim(Game):
         return tuple(map(str, self.sizes))
 
     def private(self, state: State, seat: int) -> str:
-        """Return the piles at the start; both seats are told."""
+        """Return the piles at the start, which both seats know."""
         if self.brief:
             return " ".join(map(str, self.sizes))
         return f"The piles at the start: {_listed(self.sizes)}."
@@ -115,7 +115,7 @@ def _sizes(pile_sizes: str) -> tuple[int, ...]:
     parts = pile_sizes.split(";")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise ConfigError(
-            f'nim: pile_sizes={pile_sizes!r} must be whole numbers of stones parted by ";"; write '
+            f'nim: pile_sizes={pile_sizes!r} must be whole numbers separated by ";"; write '
             'pile_sizes="1;3;5;7".'
         )
     check_range("nim: number of pile_sizes", len(parts), 1, PILES)

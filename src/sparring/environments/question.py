@@ -1,4 +1,4 @@
-"""A question that one seat answers once, in free text: what such plays and their pictures share."""
+"""Base of plays in which one seat answers a question once, in free text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from sparring.environments.drawing.words import wrapped
 
 
 class QuestionPlay(PaintedPlay):
-    """A question, until it is answered.
+    """A play with one question and one answer.
 
-    A subclass has ``question_text``, ``observe``, ``read``, ``sample``, and ``step``, which sets ``answer``.
+    A subclass defines ``question_text``, ``observe``, ``read``, ``sample``, and ``step``, which
+    sets ``answer``.
 
     Attributes:
-        kind: what it is called in pictures.
-        lines: of the question in a picture, at most.
+        kind: name of the question in pictures.
+        lines: most lines of the question in a picture.
         rules: the environment.
-        start: what is asked about; its ``answer`` is the right one.
+        start: the initial state; its ``answer`` is the right one.
         answer: the answer given, None before it was given.
     """
 
@@ -38,7 +39,7 @@ class QuestionPlay(PaintedPlay):
 
     @property
     def done(self) -> bool:
-        """Whether it is answered."""
+        """Whether the question is answered."""
         return self.answer is not None
 
     @property
@@ -51,11 +52,11 @@ class QuestionPlay(PaintedPlay):
         return () if self.done else (0,)
 
     def legal(self, seat: int) -> None:
-        """Return None: an answer is any text."""
+        """Return None: any text is legal."""
         return
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the question and what was answered; with nothing hidden, the right answer too."""
+        """Draw the question and the given answer; with nothing hidden, the right answer too."""
         seats(canvas, self.rules.roles, self.due())
         heading(canvas, self.kind.capitalize())
         paragraph(canvas, self.question_text(), most=self.lines)
@@ -65,7 +66,7 @@ class QuestionPlay(PaintedPlay):
             paragraph(canvas, f"The answer is {self.start.answer}.", colour="dim")
 
     def described(self, seat: int | None) -> str:
-        """Return the question, what was answered and, with nothing hidden, the right answer."""
+        """Return the question, the given answer and, with nothing hidden, the right answer."""
         parts = [due_sentence([self.rules.roles[seat_due] for seat_due in self.due()])]
         parts.append(f"The {self.kind}: {self.question_text()}")
         if self.answer is not None:

@@ -1,4 +1,4 @@
-"""A sealed auction: every seat knows its own value, and all bid at once."""
+"""Sealed auction: every seat knows its own value, and all bid at once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Values = tuple[int, ...]
 class SealedAuction(Bank):
     """A sealed auction of one thing with private values; all seats bid at once.
 
-    What: each seat is told its own value v alone and bids a whole number. The largest bid wins, a
-    lot decides between equal ones.
+    What: each seat knows only its own value v and bids a whole number. The largest bid wins, and a
+    lot decides between equal bids.
     When to use: simultaneous moves with private knowledge, any number of seats, general sum.
     Mathematics:
         return of the winner = v - price,  of the others = 0
-    With ``price: second`` bidding one's own value is best whatever the others do (Vickrey). With
-    ``price: first``, continuous values uniform on [0, V] and n bidders, the equilibrium bids
+    With ``price: second`` to bid one's value is dominant (Vickrey). With ``price: first``,
+    continuous values uniform on [0, V] and n bidders, the equilibrium bids
         v (n - 1) / n
-    Pitfalls: in first-price auctions uniform play loses money, as it bids above its value; whoever
-    bids 0 always is ahead of it. The largest return is reached at a price of 0 alone.
+    Pitfalls: in first-price auctions uniform play loses money, as it bids above its value, and a
+    constant bid of 0 is better. Only a price of 0 gives the largest return.
     Reference: Vickrey, "Counterspeculation, auctions, and competitive sealed tenders", 1961.
     Verified by: tests/environments/test_sealed_auction.py.
 
@@ -60,7 +60,7 @@ class SealedAuction(Bank):
         self.num_seats = self.max_turns = self.seats
         self.brief = self.style == "brief"
         self.bids = tuple(str(bid) for bid in range(self.largest + 1))
-        # who bids more than anything is worth pays it where the price is one's own bid
+        # with price "first" a bidder can pay its largest bid for a value of 0
         self.min_utility, self.max_utility = -float(self.largest), float(self.largest)
 
     def start(self, number: int) -> Values:
@@ -78,11 +78,11 @@ class SealedAuction(Bank):
 
 
 class Auction(PaintedPlay):
-    """One play.
+    """A play of the auction.
 
     Attributes:
         start: the values, one per seat.
-        bids: what was bid, one per seat; empty before.
+        bids: the bids, one per seat; empty before.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Auction(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """What the winner's value exceeds its price by; 0 to the others."""
+        """The winner's value less the price; 0 for the others."""
         if not self.bids:
             return (0.0,) * self.rules.num_seats
         ordered, winner = sorted(self.bids), self.winner
@@ -119,7 +119,7 @@ class Auction(PaintedPlay):
         return self.rules.bids
 
     def observe(self, seat: int) -> Observation:
-        """Return the seat's own value, which no other seat is told."""
+        """Return the seat's own value, which no other seat sees."""
         rules, value = self.rules, self.start[seat]
         key = f"{seat} {value}"
         if rules.brief:
@@ -139,7 +139,7 @@ class Auction(PaintedPlay):
         self.bids = tuple(int(replies[seat]) for seat in range(self.rules.num_seats))
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: all bids, and whether it won."""
+        """Return all bids, and whether the seat won."""
         won, bids = self.winner == seat, " ".join(map(str, self.bids))
         if self.rules.brief:
             return f"bids {bids} {'won' if won else 'lost'}"
@@ -160,7 +160,7 @@ class Auction(PaintedPlay):
         paragraph(canvas, f"The winner pays {pays}.", colour="dim")
 
     def _seen_winner(self, seat: int | None) -> int | None:
-        """Return who has won, if the reader knows: a seat is told all bids, and whether it won."""
+        """Return the winner if the reader can know it, else None."""
         known = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
         return self.winner if known else None
 

@@ -1,4 +1,4 @@
-"""Signalling: one seat knows, the other acts, and asking again costs a little."""
+"""Signalling: one seat knows a colour, the other guesses it, and asking again has a cost."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SignallingTable(SignallingOptions, Table):
 
     @property
     def num_asked(self) -> int:
-        """How often the receiver has asked."""
+        """Number of times that the receiver asked."""
         return self.moves.count(self.ask)
 
     @property
@@ -59,7 +59,7 @@ class SignallingTable(SignallingOptions, Table):
         return len(self.moves) % 2
 
     def legal(self) -> list[int]:
-        """Return the signals, or the guesses and, while it may still be done, "ask"."""
+        """Return the signals, or the guesses and, while questions remain, "ask"."""
         if len(self.moves) % 2 == SENDER:
             return list(range(self.signals))
         return list(range(self.signals, self.ask + (self.num_asked < self.rounds)))
@@ -96,7 +96,7 @@ class SignallingTable(SignallingOptions, Table):
         )
 
     def view(self, seat: int) -> str:
-        """Return how often was asked, and the sender's type or the receiver's newest signal."""
+        """Return the number of questions, and the sender's type or the receiver's last signal."""
         signals = [self.name_of(0, move) for move in self.moves if move < self.signals]
         return f"{self._type() if seat == SENDER else ''.join(signals[-1:])} asked {self.num_asked}"
 
@@ -126,22 +126,21 @@ register(NAME, SignallingOptions, rules)
 
 
 class Signalling(Game):
-    """Signalling for 2 seats: a sender tells a receiver a colour, which guesses it or asks again.
+    """Signalling for 2 seats: a sender signals a colour, and a receiver guesses it or asks again.
 
-    Both have one payoff, and to ask again is to ask for another signal.
-
-    Games differ in length. With as many signals as types the best team never asks and earns 1; with
-    3 types, 2 signals, one round and a cost of 0.1 it gives a signal of its own to one type, asks
-    after the other one, and earns 1 - 0.2 / 3.
+    Both seats get the same payoff. To ask again is to ask for another signal, so that episodes
+    differ in length. With as many signals as types the best team never asks and earns 1. With 3
+    types, 2 signals, one round and a cost of 0.1 the best team uses one signal for one type, asks
+    after the other signal, and earns 1 - 0.2 / 3.
 
     Args:
-        types: number of colours that nature draws from, all equally likely.
-        signals: number of signals that the sender chooses from.
-        rounds: how often the receiver may ask, 0 to 4.
-        cost: what asking once costs both seats, 0 to 1, paid at the end.
-        bonus: what a first signal of the colour's own adds for both seats, 0 to 1: ping for red,
-            pong for green, pang for blue. 0 (default): signals have no meaning of their own, and a
-            sender learns nothing while no receiver listens.
+        types: number of colours, all equally likely.
+        signals: number of signals.
+        rounds: most questions of the receiver, 0 to 4.
+        cost: cost of a question for both seats, 0 to 1, paid at the end.
+        bonus: added to both payoffs if the first signal is the colour's own, 0 to 1: ping for red,
+            pong for green, pang for blue. 0 (default): signals have no given meaning, and a sender
+            learns nothing while the receiver ignores them.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:

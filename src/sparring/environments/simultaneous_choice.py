@@ -1,4 +1,4 @@
-"""Games of one throw: two seats choose a word at once, and one word beats another."""
+"""Games in which two seats choose a word at once, and one word beats another."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sparring.environments.drawing.pieces import due_sentence, heading, seats, t
 
 @dataclass(kw_only=True, eq=False)
 class SimultaneousChoice(Environment):
-    """Rules and wording.
+    """Rules and wording of a game of one simultaneous choice.
 
     Attributes:
-        beats: the words, and which others each of them beats.
-        moves: the words alone.
-        rules: in sentences.
-        ask: the question, in a sentence.
-        payoffs: what the picture's table of pairs is called.
+        beats: for each word the words that it beats.
+        moves: all words.
+        rules: the rules in sentences.
+        ask: the question in a sentence.
+        payoffs: heading of the payoff table in the picture.
     """
 
     name = ""
@@ -39,18 +39,18 @@ class SimultaneousChoice(Environment):
 
     @classmethod
     def payoff(cls, left: str, right: str) -> float:
-        """Return what the first word gets from the second: 1, 0 or -1."""
+        """Return the payoff of the first word against the second: 1, 0 or -1."""
         return float(right in cls.beats[left]) - float(left in cls.beats[right])
 
     def payoff_text(self, left: str, right: str) -> str:
-        """Return what the picture says of a pair."""
+        """Return the cell of a pair in the picture."""
         return f"{self.payoff(left, right):g}"
 
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.moves, *self.roles, "choose", "they", "you"}))
 
     def play(self) -> SimultaneousChoicePlay:
-        """Return a play at its start."""
+        """Return a play at its initial state."""
         return SimultaneousChoicePlay(self)
 
     def reset(self, stream: Any) -> SimultaneousChoicePlay:
@@ -61,10 +61,10 @@ class SimultaneousChoice(Environment):
 
 
 class SimultaneousChoicePlay(PaintedPlay):
-    """One play.
+    """A play of one simultaneous choice.
 
     Attributes:
-        moves: what both chose; empty before.
+        moves: the choices of both seats; empty before.
     """
 
     def __init__(self, rules: SimultaneousChoice, moves: tuple[str, ...] = ()) -> None:
@@ -76,7 +76,7 @@ class SimultaneousChoicePlay(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, float]:
-        """1 to who won, -1 to the other; 0 where both chose the same."""
+        """1 for the winner and -1 for the other; 0 for equal choices."""
         if not self.moves:
             return (0.0, 0.0)
         won = self.rules.payoff(*self.moves)
@@ -89,7 +89,7 @@ class SimultaneousChoicePlay(PaintedPlay):
         return self.rules.moves
 
     def observe(self, seat: int) -> Observation:
-        """Return the rules; nothing of the other's choice is known yet."""
+        """Return the rules and the question."""
         role = self.rules.roles[seat]
         if self.rules.brief:
             return Observation(told=f"{role} choose", key=role)
@@ -99,7 +99,7 @@ class SimultaneousChoicePlay(PaintedPlay):
         self.moves = (replies[0], replies[1])
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: the other's choice."""
+        """Return both choices."""
         mine, theirs = self.moves[seat], self.moves[1 - seat]
         if self.rules.brief:
             return f"you {mine} they {theirs}"

@@ -16,12 +16,12 @@ from sparring.environments.drawing.pieces import due_sentence, paragraph, seats,
 from sparring.environments.options import check_range, entry_of
 
 Choices = tuple[int, ...]
-"""The choice of each member of a team, as its number."""
+"""The number of each member's choice."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Payoffs(ABC):
-    """A game between two teams of equal members, who may be exchanged within a team.
+    """The payoffs of a game between two teams whose members are exchangeable.
 
     Args:
         members: seats of a team.
@@ -41,11 +41,11 @@ class Payoffs(ABC):
 
     @abstractmethod
     def counted(self, chosen: Choices) -> Hashable:
-        """Return all that matters of a team's choices."""
+        """Return a summary of a team's choices that decides the payoff."""
 
     @abstractmethod
     def payoff(self, mine: Any, theirs: Any) -> float:
-        """Return what a team gets, of both teams' ``counted``; the other team gets -1 times it."""
+        """Return a team's payoff from both teams' ``counted``; the other team gets -1 times it."""
 
     @abstractmethod
     def named(self, counted: Any) -> str:
@@ -58,11 +58,11 @@ class Payoffs(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaperExample(Payoffs):
-    """The paper's example: zeros are the equilibrium of teams, ones that of single members.
+    """The paper's example: all zeros is the equilibrium of teams, all ones that of single members.
 
     With k and l members who choose one, of this team and of the other, this team gets
         k - l  if k, l > 0;   eps l  if k = 0 and l < N;   prize  if k = 0 and l = N
-    and less of the same where l = 0.
+    and -1 times the other team's payoff if l = 0.
 
     Args:
         eps: see above.
@@ -83,11 +83,11 @@ class PaperExample(Payoffs):
         return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
 
     def counted(self, chosen: Choices) -> int:
-        """Return how many chose one."""
+        """Return the number of members that chose one."""
         return sum(chosen)
 
     def payoff(self, mine: int, theirs: int) -> float:
-        """Return what a team gets."""
+        """Return a team's payoff."""
         if (mine and theirs) or mine == theirs:
             return float(mine - theirs)
         ones = theirs or mine  # of the team that is not all zeros
@@ -111,7 +111,7 @@ class PaperExample(Payoffs):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TeamRockPaperScissors(Payoffs):
-    """Rock, paper, scissors of teams: who agrees shows rock or scissors, who does not, paper."""
+    """Rock, paper, scissors of teams: agreement shows rock or scissors, disagreement paper."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -124,16 +124,16 @@ class TeamRockPaperScissors(Payoffs):
         return 1.0
 
     def counted(self, chosen: Choices) -> str:
-        """Return what the team shows."""
+        """Return the shape that the team shows."""
         return self.words[chosen[0]] if len(set(chosen)) == 1 else "paper"
 
     def payoff(self, mine: str, theirs: str) -> float:
-        """Return what a team gets."""
+        """Return a team's payoff."""
         beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
         return float((mine, theirs) in beats) - float((theirs, mine) in beats)
 
     def named(self, counted: str) -> str:
-        """Return what the team shows."""
+        """Return the shape that the team shows."""
         return counted
 
     def text(self) -> str:
@@ -147,7 +147,7 @@ class TeamRockPaperScissors(Payoffs):
 
 
 class TeamCount(NamedTuple):
-    """What the choices of a team count as in seek, attack, defend."""
+    """Summary of a team's choices in seek, attack, defend."""
 
     gain: float
     attackers: int
@@ -156,15 +156,15 @@ class TeamCount(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeekAttackDefend(Payoffs):
-    """Seek at a level that all share, attack together, or defend.
+    """Seek, attack, defend: seekers earn more at a high common level, which attackers wipe out.
 
-    A member earns 1 + (level / levels)^2 at a level above 0, where all seekers of its team are at
-    one level or at two neighbours; else only those at level 1 earn.
+    A seeker at a level above 0 earns 1 + (level / levels)^2 if all seekers of its team are at one
+    level or at two neighbouring levels; else only seekers at level 1 earn.
 
     Args:
         levels: the highest level, the paper's A.
-        force: attackers that wipe out what an undefended team gains.
-        cost: what an attacker costs its team.
+        force: number of attackers that wipe out the gain of an undefended team.
+        cost: cost of an attacker for its team.
     """
 
     levels: int
@@ -182,7 +182,7 @@ class SeekAttackDefend(Payoffs):
         return self.members * (2.0 + self.cost)
 
     def counted(self, chosen: Choices) -> TeamCount:
-        """Return what the team gains, its attackers, and whether it is defended."""
+        """Return the team's gain, its attackers, and whether it is defended."""
         attack, defend = self.levels + 1, self.levels + 2
         sought = sorted(choice for choice in chosen if choice < attack)
         base = sought[0] if sought and sought[-1] - sought[0] <= 1 else 0
@@ -194,7 +194,7 @@ class SeekAttackDefend(Payoffs):
         return self._net_gain(mine, theirs) - self._net_gain(theirs, mine)
 
     def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
-        """Return what a team keeps of its gain, less what its attackers cost."""
+        """Return a team's gain after the other team's attack, less the cost of its attackers."""
         wiped = other.attackers >= self.force and not team.defended
         return (0.0 if wiped else team.gain) - self.cost * team.attackers
 
@@ -222,41 +222,41 @@ TEAMS = ("a", "b")
 
 
 class TeamMatrix(Environment):
-    """Team matrix games: two teams choose at once, and no seat sees what another chooses.
+    """Team matrix games: two teams choose at once, and no seat sees another seat's choice.
 
-    What: one round. A team has one payoff, the other team gets -1 times it. There are three games:
-    ``example``, ``rock_paper_scissors`` (of teams) and ``seek_attack_defend``.
-    When to use: to see where self-play of teams stops at a local equilibrium, from which no member
-    gains alone and the team together does.
+    What: one round. A team has one payoff, and the other team gets -1 times it. There are three
+    games: ``example``, ``rock_paper_scissors`` (of teams) and ``seek_attack_defend``.
+    When to use: to see where self-play of teams stops at a local equilibrium: no member gains
+    alone, but the team gains together.
     Mathematics:
         example, with k and l players who choose one, of this team and of the other:
             k - l  if k, l > 0
             eps l  if k = 0 < l < members;   prize  if k = 0, l = members;   0 if k = l = 0
-            and the other team's, times -1, if l = 0 < k
-        rock_paper_scissors: a team is rock where all choose rock, scissors where all choose
-            scissors, else paper; 1 for a win
+            and -1 times the other team's payoff if l = 0 < k
+        rock_paper_scissors: a team is rock if all choose rock, scissors if all choose scissors,
+            else paper; 1 for a win
         seek_attack_defend: a seeker at level n earns r(n) = 1 + (n / levels)^2, r(0) = 0, if it is
             at most one above the team's base; the base is the lowest level of the team's seekers,
-            and 0 where the highest is more than one above it. force attackers wipe out what a
-            team earns of which nobody defends. A team gets what it earns, less cost for each
-            attacker, less the same of the other team.
-    The equilibrium of ``example`` is all zeros; all ones is a local one, where a team that turns to
-    zeros together gains ``prize``. That of ``rock_paper_scissors`` shows each with probability 1/3,
-    which no team reaches whose members choose independently of each other.
-    Pitfalls: a policy that knows its role alone cannot agree with its team on a draw; the mixture
-    that is the equilibrium is drawn once per play and team (player ``mixture``).
+            and 0 if the highest is more than one above it. force attackers wipe out the earnings
+            of a team without a defender. A team gets its earnings, less cost for each attacker,
+            less the same of the other team.
+    The equilibrium of ``example`` is all zeros; all ones is a local equilibrium, from which a team
+    gains ``prize`` if all its members change to zero. The equilibrium of ``rock_paper_scissors``
+    shows each shape with probability 1/3, which independent members cannot reach.
+    Pitfalls: policies that know only their roles cannot coordinate on a random draw; the mixture of
+    the equilibrium is drawn once per episode and team (player ``mixture``).
     Reference: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354; games by its code.
     Verified by: tests/environments/team_matrix/.
 
     Args:
-        game: which one. Options of another game are without effect.
+        game: one of the three games. Options of the other games have no effect.
         members: seats of a team, 2 to 8.
-        eps: example: what a team of zeros gets for each one of the other team, 0 to 1.
-        prize: example: what a team of zeros gets if all of the other team choose one, 0 to 10; the
+        eps: example: payoff of a team of zeros for each one of the other team, 0 to 1.
+        prize: example: payoff of a team of zeros if all of the other team choose one, 0 to 10; the
             paper's C.
         levels: seek_attack_defend: the highest level, 1 to 20; the paper's A.
-        force: seek_attack_defend: attackers that wipe out what a team earns, 1 to ``members``.
-        cost: seek_attack_defend: what an attacker costs its team, 0 to 10.
+        force: seek_attack_defend: attackers that wipe out a team's earnings, 1 to ``members``.
+        cost: seek_attack_defend: cost of an attacker for its team, 0 to 10.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
@@ -306,7 +306,7 @@ class TeamMatrix(Environment):
 
 
 class TeamMatrixPlay(PaintedPlay):
-    """One play.
+    """A play of a team matrix game.
 
     Attributes:
         chosen: the choices of team a and of team b; empty before.
@@ -321,7 +321,7 @@ class TeamMatrixPlay(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """What each seat gets: the payoff of its team."""
+        """The payoff of each seat's team."""
         rules = self.rules
         if not self.chosen:
             return (0.0,) * rules.num_seats
@@ -336,7 +336,7 @@ class TeamMatrixPlay(PaintedPlay):
         return self.rules.words
 
     def observe(self, seat: int) -> Observation:
-        """Return the rules; nothing of the others' choices is known yet."""
+        """Return the rules and the question."""
         rules, role = self.rules, self.rules.roles[seat]
         if rules.brief:
             return Observation(told=f"{role} choose", key=role)
@@ -365,7 +365,7 @@ class TeamMatrixPlay(PaintedPlay):
         return tuple(self.rules.words[choice] for choice in self.chosen[team])
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: all choices."""
+        """Return all choices."""
         mine, theirs = _sides(self.rules, seat)
         if self.rules.brief:
             return f"we {' '.join(self._said(mine))} they {' '.join(self._said(theirs))}"

@@ -52,7 +52,6 @@ class TinyHanabi(Game):
         return card if self.brief else f"Your card is {card}."
 
     def _held(self, state: State, seat: int | None) -> list[str]:
-        """Return the card of each seat, "" for one that is hidden from the reader."""
         return [
             CARDS[event.action] if seat in (None, player) else ""
             for player, event in enumerate(state.trail[: self.num_seats])
@@ -87,7 +86,7 @@ class TinyHanabi(Game):
 
 
 def _square(game: Game, dealt: tuple[int, ...]) -> list[list[str]]:
-    """Return the payoffs of two cards by both seats' actions, from playing every line."""
+    """Return the payoffs of two cards by both seats' actions, from playing all of them."""
     rows: list[list[str]] = []
     for first in range(len(ACTIONS)):
         rows.append([])

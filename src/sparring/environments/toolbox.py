@@ -1,6 +1,6 @@
-"""Tools that seats may call: a calculator with a grammar of its own, and a search in full text.
+"""Tools for seats: a calculator with its own grammar, and a full-text search.
 
-What is computed or found is a function of the arguments alone; whatever a model writes is data.
+Results depend on the arguments alone, and text of models is only data.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sparring.core.errors import GameError
 
 __all__ = ["ToolError", "calculate", "search"]
 
-LONGEST = 200  # characters of an expression
-DEEPEST = 20  # parentheses and signs within one another
-LARGEST = 10**15  # a number, its numerator and its denominator stay below
-DECIMALS = 6  # places of a result that is no whole number
-QUERY, WORDS, WORD = 400, 16, 40  # what is read of a query: characters, words, letters of a word
-MOST = 20  # documents found at most
+LONGEST = 200  # most characters of an expression
+DEEPEST = 20  # most nested parentheses and signs
+LARGEST = 10**15  # bound of every number, its numerator and its denominator
+DECIMALS = 6  # decimal places of a result that is not a whole number
+QUERY, WORDS, WORD = 400, 16, 40  # limits of a query: characters, words, letters of a word
+MOST = 20  # most documents of a search
 _TOKEN = re.compile(r"[ \t\n]*(?:(\d{1,15}(?:\.\d{1,15})?)(?![\d.])|([-+*/()]))", re.ASCII)
 _WORD = re.compile(r"[^\W_]+")
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -32,14 +32,13 @@ _TAGS = re.compile(r"<(search|calculate)>(.*?)(</\1>|(?=<(?:search|calculate)>)|
 
 
 class ToolError(Exception):
-    """A call that cannot be answered; its text is what the caller is told."""
+    """A call without a result; its text is the reply to the caller."""
 
 
 def calculate(expression: str) -> str:
     """Return the value of an expression of numbers, + - * / and parentheses.
 
-    It is computed exactly, as a fraction. A whole number is written as one; any other is rounded to
-    6 places.
+    The computation uses exact fractions. Results that are not whole are rounded to 6 places.
 
         sum = product (("+" | "-") product)*
         product = factor (("*" | "/") factor)*
@@ -49,7 +48,8 @@ def calculate(expression: str) -> str:
         expression: at most 200 characters and 20 levels; every number and result below 10**15.
 
     Raises:
-        ToolError: it is none, too long or deep, divides by zero, or a number is too large.
+        ToolError: the expression has another form, is too long or too deep, divides by zero, or
+            has too large numbers.
     """
     reader = _Reader(_tokens(expression))
     value = reader.sum(0)
@@ -77,18 +77,18 @@ def _tokens(expression: str) -> list[str]:
 
 
 class _Reader:
-    """Reads tokens by recursive descent."""
+    """A parser of tokens by recursive descent."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens, self.place = tokens, 0
 
     @property
     def next(self) -> str | None:
-        """The token to be read next; None at the end."""
+        """The next token; None at the end."""
         return self.tokens[self.place] if self.place < len(self.tokens) else None
 
     def take(self) -> str | None:
-        """Return the next token and go on."""
+        """Return the next token and move past it."""
         token = self.next
         self.place += 1
         return token
@@ -138,16 +138,15 @@ def _bounded(value: Fraction) -> Fraction:
 
 
 def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, ...]:
-    """Return the documents of a library that have words of a query, the best first.
+    """Return the documents of a library with any word of a query, the best first.
 
-    Documents are ranked by BM25; equal ones stand in the library's order. Only the letters and
-    digits of a query count: 16 words of its first 400 characters, 40 letters of each. No sign in it
-    means anything.
+    Documents are ranked by BM25, and ties keep the library's order. Only letters and digits of a
+    query count: 16 words of its first 400 characters, 40 letters of each.
 
     Args:
         library: the documents.
-        query: words, any of which may be found.
-        limit: most documents returned, 1 to 20.
+        query: the words.
+        limit: most documents to return, 1 to 20.
 
     Raises:
         GameError: Python's SQLite was built without FTS5.
@@ -159,7 +158,7 @@ def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, 
 
 
 class _Index:
-    """A library in memory; never part of a play, and of one process alone."""
+    """A full-text index in memory, of one process; no play contains it."""
 
     def __init__(self, library: tuple[str, ...]) -> None:
         self.library, self.lock = library, Lock()
@@ -168,14 +167,14 @@ class _Index:
             self.database.execute("CREATE VIRTUAL TABLE documents USING fts5(body)")
         except sqlite3.OperationalError as error:
             raise GameError(
-                f"The search asks for SQLite with FTS5, and Python's here has none ({error}); "
+                f"The search needs SQLite with FTS5, which this Python's sqlite3 lacks ({error}); "
                 "install a Python whose sqlite3 has it."
             ) from None
         rows = [(number, text) for number, text in enumerate(library)]
         self.database.executemany("INSERT INTO documents(rowid, body) VALUES (?, ?)", rows)
 
     def find(self, words: tuple[str, ...], limit: int) -> tuple[str, ...]:
-        """Return the documents that have any of some words, which are letters and digits only."""
+        """Return the documents with any of the words, which are letters and digits only."""
         query = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
         statement = (
             "SELECT rowid FROM documents WHERE documents MATCH ? ORDER BY rank, rowid LIMIT ?"
@@ -190,7 +189,7 @@ def _index(library: tuple[str, ...], process: int) -> _Index:
 
 
 def parse_call(reply: str, *, brief: bool) -> tuple[str, str] | None:
-    """Return the first tool that a reply calls and what it is given, nothing if not closed."""
+    """Return the first tool call of a reply as (tool, argument); "" for an unclosed argument."""
     if not brief:
         match = _TAGS.search(reply)
         return None if match is None else (match[1], match[2].strip() if match[3] else "")
@@ -199,12 +198,12 @@ def parse_call(reply: str, *, brief: bool) -> tuple[str, str] | None:
 
 
 def write_call(tool: str, argument: str, *, brief: bool) -> str:
-    """Return a call as it is recorded, and read back the same."""
+    """Return a call as text, which ``parse_call`` reads back."""
     return f"{tool} {argument}".strip() if brief else f"<{tool}>{argument}</{tool}>"
 
 
 def search_result(library: Sequence[str], words: str, *, limit: int, brief: bool) -> str:
-    """Return what a search finds, in words."""
+    """Return the result of a search in words."""
     if brief:
         return " ; ".join(search(library, words, limit=limit)) or NONE
     if not library:
@@ -216,12 +215,12 @@ def search_result(library: Sequence[str], words: str, *, limit: int, brief: bool
 
 
 def calculator_result(tool: str, argument: str, *, most: int | None) -> str:
-    """Return what the calculator says, in words.
+    """Return the result of the calculator in words.
 
     Args:
         tool: "calculate", or a word for a sign in brief style.
-        given: an expression, or two numbers in brief style.
-        most: the largest number that the brief calculator says; None: full style.
+        argument: an expression, or two numbers in brief style.
+        most: the largest result of the brief calculator; None: full style.
     """
     try:
         value = calculate(argument if most is None else _expression(tool, argument))
@@ -233,7 +232,6 @@ def calculator_result(tool: str, argument: str, *, most: int | None) -> str:
 
 
 def _expression(tool: str, argument: str) -> str:
-    """Return the expression of two brief numbers; "" where there are no such two."""
     words = argument.split()
     plain = len(words) == 2 and all(word.isdecimal() for word in words)
     return f"{words[0]} {SIGNS[tool]} {words[1]}" if plain else ""

@@ -27,43 +27,43 @@ from sparring.environments.toolbox import (
 )
 
 Style = Literal["brief", "full"]
-UNREAD = "<unread>"  # the action of a reply that is neither a call nor a move
+UNREAD = "<unread>"  # the action for a reply that is neither a call nor a move
 NUMBERS = 99  # the largest result in brief style
 
 
 class ToolEnvironment(CombinedEnvironment):
-    """Another environment whose seats may search and calculate before each move.
+    """Another environment in which seats may search and calculate before each move.
 
-    A reply that is a call is answered to that seat alone, and the same seat is due again; any other
-    reply is its move. Seats that move at once wait for one another's calls. A call is a turn of its
-    own. In full style the calls are ``<search>words</search>`` and
-    ``<calculate>2*(3+4)</calculate>``; the first in a reply counts, and nothing else in that reply.
-    In brief style a reply is a call and nothing else: ``search ada box``, ``add 3 4``,
-    ``subtract``, ``multiply``, ``divide``; the calculator then says whole numbers of 0 to 99, and
-    "none" for all others. A reply that is neither a call nor a move spends a call and gets a word
-    back. When the calls are spent a reply is a move or illegal.
+    Only the calling seat sees the result of a call, and it is due again; any other reply is its
+    move. Seats that move at once wait for each other's calls. Each call is a turn. In full style
+    the calls are ``<search>words</search>`` and ``<calculate>2*(3+4)</calculate>``; the first call
+    of a reply counts, and the rest of that reply is ignored. In brief style a call is the whole
+    reply: ``search ada box``, ``add 3 4``, ``subtract``, ``multiply``, ``divide``; the calculator
+    then returns whole numbers from 0 to 99, and "none" for all others. A reply that is neither a
+    call nor a move spends a call and gets an error notice. After the last call a reply is a move or
+    illegal.
 
-    The search looks into ``play.library(seat)``, the documents of the play, where it has that
-    method; the environment ``lookups`` is made so.
+    The search uses ``play.library(seat)``, the documents of the play, if it has this method, as in
+    the environment ``lookups``.
 
     Mathematics:
         turns <= (calls + 1) * turns of the environment
         return = return of the environment - cost * calls made
 
-    Pitfalls: moves whose words begin like a call ("add ...") cannot be said while calls are left.
-    Nothing can search the rules, so there are no exact figures, oracles or solvers.
+    Pitfalls: moves with words that begin like a call ("add ...") are impossible while calls remain.
+    The rules are not searchable, so there are no exact figures, oracles or solvers.
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
             tic_tac_toe, to look at.
         calls: most calls of a seat before each of its moves, 1 to 50.
-        results: most documents that a search gives, 1 to 20.
-        cost: what a call costs the seat that makes it, 0 to 1.
-        style: wording of the environment where it has that option and names none, "brief" for tiny
-            models, "full" for language models. The tools are worded as the environment is.
+        results: most documents that a search returns, 1 to 20.
+        cost: cost of a call for the seat that makes it, 0 to 1.
+        style: wording of an environment whose options leave it out, "brief" for tiny models, "full"
+            for language models. The tools have the wording of the environment.
 
     Raises:
-        ConfigError: a number out of range, or the option ``environment`` names none.
+        ConfigError: a number out of range, or the option ``environment`` names no environment.
         UnknownNameError: no such environment, or option of it.
 
     Reference: Schick and others, "Toolformer", arXiv 2302.04761; Yao and others, "ReAct", arXiv
@@ -85,7 +85,7 @@ class ToolEnvironment(CombinedEnvironment):
         self.max_turns = inner.max_turns * (calls + 1)
         self.min_utility = inner.min_utility - cost * calls * inner.max_turns
         self.max_utility, self.utility_sum = inner.max_utility, inner.utility_sum
-        self.teams = teams_of(inner)  # who wins together stays, whatever calls cost
+        self.teams = teams_of(inner)  # the cost of calls does not change the teams
         if cost:
             self.zero_sum, self.utility_sum, self.cooperative = False, None, False
 
@@ -95,11 +95,11 @@ class ToolEnvironment(CombinedEnvironment):
         return ToolPlay(self, self.inner.reset(stream))
 
     def words(self) -> tuple[str, ...]:
-        """Return the words of calls and answers in brief style."""
+        """Return the words of calls and results in brief style."""
         return ("search", NONE, "spent", ";", *SIGNS, *map(str, range(self.numbers + 1)))
 
     def forms(self, library: bool) -> str:
-        """Return what a seat is told of its tools, in full style."""
+        """Return the description of the tools in full style."""
         searching = f"<search>words</search> finds up to {self.results} notes in a library; "
         return (
             f"Before each move you may use tools, {self.calls} calls at most, one a reply: "
@@ -115,22 +115,22 @@ class ToolPlay(CombinedPlay):
 
     def __init__(self, rules: ToolEnvironment, play: Play) -> None:
         super().__init__(rules, play)
-        # all of these are replaced when they change, so that a copy may share them
-        self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}  # calls and answers of a move
+        # changes replace these attributes, so that a copy may share their values
+        self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}  # (call, result) of this move
         self.waiting_moves: dict[int, str] = {}  # moves that wait for the other seats' calls
-        self.informed: tuple[int, ...] = ()  # seats that know of the tools
-        # calls and answers before moves that were made, one tuple a move
+        self.informed: tuple[int, ...] = ()  # seats that have seen the description of the tools
+        # (call, result) before earlier moves, one tuple per move
         self.past_calls: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
-        self.num_calls = (0,) * rules.num_seats  # calls
+        self.num_calls = (0,) * rules.num_seats
 
     def redeal(self, stream: Stream) -> None:
-        """Draw all chance from here on from another stream."""
+        """Draw all remaining chance from another stream."""
         if hasattr(self.play, "redeal"):
             self.play.redeal(stream)
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Payoffs so far, less what calls cost."""
+        """Payoffs so far, less the cost of calls."""
         payoffs, cost = super().returns, self.rules.cost
         if not cost:
             return payoffs
@@ -142,20 +142,20 @@ class ToolPlay(CombinedPlay):
         return tuple(seat for seat in super().due() if seat not in self.waiting_moves)
 
     def legal(self, seat: int) -> None:
-        """Return None: any text, as a call is one."""
+        """Return None: any text is legal, as calls are text."""
         return
 
     def calls_left(self, seat: int) -> int:
-        """Return how many calls a seat has left before its move."""
+        """Return the number of calls that a seat has left before its move."""
         return self.rules.calls - len(self.open_calls.get(seat, ()))
 
     def library(self, seat: int) -> tuple[str, ...]:
-        """Return the documents that a seat may search; none where the play has none."""
+        """Return the documents that a seat may search, or ()."""
         library = getattr(self.play, "library", None)
         return () if library is None else tuple(library(seat))
 
     def observe(self, seat: int) -> Observation:
-        """Return the answer to the last call; before the first, what the play itself tells."""
+        """Return the result of the last call, or the current play's observation."""
         answered = self.open_calls.get(seat, ())
         seen = super().observe(seat)
         calls = (*self.past_calls[seat], answered)
@@ -175,10 +175,7 @@ class ToolPlay(CombinedPlay):
         return seen._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the call in a reply, else the move in it.
-
-        Where it has neither, a mark that it could not be read while calls are left, then None.
-        """
+        """Return the call in a reply, else the move, else ``UNREAD`` if calls remain, or None."""
         calls_left = self.calls_left(seat)
         call = parse_call(reply, brief=self.rules.brief) if calls_left else None
         if call is not None:
@@ -215,7 +212,7 @@ class ToolPlay(CombinedPlay):
             super().step(moves)
 
     def _answer(self, seat: int, call: tuple[str, str] | None) -> str:
-        """Return what a call is answered; None: a reply that is neither a call nor a move."""
+        """Return the result of a call; call None: a reply that is neither a call nor a move."""
         rules, library = self.rules, self.library(seat)
         if call is None:
             forms = rules.forms(bool(library))
@@ -225,7 +222,7 @@ class ToolPlay(CombinedPlay):
         return calculator_result(*call, most=rules.numbers if rules.brief else None)
 
     def calls_of(self, seat: int) -> list[tuple[str, str]]:
-        """Return all calls of a seat so far with their answers."""
+        """Return all calls of a seat so far with their results."""
         return [
             pair
             for part in (*self.past_calls[seat], self.open_calls.get(seat, ()))
@@ -256,7 +253,7 @@ class ToolPlay(CombinedPlay):
         return " ".join(parts)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a sum to calculate, or a move at random, each as often."""
+        """Return a random sum to calculate or a random move, with equal probability."""
         if self.calls_left(seat) and stream.uniform(0) < 0.5:
             first, second = (stream.integer(number, 10) for number in (1, 2))
             argument = f"{first} {second}" if self.rules.brief else f"{first}+{second}"

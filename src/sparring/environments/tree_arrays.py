@@ -1,7 +1,4 @@
-"""A game's tree as arrays, with its information states by the strings of its nodes.
-
-What solvers of hidden information work on.
-"""
+"""A game's tree as arrays, with information states by string, for solvers of hidden information."""
 
 from __future__ import annotations
 
@@ -18,18 +15,18 @@ from sparring.ops.game_tree import GameTree
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TreeArrays:
-    """Every history of a game; I information states."""
+    """Every history of a game, with I information states."""
 
     tree: GameTree
     seats: IntArray  # [I] the seat that acts
     legal: tuple[tuple[int, ...], ...]  # [I] legal action ids
-    number: dict[tuple[int, str], int]  # (seat, information state) -> its place in the others
-    examples: tuple[Node, ...]  # [I] a node in each
+    number: dict[tuple[int, str], int]  # (seat, information state) -> index in [I]
+    examples: tuple[Node, ...]  # [I] a node of each information state
 
 
 @dataclass(kw_only=True, slots=True)
 class TreeBuilder:
-    """The lists that a walk fills."""
+    """The lists that ``walk`` fills."""
 
     number: dict[tuple[int, str], int] = field(default_factory=dict)
     legal: list[tuple[int, ...]] = field(default_factory=list)
@@ -41,7 +38,7 @@ class TreeBuilder:
     def visit(
         self, node: Node, edge: tuple[int, int, int, float]
     ) -> list[tuple[Node, tuple[int, int, int, float]]]:
-        """Take up a history; return its children, each with the edge that leads to it."""
+        """Add a history, and return its children as (node, edge to the node)."""
         number = len(self.edges)
         self.edges.append(edge)
         if node.is_terminal():
@@ -72,10 +69,10 @@ def walk(game: GameRules, *, most: float = math.inf) -> TreeArrays:
 
     Args:
         game: the game.
-        most: histories that are visited at most.
+        most: largest number of histories.
 
     Raises:
-        TooLargeError: there are more.
+        TooLargeError: the game has more histories.
     """
     lists = TreeBuilder()
     stack = [(game.first_node(), (-1, -1, -1, 1.0))]

@@ -45,11 +45,11 @@ class TrialPlay(CombinedPlay):
     """Attempts, one after the other.
 
     Attributes:
-        attempt: number of the one that goes on now, from 0.
-        past_returns: returns of those before, [num_seats].
+        attempt: number of the current attempt, from 0.
+        past_returns: sum of the returns of earlier attempts, [num_seats].
         reflecting: whether the carried seats are to write their notes.
-        notes: what each seat has written, by seat.
-        before: the attempts that are over.
+        notes: the notes of each seat, by seat.
+        before: the earlier attempts.
     """
 
     def __init__(self, rules: Any, stream: Stream) -> None:
@@ -59,8 +59,8 @@ class TrialPlay(CombinedPlay):
         self.notes: dict[int, tuple[str, ...]] = {}
         self.before: tuple[Any, ...] = ()
         self.opened: frozenset[int] = frozenset()  # seats that have replied in this attempt
-        self.keys = ("",) * rules.num_seats  # what each seat knows of the attempts before
-        self.last: dict[int, str] = {}  # what it knew and did at its last turn in this one
+        self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier attempts
+        self.last: dict[int, str] = {}  # information state and reply at the last turn, by seat
 
     @property
     def done(self) -> bool:
@@ -77,22 +77,22 @@ class TrialPlay(CombinedPlay):
         return tuple(sorted(self.rules.carried)) if self.reflecting else super().due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the actions of the attempt; a note is any text."""
+        """Return the legal actions of the attempt; None: any text, as a note is."""
         return None if self.reflecting else super().legal(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply; a note is what it is."""
+        """Return the action in a reply, or a note unchanged."""
         return reply if self.reflecting else super().read(seat, reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a reply drawn at random; a note says what the attempt told, in brief nothing."""
+        """Return a random action, or a note that repeats the news (brief style: a fixed word)."""
         if not self.reflecting:
             return super().sample(seat, stream)
         news = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
         return news[: self.rules.note_limit] or NOTE
 
     def observe(self, seat: int) -> Observation:
-        """Return what the attempt tells a seat, or the question for a note."""
+        """Return the observation of the attempt, or the question for a note."""
         rules, news = self.rules, self.news.get(seat, "")
         if self.reflecting:
             ask = "" if rules.brief else ASK
@@ -111,7 +111,7 @@ class TrialPlay(CombinedPlay):
         return seen._replace(key=key, attempt=self.attempt, fresh=fresh)
 
     def _notes(self, seat: int) -> str:
-        """Return what a seat has written so far, for a conversation that begins anew."""
+        """Return the notes of a seat so far, for a new conversation."""
         notes = self.notes.get(seat, ())
         if self.rules.brief or not notes:
             return joined(notes, True)
@@ -132,13 +132,13 @@ class TrialPlay(CombinedPlay):
         self._replied(known)
 
     def after(self, replies: Mapping[int, str], play: Any) -> TrialPlay:
-        """Return a copy after replies of some seats to the attempt, which then stands as a play.
+        """Return a copy after replies of some seats, with a given play as the result.
 
-        For a walk over all that chance can do: ``step`` draws what chance does.
+        Walks over all chance outcomes use it, as ``step`` draws one outcome.
 
         Args:
-            replies: to the attempt as it stands in this one; empty: only the play is another.
-            play: of the inner environment; the copy keeps it, and ends the attempt if it is over.
+            replies: replies to the current attempt; empty: only the play changes.
+            play: of the inner environment; the copy owns it, and ends the attempt if it is over.
         """
         twin, known = self.clone(), self.known(replies)
         twin.play = play
@@ -148,12 +148,12 @@ class TrialPlay(CombinedPlay):
         return twin
 
     def _learnt(self, seat: int, text: str) -> None:
-        """Add an attempt that is over to what a seat knows, unless its notes alone are kept."""
+        """Add a finished attempt to a seat's key, unless the seat remembers only its notes."""
         if self.rules.memory == "all":
             self.keys = _added(self.keys, seat, f"{self.last.get(seat, '')}{text}|")
 
     def _replied(self, known: Mapping[int, str]) -> None:
-        """Note who has replied in the attempt, with what was known, and go on where it is over."""
+        """Record which seats replied, with their information states, and end a finished attempt."""
         self.opened |= set(known)
         self.last = {**self.last, **known}
         while self.play.done and not self.ended and not self.reflecting:
@@ -193,7 +193,7 @@ class TrialPlay(CombinedPlay):
             note = "notes are due" if self.reflecting else ""
             heading(canvas, f"Attempt {self.attempt + 1} of {rules.attempts}", note)
         if not knows and self.reflecting:
-            paragraph(canvas, OVER)  # how it ended is told to those who remember
+            paragraph(canvas, OVER)  # only seats that remember see how it ended
             return
         super().paint(canvas, seat)
         if not knows:
@@ -224,7 +224,6 @@ class TrialPlay(CombinedPlay):
 
 
 def _added(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:
-    """Return what seats know, with something more for one of them."""
     return (*keys[:seat], keys[seat] + text, *keys[seat + 1 :])
 
 
@@ -232,17 +231,17 @@ def _added(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:
 class Trial(CombinedEnvironment):
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
-    What: the seats named in ``carry`` remember from attempt to attempt, and write a note (any text)
-    between two of them. All other seats begin a fresh conversation at every attempt, so that they
-    are the same opponent again. Turns are numbered by attempt (record ``attempt``); a note belongs
-    to the attempt before it.
-    When to use: to train agents that learn about a task or an opponent while they play it (MAGE,
-    LaMer), with an estimator that reads attempts.
+    What: the seats in ``carry`` remember earlier attempts, and write a note (any text) between two
+    attempts. All other seats begin a new conversation at every attempt, so that they are the same
+    opponent again. Turns are numbered by attempt (record ``attempt``); a note belongs to the
+    attempt before it.
+    When to use: to train players that learn about a task or an opponent while they play (MAGE,
+    LaMer), with an estimator that uses attempts.
     Mathematics:
         return of a seat = sum over attempts of its return
-    Pitfalls: with ``redeal: same`` (as MAGE's release) a note may give away what chance will do
-    again, so that the next attempt is recall. With ``stop_on_win`` an early win ends the episode,
-    and later attempts are missing, not lost. A note is a turn, and is trained on like any other.
+    Pitfalls: with ``redeal: same`` (as MAGE's release) a note can reveal chance outcomes that
+    repeat, so that the next attempt is recall. With ``stop_on_win`` an early win ends the episode,
+    and later attempts are missing, not lost. A note is a turn, and training uses it like any other.
     Reference: MAGE (arXiv 2603.03680); LaMer (arXiv 2512.16848).
     Verified by: tests/environments/test_combinators.py.
 
@@ -250,25 +249,25 @@ class Trial(CombinedEnvironment):
         environment: the other environment, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, to look at.
         attempts: number of attempts, 1 to 100.
-        carry: roles that remember. Empty (default): the first role alone.
+        carry: roles that remember. Empty (default): only the first role.
         reflect: whether these write a note between attempts. true by default.
-        memory: what they keep: "all" (default), their whole conversation; "notes", their notes
-            alone, in a fresh conversation at every attempt.
+        memory: what they remember: "all" (default), their whole conversation; "notes", only their
+            notes, in a new conversation at every attempt.
         redeal: "fresh" (default): chance is drawn anew at every attempt. "same": every attempt has
-            the chance of the first, as far as the play goes the same way.
+            the chance of the first, as long as the play takes the same course.
         stop_on_win: whether an attempt with a positive return of a carried seat is the last.
-        note_limit: characters of a note that are kept, 1 to 100,000.
-        reveal: whether those who remember are told at the end of an attempt what the rules show
-            then, such as the cards of a show-down in kuhn_poker (no card after a fold). false by
-            default: the actions and the result alone.
-        retell: whether those who keep their whole conversation are told the rules at every attempt.
-            true by default. false: at the first one alone, so that a conversation has fewer tokens;
-            for an environment in full style whose rules are one text.
+        note_limit: most characters of a note, 1 to 100,000.
+        reveal: whether roles that remember see at the end of an attempt what the rules show then,
+            such as the cards of a show-down in kuhn_poker (no card after a fold). false by default:
+            only the actions and the result.
+        retell: whether roles with their whole conversation see the rules at every attempt. true by
+            default. false: only at the first attempt, so that a conversation has fewer tokens; for
+            an environment in full style whose rules are one text.
 
     Raises:
-        ConfigError: the option ``environment`` names none, a role is carried twice, or there are no
-            rules to leave out.
-        UnknownNameError: the environment has no role of a name in ``carry``.
+        ConfigError: the option ``environment`` names no environment, a role is carried twice, or
+            there are no rules to leave out.
+        UnknownNameError: a name in ``carry`` is not a role.
     """
 
     environment: dict[str, Any] | None = None
@@ -292,7 +291,7 @@ class Trial(CombinedEnvironment):
         self.max_turns = attempts * inner.max_turns + notes
         ends = (inner.min_utility, inner.max_utility)
         self.min_utility, self.max_utility = (attempts * end for end in ends)
-        if self.stop_on_win:  # a win may be the first attempt's, and nothing follows it
+        if self.stop_on_win:  # the first attempt may be a win and so the last
             self.max_utility = max(self.max_utility, inner.max_utility)
             self.min_utility = min(self.min_utility, inner.min_utility)
         total = inner.utility_sum
@@ -311,9 +310,9 @@ class Trial(CombinedEnvironment):
 def _rules_of(inner: Any) -> str:
     rules = getattr(inner, "rules", "")
     if inner.brief or not isinstance(rules, str) or not rules:
-        has, other = "holds its rules in no one text", ""
+        has, other = "does not have its rules as one text", ""
         if inner.brief:
-            has, other = "tells no rules in brief style", ", or an environment in style: full"
+            has, other = "has no rules in brief style", ", or an environment in style: full"
         raise ConfigError(
             f"environments 'trial': retell=false leaves the rules out, and {inner.name} {has}; "
             f"write retell: true{other}."

@@ -1,4 +1,4 @@
-"""Word problems: one seat reads a short story and says how many things there are in the end."""
+"""Word problems: one seat reads a short story and replies with the final number of things."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BRIEF = {
     BAGS: "{who} has {a} bags of {b} {things}",
     MORE: "{other} has {a} {things} {who} has {b} more than {other}",
 }
-_THEN = {  # the ways in which each is told, of which a story draws one; "2 more" could be bags
+_THEN = {  # wordings of each event, of which a story draws one; "2 more" could mean bags
     GETS: (
         "{who} buys {a} more {ones}.",
         "{who} finds {a} more {ones}.",
@@ -44,15 +44,15 @@ _THEN = {  # the ways in which each is told, of which a story draws one; "2 more
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A story.
+    """A story about a number of things.
 
     Args:
-        who: whom it is about.
-        other: somebody else.
-        things: what is counted.
+        who: the main person.
+        other: another person.
+        things: the things to count.
         opening: HAS, BAGS or MORE.
-        numbers: of the opening, two; the second is 0 where it is not told.
-        events: what happens then: GETS, LOSES or DOUBLES, a number, and the way it is told.
+        numbers: two numbers of the opening; the second is 0 for HAS.
+        events: later events: GETS, LOSES or DOUBLES, a number, and the number of the wording.
     """
 
     who: str
@@ -64,7 +64,7 @@ class Story:
 
     @property
     def answer(self) -> int:
-        """How many things there are in the end."""
+        """The final number of things."""
         first, second = self.numbers
         count = {HAS: first, BAGS: first * second, MORE: first + second}[self.opening]
         for kind, number, _ in self.events:
@@ -93,12 +93,12 @@ class Story:
 
 @lru_cache(maxsize=4096)
 def story(stream: Stream, steps: int, largest: int) -> Story:
-    """Return the story of a stream.
+    """Return a random story; no count in it is below 0.
 
     Args:
-        stream: what it is drawn from.
-        steps: operations that the answer takes, at least 1.
-        largest: number that is told, at least 2; nobody ever has less than none.
+        stream: source of the draws.
+        steps: number of operations to the answer, at least 1.
+        largest: largest number in the story, at least 2.
     """
     names = stream.child("names")
     first = names.integer(0, len(PEOPLE))
@@ -128,7 +128,7 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
 
 
 def most(steps: int, largest: int) -> int:
-    """Return a number that no answer is above: the opening's largest, then doubled or added to."""
+    """Return an upper bound of all answers: the largest opening, then doubled or added to."""
     count = largest * largest if steps else largest
     for _ in range(max(steps - 1, 0)):
         count = max(2 * count, count + largest)
@@ -136,21 +136,21 @@ def most(steps: int, largest: int) -> int:
 
 
 _NUMBERS = re.compile(
-    r"(?:(?<![\w.)\]])[-\u2212])?"  # a sign, and not the one between the numbers of "12-5"
+    r"(?:(?<![\w.)\]])[-\u2212])?"  # a sign, but not the minus of "12-5"
     r"(?:(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?"
 )
-LONGEST = 15  # digits of a number that is read
+LONGEST = 15  # most digits of a number in a reply
 
 
 @dataclass(kw_only=True, eq=False)
 class WordProblems(Bank):
-    """A short story about how many things somebody has, and one reply: the number in the end.
+    """A short story about a number of things, and one reply: the final number.
 
     What: "Ada has 3 bags with 4 apples in each bag. Ada gives away 2 apples. How many apples does
-    Ada have now?" A story opens with a number, with bags of equally many, or with more than
-    somebody else has; then things are bought, lost or doubled. Stories are drawn from a bank.
-    When to use: to measure whether what a language model has learnt in games carries over to
-    questions of another kind (claims of SPIRAL, MARS and VPR), on problems that are in no corpus.
+    Ada have now?" A story begins with a number, with bags of equal size, or with more than another
+    person has; then things are bought, lost or doubled. Stories are drawn from a bank.
+    When to use: to measure whether learning in games transfers to questions of another kind (claims
+    of SPIRAL, MARS and VPR), on problems that are in no corpus.
     Mathematics:
 
         return = 1 if the last number of the reply is the answer, else 0
@@ -158,14 +158,14 @@ class WordProblems(Bank):
     A sign counts, commas between thousands and a fraction of 0 do not.
 
     Pitfalls: a reply without a number is illegal. A pretrained model may know how to solve such
-    stories and still write another number last. Answers are small, so that guessing is not 0: with
-    one step and numbers to 9 the most frequent answer is right in about one story of 14.
-    Reference: the kind of problem is that of GSM8K (arXiv 2110.14168), which is not used here.
+    stories and still write another number last. Answers are small, so that guessing scores above 0:
+    with one step and numbers to 9 the most frequent answer is right in about one story of 14.
+    Reference: problems of the kind of GSM8K (arXiv 2110.14168), which is not used here.
     Verified by: tests/environments/test_word_problems.py.
 
     Args:
-        steps: operations that the answer takes, 1 to 5.
-        largest: largest number that is told, 2 to 100.
+        steps: number of operations to the answer, 1 to 5.
+        largest: largest number in a story, 2 to 100.
         problems: stories in the bank, 1 to 10,000,000.
         bank: number of the bank, below 2^31; another one has other stories.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
@@ -190,7 +190,7 @@ class WordProblems(Bank):
         return story(self.bank_stream(number), self.steps, self.largest)
 
     def start_of(self, play: Problem) -> str:
-        """Return what tells a story from others: what is read, in the wording that says least."""
+        """Return the identity of a story: its brief text."""
         return play.start.text(brief=True)
 
     def starts(self) -> frozenset[str]:
@@ -208,7 +208,7 @@ class WordProblems(Bank):
 
 
 class Problem(QuestionPlay):
-    """One problem; its start is the story."""
+    """A play of one problem; its initial state is the story."""
 
     kind, lines = "problem", 8
     start: Story
@@ -224,7 +224,7 @@ class Problem(QuestionPlay):
         return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the last number of a reply without commas, or None; ``exact``: nothing else."""
+        """Return the last number of a reply without commas, or None; ``exact``: the whole reply."""
         numbers = _NUMBERS.findall(reply)
         if not numbers or (exact and reply.strip() != numbers[-1]):
             return None
@@ -238,11 +238,11 @@ class Problem(QuestionPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         read = self.read(0, replies[0])
         if self.done or read is None:
-            raise GameError(f"word_problems: {quoted(replies[0])} is no answer that is due.")
+            raise GameError(f"word_problems: {quoted(replies[0])} is not an answer that is due.")
         self.answer = read
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a number that could be the answer."""
+        """Return a random answer in the possible range."""
         return str(stream.integer(0, most(self.rules.steps, self.rules.largest) + 1))
 
 

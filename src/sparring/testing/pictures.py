@@ -175,7 +175,7 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool)
 def _knowledge(play: Play, past: list[PastTurn], seat: int, every_seat: bool) -> Any:
     """Return what a seat knows of a play, or None where that is not asked for."""
     due = tuple(play.due())
-    own = tuple((one.told, one.reply) for one in past if one.seat == seat)
+    own = tuple((one.prompt, one.reply) for one in past if one.seat == seat)
     if seat in due:
         seen = play.observe(seat)
         return due, seat, own, seen.text, seen.key, play.legal(seat)

@@ -62,7 +62,7 @@ def test_a_play_by_hand():
     course = QuestionEnvironment(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
     course.step({0: f"answer {course.start.answer}"})
     assert course.returns == (1.0,)
-    with pytest.raises(GameError, match="no answer that is due"):
+    with pytest.raises(GameError, match="not an answer that is due"):
         course.step({0: "answer 1"})
 
 

@@ -20,7 +20,7 @@ def test_banks_and_a_game_for_one():
     assert distance((7, 3), (7, 3)) == 0 and distance((7, 3), (3, 7)) == 4 and distance((5, 4, 1), (3, 3, 4)) == 3
     with pytest.raises(ConfigError, match="apart=9"):
         game(apart=9)
-    with pytest.raises(ConfigError, match="urn: found no 6 urns"):
+    with pytest.raises(ConfigError, match="urn: there are no 6 urns"):
         game(urns=6, balls=4, apart=1)
     assert {frozenset(urns_of(3, 2, 7, 2, 0, number)) for number in range(30)} >= {frozenset({(1, 6), (3, 4), (5, 2)})}
     assert {start(game(sets=3), seed).spiel.table.contents for seed in range(40)} == {urns_of(2, 2, 10, 3, 0, number) for number in range(3)}

@@ -1,4 +1,4 @@
-"""Bargain: two seats talk freely about how to divide a pool of items that they value privately."""
+"""Bargain: two seats talk freely about the division of a pool of items with private values."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from sparring.environments.options import entry_of
 from sparring.environments.reply import Style
 
 TITLE = "bargain"
-VERBS = ("offer", "accept", "reject")  # brief: what begins an act
-TALK = ("want", "need", "give", "keep", "yes", "no")  # brief: what may be said besides
+VERBS = ("offer", "accept", "reject")  # brief style: first words of acts
+TALK = ("want", "need", "give", "keep", "yes", "no")  # brief style: other words
 NOTES = {
     "malformed": (
         "Your last message held a proposal that could not be read: {why}. It was passed on as talk."
@@ -61,11 +61,11 @@ def listed(counts: Counts) -> str:
 def clean(reply: str, talk: int) -> tuple[str, bool]:
     """Return a reply as one line of printable characters, and whether it was cut.
 
-    Thoughts before ``</think>``, or begun and not ended, are not said.
+    Thoughts before ``</think>``, and unfinished thoughts, are left out.
 
     Args:
         reply: any text.
-        talk: characters that are kept at most.
+        talk: most characters of the line.
     """
     spoken = reply.rpartition("</think>")[2].partition("<think>")[0]
     line = " ".join("".join(c if c.isprintable() else " " for c in spoken).split())
@@ -73,7 +73,7 @@ def clean(reply: str, talk: int) -> tuple[str, bool]:
 
 
 def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
-    """Return the share that a proposal names, 0 of other kinds, or None and what is wrong."""
+    """Return (share of a proposal, ""), with 0 for kinds without a number, or (None, error)."""
     names = KINDS[: len(counts)]
     amounts: dict[str, int] = {}
     for part in re.split(r",|\band\b", text.lower()):
@@ -91,10 +91,10 @@ def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
 
 
 def read_full(line: str, cut: bool, counts: Counts) -> tuple[Message, str]:
-    """Return a message of full style, and what is wrong with its proposal, or "".
+    """Return a message of full style, and the error in its proposal, or "".
 
-    The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; "accept" or "reject"
-    alone will do as well.
+    The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; a message "accept" or
+    "reject" without a tag counts too.
     """
     alone, tags = _ALONE.fullmatch(line), [*_TAG.finditer(line)]
     verb = alone[1].lower() if alone else tags[-1][1].lower() if tags else ""
@@ -116,7 +116,7 @@ def read_full(line: str, cut: bool, counts: Counts) -> tuple[Message, str]:
 def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> Message:
     """Return a message of brief style: its known words, of which the last verb counts.
 
-    An offer is "offer" and a number per kind that the pool holds, no fewer and no more.
+    An offer is "offer" with exactly one number per kind of the pool.
     """
     words = [word for word in line.split() if word in known]
     text = " ".join(words)
@@ -134,7 +134,7 @@ def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> M
 
 
 def brief_words(kinds: int, most: int, total: int) -> frozenset[str]:
-    """Return every word of brief style but the roles."""
+    """Return every word of brief style except the roles."""
     numbers = {str(number) for number in range(most + 1)}
     values = {f"={value}" for value in range(total + 1)}
     return frozenset({TITLE, ".", *NOTES, *VERBS, *TALK, *KINDS[:kinds], *numbers, *values})
@@ -147,7 +147,7 @@ def brief_pool(scenario: Scenario, seat: int) -> str:
 
 
 def quoted(message: Message) -> str:
-    """Return what the other seat said, in quotation marks that it cannot close."""
+    """Return the other seat's message, in quotation marks that it cannot close."""
     if not message.text:
         return "The other player says nothing."
     return 'The other player says: "{}"'.format(message.text.replace('"', "'"))
@@ -181,7 +181,7 @@ def full_pool(scenario: Scenario, seat: int) -> str:
 
 
 def full_form(counts: Counts) -> str:
-    """Return how a message is to be written, in a sentence."""
+    """Return the format of a message in sentences."""
     half = tuple(number // 2 for number in counts)
     example = listed(half if any(half) else (1, *half[1:]))
     return (
@@ -191,19 +191,19 @@ def full_form(counts: Counts) -> str:
     )
 
 
-FIRM, SOFT = 0.8, 0.3  # shares of the pool that the house asks for at its first and last message
+FIRM, SOFT = 0.8, 0.3  # shares of the pool that ``house`` asks for in its first and last message
 ACTS = {"offer": "offers", "accept": "accepts", "reject": "breaks off", "talk": ""}
 
 
 class BargainPlay(PaintedPlay):
-    """One live bargain.
+    """A play of bargain.
 
     Attributes:
-        rules: what never changes.
+        rules: the environment.
         table: the position.
-        why: per seat, what was wrong with the proposal of its last message, or "".
-        malformed: per seat, how many proposals could not be read.
-        cut: per seat, how many messages were too long.
+        why: per seat, the error in the proposal of its last message, or "".
+        malformed: per seat, the number of unparsable proposals.
+        cut: per seat, the number of too long messages.
     """
 
     def __init__(
@@ -220,12 +220,12 @@ class BargainPlay(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, float]:
-        """Payoffs so far, nothing before an agreement."""
+        """Payoffs so far, 0 before an agreement."""
         return self.rules.pay(self.table)
 
     @property
     def malformed(self) -> tuple[int, int]:
-        """How many proposals of each seat could not be read."""
+        """Number of unparsable proposals of each seat."""
         messages = self.table.messages
         first, second = (
             sum(message.act == "malformed" for message in messages[seat::2]) for seat in (0, 1)
@@ -234,7 +234,7 @@ class BargainPlay(PaintedPlay):
 
     @property
     def cut(self) -> tuple[int, int]:
-        """How many messages of each seat were too long."""
+        """Number of too long messages of each seat."""
         first, second = (
             sum(message.cut for message in self.table.messages[seat::2]) for seat in (0, 1)
         )
@@ -288,7 +288,7 @@ class BargainPlay(PaintedPlay):
         return None
 
     def observe(self, seat: int) -> Observation:
-        """Return what the other seat said last, and first of all the pool and the own values."""
+        """Return the other seat's last message, and at first the pool and the seat's values."""
         table, brief = self.table, self.rules.brief
         mine, theirs = table.messages[seat::2], table.messages[1 - seat :: 2]
         scenario, role = table.scenario, self.rules.roles[seat]
@@ -318,10 +318,10 @@ class BargainPlay(PaintedPlay):
         self.table = self.table.after(message)
         self.why = (why, self.why[1]) if seat == 0 else (self.why[0], why)
 
-    # -- what might be said --------------------------------------------------------------------
+    # -- random and scripted messages ----------------------------------------------------------
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a message drawn at random: an offer mostly, talk, an acceptance, a refusal."""
+        """Return a random message: mostly an offer, or talk, an acceptance or a refusal."""
         table, counts = self.table, self.table.scenario.counts
         kind = stream.integer(0, 20)
         if kind < 6 and table.offer_of(1 - seat) is not None:
@@ -337,11 +337,11 @@ class BargainPlay(PaintedPlay):
         return f"{talk} {self._offer(share)}".strip()
 
     def house(self, seat: int, stream: Stream) -> str:
-        """Return what a partner would say who asks for much at first and less towards the end.
+        """Return the message of a scripted partner that asks for less and less until the end.
 
-        It accepts what is worth as much to it as it asks for, and anything at all at its last
-        message; else it proposes, of the shares that are worth so much to it, one of those that
-        leave the most items to the other.
+        The partner accepts a share that is worth its current demand, and any share at its last
+        message. Otherwise it proposes a share with the worth of its demand that leaves the most
+        items to the other seat.
         """
         table, total = self.table, self.rules.source.total
         scenario, offered = table.scenario, table.offer_of(1 - seat)
@@ -368,7 +368,7 @@ class BargainPlay(PaintedPlay):
     # -- wording -------------------------------------------------------------------------------
 
     def _note(self, seat: int, last: Message) -> str:
-        """Return what a seat is told of its own last message, if something was wrong with it."""
+        """Return the error notice about a seat's own last message, or ""."""
         wrong: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
         wrong += ["cut"] if last.cut else []
         if self.rules.brief:
@@ -392,7 +392,7 @@ class BargainPlay(PaintedPlay):
 
 
 def _record(table: BargainTable, seat: int) -> str:
-    """Return all messages as a seat knows them: what its own did, what the other seat said."""
+    """Return all messages as a seat knows them: its own with their acts, the other's texts."""
     return repr(
         [
             (message.text, message.act, message.cut) if number % 2 == seat else message.text
@@ -406,14 +406,13 @@ def _listed(numbers: Counts) -> str:
 
 
 def _note(position: BargainTable, number: int, seat: int | None) -> str:
-    """Return what a message does; what is wrong with a proposal its own seat alone is told."""
+    """Return the act of a message; only its own seat sees that it is malformed."""
     message = position.messages[number]
     is_own = seat is None or number % 2 == seat
     return ACTS.get(message.act, message.act if is_own else "")
 
 
 def _got(position: BargainTable, seat: int | None) -> dict[int, str]:
-    """Return what each seat has got, as far as the reader can count it."""
     if position.shares() is None:
         return {}
     points = enumerate(position.worth())
@@ -424,20 +423,20 @@ ROLES = ("first", "second")
 
 
 class Bargain(Bank):
-    """Bargain for 2 seats: free talk about how to divide a pool of items of private value.
+    """Bargain for 2 seats: free talk about the division of a pool of items with private values.
 
-    The pool holds some books, hats and balls. Each seat has a value per item, whole numbers at
-    which the pool is worth ``total`` to it; it is told its own. Every kind is worth something to a
-    seat, and some kind to both. Seats send messages in turn; any text is legal. A message may hold
-    a proposal of what its seat would take, which stands until the seat's next one, accept the
-    other's last proposal, which ends the play, or break the talks off.
+    The pool has some books, hats and balls. Each seat has its own whole-number value per item, at
+    which the pool is worth ``total``, and sees only its own values. Every kind is worth something
+    to a seat, and some kind to both. Seats send messages in turn; any text is legal. A message can
+    propose a share for its seat, which stands until the seat's next proposal; it can accept the
+    other's last proposal, which ends the episode, or break the talks off.
 
     In full style an act is ``<propose>2 books, 0 hats, 1 ball</propose>``, ``<accept>`` or
-    ``<reject>`` anywhere in the message, and the last one counts. In brief style it is "offer 2 0
-    1", a number per kind, "accept" or "reject", and words that are not of the vocabulary are not
-    passed on. A proposal that cannot be read is talk, and its seat is told what was wrong when it
-    is asked again; so is one that accepts where nothing was proposed, or whose message was cut. A
-    play counts these per seat (``malformed``, ``cut``).
+    ``<reject>`` anywhere in the message, and the last act counts. In brief style it is "offer 2 0
+    1", a number per kind, "accept" or "reject", and words outside the vocabulary are left out. An
+    unparsable proposal counts as talk, and the next prompt of its seat has an error notice, as
+    after an acceptance without a proposal and after a cut message. A play counts these per seat
+    (``malformed``, ``cut``).
 
     Mathematics: with n items of each kind, a proposal x and values v,
 
@@ -445,21 +444,21 @@ class Bargain(Bank):
         r^i = x . v^i / total,  r^j = (n - x) . v^j / total    if j accepts what i proposed, else 0
         r^0 = r^1 = (r^0 + r^1) / 2                            with pay=joint
 
-    Pitfalls: the play is general-sum, so that a policy that only ever met itself may agree on a
-    convention that nobody else knows; measure it against others as well. The player ``house`` says
-    what a stubborn partner would that concedes towards the end. Who speaks last but one can ask for
-    nearly all. As any text is legal, an entropy bonus may fill messages with random words. Rule
-    and penalty for illegal replies apply only where a renderer asks for a form of answer; one that
+    Pitfalls: the game is general-sum, so that a policy from self-play may learn a convention that
+    no other policy knows; measure it against others as well. The player ``house`` is a stubborn
+    partner that concedes towards the end. The seat with the last message but one can ask for nearly
+    everything. As any text is legal, an entropy bonus may fill messages with random words. Rule and
+    penalty for illegal replies apply only if a renderer requires a form of answer; a renderer that
     does not (``answer: free``) fits best.
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
-        most: items of one kind, drawn from 1 to this, 1 to 5.
-        total: what the whole pool is worth to each seat, 2 to 20.
-        messages: of both seats together, 2 to 40; without an agreement by then both get 0.
-        talk: characters of a message, 10 to 2000; what is longer is cut, and counted.
-        pay: "own": what a seat's items are worth to it, as a share of ``total`` (general-sum);
-            "joint": the mean of both shares to each seat (cooperative).
+        most: largest number of items of one kind, drawn from 1 to this, 1 to 5.
+        total: worth of the whole pool to each seat, 2 to 20.
+        messages: most messages of both seats together, 2 to 40; without an agreement both get 0.
+        talk: most characters of a message, 10 to 2000; longer messages are cut and counted.
+        pay: "own": worth of a seat's items to it, as a share of ``total`` (general-sum); "joint":
+            the mean of both shares for each seat (cooperative).
         scenarios: pools with values in the bank, 1 to 100,000.
         bank: number of the bank, 0 to 2^31 - 1; another one has other scenarios.
         style: wording, "brief" for tiny models, "full" for language models.
@@ -512,12 +511,12 @@ class Bargain(Bank):
         return play.table.scenario
 
     def pay(self, table: BargainTable) -> tuple[float, float]:
-        """Return what a position pays, shares of the worth of the whole pool."""
+        """Return the payoffs of a position, as shares of the worth of the whole pool."""
         first, second = (points / self.source.total for points in table.worth())
         return ((first + second) / 2,) * 2 if self.cooperative else (first, second)
 
     def stake(self, play: BargainPlay, seat: int) -> float:
-        """Return what a seat has at stake, for the "mars" forfeiture: the whole pool."""
+        """Return the stake of a seat for the "mars" forfeit: the whole pool."""
         return 1.0
 
 

@@ -1,4 +1,4 @@
-"""A frozen proposer: which actions it names, how likely, and in what order they are shown."""
+"""A frozen proposer: its candidates, their probabilities and their order."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sparring.core.rng import Stream
 
 __all__ = ["MOST", "Proposer", "listed", "numbers", "remembered"]
 
-MOST = 20_000  # draws of a proposer that are gone through for exact figures
+MOST = 20_000  # most draws of a proposer that exact figures enumerate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proposer:
-    """Draws the candidates of a decision, none of them twice.
+    """The source of the candidates of a decision, all different.
 
     Args:
-        count: candidates, at most.
-        weights: of the actions that are proposed; of none: every legal action alike.
-        diverse: whether they are drawn until so many are different.
-        shuffle: whether they are shown in an order of chance.
+        count: most candidates.
+        weights: weights of the proposed actions; {}: equal weights of all legal actions.
+        diverse: whether to draw until ``count`` candidates are different.
+        shuffle: whether to show candidates in random order.
     """
 
     count: int
@@ -33,17 +33,17 @@ class Proposer:
     shuffle: bool = True
 
     def weights_of(self, legal: Sequence[str]) -> dict[str, float]:
-        """Return the weights of the legal actions that are named, or of all alike if none is."""
+        """Return the positive weights of legal actions, or equal weights if there are none."""
         weights = {action: self.weights.get(action, 0.0) for action in legal}
         if any(weights.values()):
             return {action: weight for action, weight in weights.items() if weight}
         return dict.fromkeys(legal, 1.0)
 
     def draw(self, legal: Sequence[str], stream: Stream) -> tuple[str, ...]:
-        """Return the candidates of a decision in the order in which they were drawn.
+        """Return the candidates of a decision in the order of the draws.
 
         Args:
-            legal: actions.
+            legal: the legal actions.
             stream: of the decision.
         """
         weights, actions = self.weights_of(legal), list[str]()
@@ -56,11 +56,11 @@ class Proposer:
     def in_order(
         self, legal: Sequence[str] | None, candidates: Iterable[str], stream: Stream
     ) -> tuple[str, ...]:
-        """Return candidates in the order in which they are shown.
+        """Return candidates in the order of their numbers.
 
         Args:
-            legal: actions; None: any text, and without ``shuffle`` the order is that of ``drawn``.
-            drawn: the candidates.
+            legal: the legal actions; None: any text, and without ``shuffle`` no change of order.
+            candidates: the candidates in the order of the draws.
             stream: of the decision.
         """
         ordered = list(candidates) if legal is None else sorted(candidates, key=list(legal).index)
@@ -71,13 +71,13 @@ class Proposer:
         return tuple(ordered)
 
     def offers(self, legal: Sequence[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
-        """Return every list of candidates that may be shown, with its probability.
+        """Return every possible list of candidates as (probability, candidates).
 
         Args:
-            legal: actions of the decision.
+            legal: the legal actions of the decision.
 
         Raises:
-            GameError: there are too many draws to go through.
+            GameError: there are too many draws to enumerate.
         """
         weights = self.weights_of(legal)
         size = self._num_draws(weights)
@@ -85,7 +85,7 @@ class Proposer:
         if draws > MOST:
             raise GameError(
                 f"choose: no exact figures, as {size} candidates of {len(weights)} actions have "
-                f"{draws:,} draws, and {MOST:,} are gone through at most; write a smaller count."
+                f"{draws:,} draws, more than the limit of {MOST:,}; write a smaller count."
             )
         chance: dict[tuple[str, ...], float] = defaultdict(float)
         draws = itertools.product(weights, repeat=size)
@@ -103,7 +103,6 @@ class Proposer:
         return min(self.count, len(weights)) if self.diverse else self.count
 
     def _share(self, weights: Mapping[str, float], line: Sequence[str]) -> float:
-        """Return the probability that these actions are drawn one after the other."""
         remaining, share = dict(weights), 1.0
         for action in line:
             share *= remaining[action] / sum(remaining.values())
@@ -113,23 +112,23 @@ class Proposer:
 
 
 def numbers(count: int) -> tuple[str, ...]:
-    """Return the numbers of so many candidates, from 1."""
+    """Return the numbers of ``count`` candidates, from 1."""
     return tuple(str(number + 1) for number in range(count))
 
 
 def remembered(candidates: Sequence[str]) -> str:
-    """Return candidates as part of the key of what a seat knows."""
+    """Return candidates as a part of a seat's key."""
     return f"{listed(candidates)}|"
 
 
 def listed(actions: Sequence[str]) -> str:
-    """Return actions in a line that no others give, whatever signs are in a text."""
+    """Return actions as an unambiguous line."""
     plain = (action if action.replace(" ", "").isalnum() else repr(action) for action in actions)
     return "/".join(plain)
 
 
 def _one(weights: Mapping[str, float], uniform: float) -> str:
-    """Return an action by a uniform number, in proportion to the weights."""
+    """Return the action for a uniform number, in proportion to the weights."""
     remainder = uniform * sum(weights.values())
     for action, weight in weights.items():
         remainder -= weight

@@ -1,4 +1,4 @@
-"""Pieces of pictures: a canvas that grows downwards, and what environments draw on it."""
+"""Pictures of positions: a canvas that grows downwards, and the pieces to draw on it."""
 
 from sparring.environments.drawing.boards import Card, Cell, cards, dice, discs, grid
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay, Theme, seat_colour

@@ -1,4 +1,4 @@
-"""Pieces that many pictures share: words, seats, moves, tables and messages."""
+"""Common pieces of pictures: text, seats, moves, tables and messages."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, Them
 from sparring.environments.drawing.words import cut, visible, width_of, wrapped
 
 INSIDE = WIDTH - 2 * EDGE
-SHOWN = 10  # messages of a timeline, the latest ones
-MOVES = 48  # of a strip, the latest ones
+SHOWN = 10  # latest messages that a timeline shows
+MOVES = 48  # latest moves that a strip shows
 
 
 class TimelineMessage(NamedTuple):
     """A message of a timeline.
 
     Attributes:
-        who: who says it.
-        text: what is said; any text.
-        colour: of who says it.
-        note: a word on it, such as what it does.
+        who: name of the sender.
+        text: any text.
+        colour: colour of the sender.
+        note: a word about the message, such as its effect.
     """
 
     who: str
@@ -31,7 +31,7 @@ class TimelineMessage(NamedTuple):
 
 
 def heading(canvas: Canvas, words: str, more: str = "") -> None:
-    """Write a short bold line, and a word at its right."""
+    """Write a short bold line, and a word at the right."""
     top = canvas.room(16)
     taken = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
     canvas.text(EDGE, top + 13, words, bold=True)
@@ -44,7 +44,7 @@ def heading(canvas: Canvas, words: str, more: str = "") -> None:
 def paragraph(
     canvas: Canvas, words: str, *, most: int = 4, colour: str = "ink", size: float = 15
 ) -> None:
-    """Write a text on as many lines as it wants, ``most`` of them at most."""
+    """Write a text on at most ``most`` lines."""
     lines = wrapped(words, size, INSIDE, most)
     top = canvas.room(len(lines) * size * 1.25)
     for number, line in enumerate(lines):
@@ -52,7 +52,7 @@ def paragraph(
 
 
 def printed(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> None:
-    """Write lines as they are printed; all of them wrapped where one is too long for that."""
+    """Write lines in a monospaced font, or wrapped if one of them is too long."""
     if max(map(len, lines), default=0) > 44:
         for line in lines[:most]:
             paragraph(canvas, line, most=4, size=14)
@@ -70,14 +70,14 @@ def seats(
     *,
     colours: Sequence[str] = (),
 ) -> None:
-    """Draw who sits where: a colour and a name per seat, a triangle before those that are due.
+    """Draw a colour and a name per seat, with a triangle before the seats that are due.
 
     Args:
-        canvas: to draw on.
+        canvas: the canvas.
         roles: name of each seat.
-        due: the seats whose replies are wanted.
-        notes: a word per seat.
-        colours: of the seats, if not the usual ones.
+        due: the seats that are due.
+        notes: a word by seat.
+        colours: a colour per seat; (): the usual colours.
     """
     notes = notes or {}
     columns = 1 if len(roles) == 1 else 2
@@ -116,9 +116,9 @@ def strip(canvas: Canvas, moves: Sequence[tuple[str, str]], *, size: float = 14)
     """Draw moves one after the other, the last one outlined.
 
     Args:
-        canvas: to draw on.
-        moves: a word and the name of a colour each.
-        size: of the letters.
+        canvas: the canvas.
+        moves: (word, name of a colour) per move.
+        size: size of the letters.
     """
     hidden = max(0, len(moves) - MOVES)
     items = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
@@ -147,16 +147,16 @@ def table(
     shares: Sequence[float] = (),
     colours: Mapping[tuple[int, int], str] | None = None,
 ) -> None:
-    """Draw rows of cells, the first of which names the columns.
+    """Draw a table whose first row names the columns.
 
     Args:
-        canvas: to draw on.
-        rows: cells; the first of each row names the row.
-        marked: (row, column) of cells that are outlined.
-        faint: (row, column) of cells that are written dimly.
-        size: of the letters.
-        shares: how wide the columns after the first are to one another; equal if left out.
-        colours: (row, column) -> a colour that fills the cell.
+        canvas: the canvas.
+        rows: cells; the first cell of each row names the row.
+        marked: (row, column) of outlined cells.
+        faint: (row, column) of dim cells.
+        size: size of the letters.
+        shares: relative widths of the columns after the first; (): equal widths.
+        colours: (row, column) -> fill colour of the cell.
     """
     colours = colours or {}
     columns = max(map(len, rows))
@@ -201,13 +201,13 @@ def table(
 def timeline(
     canvas: Canvas, messages: Sequence[TimelineMessage], *, most: int = SHOWN, lines: int = 4
 ) -> None:
-    """Draw messages below one another, the latest ones, each cut to a few lines.
+    """Draw the latest messages below one another, each cut to a few lines.
 
     Args:
-        canvas: to draw on.
+        canvas: the canvas.
         messages: in order.
-        most: messages that are shown.
-        lines: of a message that are shown.
+        most: most messages to show.
+        lines: most lines of a message.
     """
     hidden = len(messages) - most
     if hidden > 0:
@@ -227,11 +227,11 @@ def timeline(
             canvas.text(EDGE + 13, top + 33 + 19 * number, line, width=INSIDE)
 
 
-LINES = 3  # of a told text or a reply that are shown
+LINES = 3  # most lines of a prompt or a reply
 
 
 class PastTurn(NamedTuple):
-    """What a seat was told at one of its turns, and what it replied."""
+    """Prompt and reply of an earlier turn."""
 
     seat: int
     prompt: str
@@ -248,11 +248,11 @@ def draw_told(
     """Return the picture of any play.
 
     Args:
-        play: it need not be ``Drawable``.
+        play: a play, ``Drawable`` or not.
         roles: name of each seat.
-        seat: who looks; None: nothing is hidden.
+        seat: the seat that looks; None: nothing is hidden.
         theme: "light" or "dark".
-        past: the turns so far, of all seats; a seat is shown its own.
+        past: earlier turns of all seats; a seat sees only its own.
     """
     if hasattr(play, "draw"):
         picture: str = play.draw(seat, theme)
@@ -279,7 +279,7 @@ def draw_told(
 def describe_told(
     play: Any, roles: Sequence[str], seat: int | None, past: Sequence[PastTurn] = ()
 ) -> str:
-    """Return the position of any play in a sentence or two; see ``draw_told``."""
+    """Return the position of any play in one or two sentences; see ``draw_told``."""
     if hasattr(play, "described"):
         text: str = play.described(seat)
         return text
@@ -304,7 +304,7 @@ def _standing(roles: Sequence[str], due: Sequence[int]) -> str:
 
 
 def due_sentence(names: Sequence[str]) -> str:
-    """Return the sentence that says who is to act: nobody is when the play is over."""
+    """Return the sentence about the seats to act; without names the play is over."""
     if not names:
         return "The play is over."
     if len(names) == 1:
@@ -315,14 +315,14 @@ def due_sentence(names: Sequence[str]) -> str:
 def ended(
     plays: Sequence[Any], roles: Sequence[str], seat: int | None, word: str, most: int
 ) -> list[TimelineMessage]:
-    """Return plays that are over as messages, as a seat knows them; None: nothing is hidden.
+    """Return finished plays as messages, as a seat knows them.
 
     Args:
         plays: in order.
         roles: name of each seat.
-        seat: who looks.
-        word: what such a play is called.
-        most: the latest ones, which are worded; those before are empty messages.
+        seat: the seat that looks; None: nothing is hidden.
+        word: name for a play.
+        most: number of latest plays in words; earlier plays are empty messages.
     """
     hidden = max(0, len(plays) - most)
     messages = [TimelineMessage("", "")] * hidden

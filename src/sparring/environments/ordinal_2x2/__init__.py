@@ -46,9 +46,9 @@ class OrdinalTable(Table):
     """A position.
 
     Args:
-        games: that chance draws from, in the order of choices in which they are shown.
-        pay: what a play returns.
-        index: which one it is, -1 before.
+        games: the games that chance draws from, with their order of choices.
+        pay: the payoff rule.
+        index: number of the drawn game, -1 before.
         moves: the choices of seats 0 and 1 so far.
     """
 
@@ -59,7 +59,7 @@ class OrdinalTable(Table):
 
     @property
     def game(self) -> Ordinal:
-        """The game that was drawn."""
+        """The drawn game."""
         return self.games[self.index]
 
     @property
@@ -80,7 +80,7 @@ class OrdinalTable(Table):
         return replace(self, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
-        """Return what both seats get; 0 before both have chosen."""
+        """Return the payoffs of both seats; 0 before both have chosen."""
         if len(self.moves) < 2:
             return [0.0, 0.0]
         return [float(payoff(self.game, seat, self.moves, self.pay)) for seat in (0, 1)]
@@ -112,12 +112,12 @@ class OrdinalTable(Table):
 
 
 def payoff(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
-    """Return what a play returns to a seat.
+    """Return the payoff of a seat.
 
     Args:
-        game: that was played.
-        seat: whose return it is.
-        choices: of seats 0 and 1.
+        game: the game.
+        seat: the seat.
+        choices: choices of seats 0 and 1.
         pay: "own": the seat's rank of the outcome; else 1 or 0, whether the seat's choice is the
             best "response" to the other's, whether the outcome is a pure "equilibrium", whether it
             has the largest sum of ranks ("joint").
@@ -135,7 +135,7 @@ def games_of(which: str, is_drawn: bool) -> tuple[Ordinal, ...]:
 
     Args:
         which: see ``games.chosen``.
-        drawn: whether each is there in all four orders of the choices; else in its canonical one.
+        is_drawn: whether to take all four orders of the choices; else only the canonical order.
     """
     games = [all_games()[number - 1] for number in chosen(which)]
     return tuple(
@@ -170,42 +170,41 @@ RULES = (
 class Ordinal2x2(Game):
     """Ordinal 2x2 games for 2 seats: one choice of two each, at once, and ranks 1 to 4.
 
-    There are 144 games in which each seat ranks the four outcomes strictly, counting games as one
-    that differ in the order of the choices; 78 if seats may be exchanged too. A play draws one of
-    those that ``game`` names. The choices are simultaneous: seat 1 replies after seat 0 but does
-    not see its choice.
+    There are 144 games with a strict ranking of the four outcomes by each seat, up to the order of
+    the choices; 78 if seats may be exchanged too. A play draws one of the games of ``game``. The
+    choices are simultaneous: seat 1 replies after seat 0 but does not see its choice.
 
-    Numbers: of the four orders of a game the one is taken in which each seat's 4 lies at the
-    other's second choice. A seat then has one of 12 patterns of ranks, (own one, other's one),
-    (one, two), (two, one), (two, two), sorted: with i that of seat 0 and j that of seat 1, from 0,
+    Numbers: in the canonical order of a game each seat's rank 4 lies at the other's second choice.
+    A seat then has one of 12 sorted patterns of ranks, (own one, other's one), (one, two),
+    (two, one), (two, two). With pattern i of seat 0 and j of seat 1, from 0,
 
         number = 12 i + j + 1
 
-    so that exchanged seats are (j, i), and symmetric games are 1, 14, 27, ..., 144. These are not
-    the numbers of Rapoport and Guyer, nor those of Robinson and Goforth.
+    so that exchanged seats are (j, i), and symmetric games are 1, 14, 27, ..., 144. These numbers
+    differ from those of Rapoport and Guyer and of Robinson and Goforth.
 
-    Families, each game in the first that it fits:
+    Families, each game in the first one that fits:
 
-        win_win (36)         one outcome is the best for both, as in the stag hunt
+        win_win (36)         one outcome is best for both, as in the stag hunt
         cyclic (18)          no equilibrium in pure strategies, as in matching pennies
         dilemma (7)          both prefer another outcome to the only equilibrium
         coordination (9)     two equilibria, as in chicken and the battle of the sexes
         one_dominant (48)    one equilibrium; one seat has a dominant choice
         both_dominant (26)   one equilibrium; both have
 
-    Pitfalls: with ``pay`` other than "own" seats are told the same; what a play returns is then a
-    measure, not what they were told they play for. A cyclic game has no equilibrium in pure
-    strategies, so ``pay: equilibrium`` is 0 there whatever is played.
+    Pitfalls: the prompts do not depend on ``pay``; with ``pay`` other than "own" the return is a
+    measure, not the aim in the prompts. A cyclic game has no equilibrium in pure strategies, so
+    ``pay: equilibrium`` is always 0 there.
 
     Args:
         game: "all" (default); a family, as above; "prisoners_dilemma", "chicken", "stag_hunt",
             "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several, "1 17".
         drawn: true (default): each play draws the order of both seats' choices anew, so that no
-            choice is the good one by its name. false: the order of the numbers above.
-        pay: what a play returns. "own" (default): the seat's rank of the outcome, 1 to 4. Measures,
-            1 or 0: "response", whether the seat's choice is the best one against the other's;
+            choice is good by its name. false: the canonical order.
+        pay: payoff rule. "own" (default): the seat's rank of the outcome, 1 to 4. Measures, 1 or 0:
+            "response", whether the seat's choice is the best one against the other's;
             "equilibrium", whether the outcome is a pure equilibrium; "joint", whether it has the
-            largest sum of ranks (these two are shared by both seats).
+            largest sum of ranks (both seats get the same from these two).
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -235,10 +234,7 @@ class Ordinal2x2(Game):
         return ("1", "2", "3", "4")
 
     def private(self, state: State, seat: int) -> str:
-        """Return both seats' ranks of the four outcomes, as the seat sees them.
-
-        In brief style its own four, then the other's: by (own, other's) choice, one before two.
-        """
+        """Return the seat's own four ranks and then the other's, by (own, other's) choice."""
         ranks = state.table.seen(seat)
         if self.brief:
             return " ".join(ranks)
@@ -251,7 +247,7 @@ class Ordinal2x2(Game):
         return "\n".join(lines)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the seat's own choice in the opening alone; at the end the other's."""
+        """Return the seat's own choice in a first prompt, and at the end the other's choice."""
         moves, texts = state.table.moves, []
         if not since and len(moves) > seat:
             word = ACTIONS[moves[seat]]
@@ -270,7 +266,7 @@ class Ordinal2x2(Game):
         return texts
 
     def example(self, state: State) -> int:
-        """Return a number of what the seat to act knows: the game."""
+        """Return the number of the game, which the seat to act knows."""
         return int(state.table.index)
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Urn: one seat draws balls from a hidden urn, then says which urn it is."""
+"""Urn: one seat draws balls from a hidden urn, then declares which urn it is."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ NAME = "urn"  # the name registered with OpenSpiel
 DRAW = "draw"
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 COLOURS = ("red", "blue", "green", "white")
-# orders of the contents that are gone through before a set of urns so far apart is said not to
-# exist
+# random orders of the contents to try before a set of urns counts as impossible
 TRIES = 200
 
 Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
@@ -36,15 +35,13 @@ Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
 
 @lru_cache(maxsize=1024)
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
-    """Return set number ``index`` of a bank: contents with every colour in each urn.
+    """Return set number ``index`` of a bank: urns with every colour, at least ``apart`` apart.
 
-    Any two urns are at least ``apart`` balls from each other.
-
-    Contents are gone through in random order, and each that is far enough from those taken is
-    taken. A set that is not found so is that of number 0.
+    The search takes contents in random order if they are far enough from those taken before. If it
+    fails for a set, the result is set 0.
 
     Raises:
-        ConfigError: no such set is found.
+        ConfigError: the search fails for set 0.
     """
     cuts = itertools.combinations(range(1, balls), colours - 1)
     every = [
@@ -61,13 +58,13 @@ def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: i
     if index:
         return urns_of(urns, colours, balls, apart, bank, 0)
     raise ConfigError(
-        f"urn: found no {urns} urns of {balls} balls in {colours} colours with apart={apart}; "
+        f"urn: there are no {urns} urns of {balls} balls in {colours} colours with apart={apart}; "
         "write a smaller apart, fewer urns or more balls."
     )
 
 
 def distance(first: tuple[int, ...], second: tuple[int, ...]) -> int:
-    """Return how many balls must change their colour to make one content the other."""
+    """Return the number of balls that must change colour to make one content the other."""
     return sum(abs(a - b) for a, b in zip(first, second, strict=True)) // 2
 
 
@@ -87,12 +84,10 @@ class UrnOptions:
 
 @dataclass(frozen=True, slots=True)
 class UrnTable(Table):
-    """A position: the urns, which one is hidden, what was drawn and declared.
-
-    Before they are drawn, the contents are empty and the hidden one is -1.
+    """A position: the urns, the hidden one, the colours seen, and the declared urn.
 
     Action id 0 draws a ball, 1 + u declares urn u. Chance draws the set of urns, the hidden urn,
-    and the colour of each ball.
+    and the colour of each ball. Before these draws the contents are empty and ``hidden`` is -1.
     """
 
     options: UrnOptions
@@ -104,7 +99,7 @@ class UrnTable(Table):
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: the contents of the urns, in any order."""
+        """The identity of the initial state: the contents of the urns, in any order."""
         return (self.options.balls, frozenset(self.contents))
 
     @property
@@ -114,7 +109,7 @@ class UrnTable(Table):
         return TERMINAL if self.declared >= 0 else 0
 
     def legal(self) -> list[int]:
-        """Return to draw, while draws are left, and to declare each urn."""
+        """Return the draw, while draws are left, and a declaration of each urn."""
         return list(
             range(0 if len(self.balls_seen) < self.options.draws else 1, 1 + self.options.urns)
         )
@@ -129,7 +124,7 @@ class UrnTable(Table):
         )
 
     def chances(self) -> list[float]:
-        """Return how likely each is: sets and urns alike, a colour as the hidden urn has it."""
+        """Return equal probabilities of sets and urns, or the hidden urn's shares of colours."""
         if self.hidden < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
         return [count / self.options.balls for count in self.contents[self.hidden]]
@@ -173,23 +168,23 @@ class UrnTable(Table):
         )
 
     def sheet(self) -> tuple[tuple[str, ...], ...]:
-        """Return the urns as words: each name with its numbers of balls, colour by colour."""
+        """Return the urns as words: each name with its number of balls per colour."""
         return tuple(
             (NAMES[number], *map(str, content)) for number, content in enumerate(self.contents)
         )
 
     def outcome(self) -> tuple[str, ...]:
-        """Return whether the declaration was right, and else which urn it was; nothing before."""
+        """Return ("right",), ("wrong", name of the urn), or () before the declaration."""
         if self.declared < 0:
             return ()
         return ("right",) if self.declared == self.hidden else ("wrong", NAMES[self.hidden])
 
     def counts(self) -> tuple[int, ...]:
-        """Return how often each colour was drawn."""
+        """Return the number of draws of each colour."""
         return tuple(self.balls_seen.count(colour) for colour in range(self.options.colours))
 
     def key(self, seat: int) -> str:
-        """Return the urns, the colours drawn in order, and how it ended."""
+        """Return the urns, the colours drawn in order, and the outcome."""
         seen = [COLOURS[colour] for colour in self.balls_seen]
         end = (
             [NAMES[self.declared], *self.outcome()]
@@ -201,7 +196,7 @@ class UrnTable(Table):
         return f"urns: {', '.join(map(' '.join, self.sheet()))}; drawn: {' '.join([*seen, *end])}"
 
     def __str__(self) -> str:
-        """Return what the seat knows, and the hidden urn."""
+        """Return the seat's information state and the hidden urn."""
         return f"{self.key(0)} hidden {NAMES[self.hidden] if self.hidden >= 0 else '?'}"
 
 
@@ -223,32 +218,30 @@ register(NAME, UrnOptions, rules)
 
 
 class Urn(BankGame):
-    """Urn for 1 seat: tell by draws with replacement which of several known urns is hidden.
-
-    The right time is as soon as it is worth it.
+    """Urn for 1 seat: find out by draws with replacement which of several known urns is hidden.
 
     Chance draws one of ``sets`` sets of urns, one urn of it, and every ball. An action is one word:
-    "draw", or the name of the urn that is declared, which ends the game. Drawing when no draw is
-    left is illegal. No draw is ever decisive: each urn has every colour. In brief style the urns
-    come first, "alpha 7 3 beta 4 6", each with its balls in the order of the colours; with one set
-    they are left out, for they are the same in every game and can be learned.
+    "draw", or the name of an urn to declare it, which ends the episode. To draw without draws left
+    is illegal. No draw is decisive, as each urn has every colour. In brief style the prompt begins
+    with the urns, "alpha 7 3 beta 4 6", each with its balls in the order of the colours. With one
+    set they are left out, as they are the same in every episode and can be learned.
 
     Args:
         urns: 2 to 6.
         colours: 2 to 4: red, blue, green, white.
         balls: balls in each urn, at least ``colours`` and at most 20.
         apart: least number of balls that must change colour to make one urn another, from 1; small
-            is hard.
-        draws: most draws in one game, 1 to 20.
-        cost: what a draw costs, 0 to 1. The game pays 1 for the right urn, 0 for a wrong one, less
-            this for each draw.
+            numbers are hard.
+        draws: most draws in one episode, 1 to 20.
+        cost: cost of a draw, 0 to 1. The return is 1 for the right urn, 0 for a wrong one, less the
+            cost of the draws.
         sets: number of sets of urns in the bank, 1 to 10,000.
         bank: seed of the bank: set number i depends on ``urns``, ``colours``, ``balls``, ``apart``,
             ``bank`` and i alone.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number out of range, or no urns that are so far apart.
+        ConfigError: a number out of range, or no urns with this ``apart``.
 
     Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
     Girshick, "Bayes and minimax solutions of sequential decision problems", 1949.
@@ -266,7 +259,7 @@ class Urn(BankGame):
         )
         self.table = self.first_table
         self.rules = _rules(options)
-        self.first_node().child(0)  # urns that cannot be found are refused here
+        self.first_node().child(0)  # raises ConfigError for impossible urns
 
     def private_words(self) -> tuple[str, ...]:
         options = self.table.options
@@ -275,7 +268,7 @@ class Urn(BankGame):
         return (*COLOURS[: options.colours], *numbers, "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
-        """Return the contents of the urns; in brief style not of a single set to learn."""
+        """Return the contents of the urns; brief style leaves out a single set."""
         table = state.table
         if self.brief:
             sheet = table.sheet() if table.options.sets > 1 else ()
@@ -287,7 +280,7 @@ class Urn(BankGame):
         return "\n".join(["The urns, one of which is hidden:", *contents])
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the colours drawn from ply ``since`` on, and how it ended."""
+        """Return the colours drawn from ply ``since`` on, and the outcome."""
         table, out = state.table, []
         balls = [
             event.action

@@ -62,7 +62,7 @@ class TeamWorld:
         self.name, self.members, self.actions = name, payoffs.members, len(payoffs.words)
         number: dict[object, int] = {}
         kinds = [
-            number.setdefault(payoffs.counted(chosen), len(number))
+            number.setdefault(payoffs.summary_of(chosen), len(number))
             for chosen in itertools.product(range(self.actions), repeat=self.members)
         ]
         # what each joint choice counts as, [actions, ... (members times)]

@@ -11,7 +11,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
 from sparring.environments.choose.proposer import MOST, Proposer, numbers
 from sparring.environments.repeated import repeated
-from sparring.environments.reply import meant
+from sparring.environments.reply import actions_meant
 from sparring.environments.trial import trial
 from sparring.play.players.biased import biased
 from sparring.play.players.random import random
@@ -76,7 +76,7 @@ def test_numbers_that_a_seat_replies():
             shown = dict(course.candidates)
             told = course.observe(0)
             assert told.text == "left choose " + " ".join(f"{n} {a}" for n, a in zip("123", shown[0], strict=True))
-            assert all(word in told.key for word in shown[0]) and meant(course, 0, course.legal(0)) == shown[0]
+            assert all(word in told.key for word in shown[0]) and actions_meant(course, 0, course.legal(0)) == shown[0]
             course.step({0: left, 1: "2"})
             assert course.play.moves == (shown[0][int(left) - 1], shown[1][1])
             seen.add(shown[0])
@@ -139,7 +139,7 @@ def test_choosers_in_a_rollout():
         said = scripted(preference=("scissors",)).chances(course, 1)
         assert course.candidates[1][int(next(iter(said))) - 1] == "scissors"
         around = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(Stream.from_seed(seed))
-        assert meant(around, 0, around.legal(0)) == around.play.candidates[0]
+        assert actions_meant(around, 0, around.legal(0)) == around.play.candidates[0]
 
 
 @pytest.mark.parametrize(("choosers", "said"), [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")])

@@ -12,7 +12,7 @@ from sparring.core.rng import Stream
 from sparring.environments import tools as module
 from sparring.environments.base import read_reply, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.foreign import completed
+from sparring.environments.foreign import complete_environment
 from sparring.environments.tools import UNREAD, ToolEnvironment
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.play.players.base import Reply
@@ -144,7 +144,7 @@ class Said:
 
 
 def test_seats_that_move_at_once_wait_for_one_anothers_calls():
-    course = ToolEnvironment(environment=completed("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
+    course = ToolEnvironment(environment=complete_environment("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
     course.step({0: "search word", 1: "yes"})
     assert course.due() == (0,) and course.observe(0).told == "the word is no" and not course.done
     steps(course, {0: "search word"}, {0: "yes"})

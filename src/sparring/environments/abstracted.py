@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from sparring.core.records import Observation
 from sparring.environments.base import Play, close_play
 
-__all__ = ["NAME", "AbstractedEnvironment", "AbstractedPlay", "Gist", "filled", "kind_of"]
+__all__ = ["NAME", "AbstractedEnvironment", "AbstractedPlay", "Gist", "fill_names", "kind_of"]
 
 NAME = "@"  # stands in a sentence for a player
 
@@ -56,7 +56,7 @@ def kind_of(rules: Any, play: Play, seat: int) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def filled(sentences: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+def fill_names(sentences: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
     """Return each sentence once per name in place of ``NAME``; sentences without it unchanged."""
     return tuple(
         line.replace(NAME, name)
@@ -125,7 +125,7 @@ class AbstractedPlay:
         """Return the statements of the kind, or the actions of the full environment."""
         statements = self.rules.statements.get(kind_of(self.rules.inner, self.inner, seat), ())
         if hasattr(self.inner, "named"):
-            statements = filled(statements, tuple(self.inner.named(seat)))
+            statements = fill_names(statements, tuple(self.inner.named(seat)))
         actions: tuple[str, ...] | None = statements or self.inner.legal(seat)
         return actions
 

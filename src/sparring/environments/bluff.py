@@ -23,7 +23,7 @@ Speech = Literal["words", "free"]
 _WORD = re.compile(r"[a-z]+")
 
 
-def claimed(statement: str) -> str:
+def claimed_card(statement: str) -> str:
     """Return the claimed card: that of the last word that means a card; else "low"."""
     cards = {word: card for card, words in MEANT.items() for word in words}
     claims = [cards[word] for word in _WORD.findall(statement.lower()) if word in cards]
@@ -100,7 +100,7 @@ class BluffPlay(PaintedPlay):
     @property
     def done(self) -> bool:
         return len(self.replies) == 2 or (
-            len(self.replies) == 1 and claimed(self.replies[0]) == "low"
+            len(self.replies) == 1 and claimed_card(self.replies[0]) == "low"
         )
 
     @property

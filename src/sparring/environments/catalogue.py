@@ -19,7 +19,7 @@ from sparring.environments.base import (
     check_spec,
     version_of,
 )
-from sparring.environments.foreign import completed, environment_call, no_rules
+from sparring.environments.foreign import complete_environment, environment_call, no_rules
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
 
@@ -59,7 +59,7 @@ def make_game(
             game = openspiel_game(name, options or {})
         else:
             raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
-        game = completed(name, game)
+        game = complete_environment(name, game)
         game.illegal = IllegalRule.from_options({**_own_rule(game), **(illegal or {})})
         game.illegal.check(game)
     game.made_by = {"name": name, "options": dict(options or {})}

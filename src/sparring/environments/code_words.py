@@ -75,12 +75,12 @@ def deals(words: int) -> tuple[Deal, ...]:
     )
 
 
-def coded(word: int, key: int, words: int) -> int:
+def encode_word(word: int, key: int, words: int) -> int:
     """Return the number of the clue for a secret word by a key."""
     return (word + key) % words
 
 
-def decoded(clue: int, key: int, words: int) -> int:
+def decode_word(clue: int, key: int, words: int) -> int:
     """Return the number of the secret word for a clue by a key."""
     return (clue - key) % words
 
@@ -99,7 +99,7 @@ def brief_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -
 def key_table(key: int, words: Sequence[str]) -> str:
     """Return the clue of each word by a key, in words."""
     return ", ".join(
-        f"{words[coded(word, key, len(words))]} for {name}" for word, name in enumerate(words)
+        f"{words[encode_word(word, key, len(words))]} for {name}" for word, name in enumerate(words)
     )
 
 
@@ -324,7 +324,7 @@ class CodeWordsPlay(PaintedPlay):
             "understood": _each(position.understood),
             "leaked": _each(position.leaked),
             "clear": _each([word == clue for word, _, clue in rows]),
-            "by_key": _each([coded(word, key, size) == clue for word, key, clue in rows]),
+            "by_key": _each([encode_word(word, key, size) == clue for word, key, clue in rows]),
         }
 
     def ending(self, seat: int) -> str:
@@ -346,18 +346,18 @@ class CodeWordsPlay(PaintedPlay):
             canvas,
             names,
             [order.index(player) for player in due],
-            _spoken(position, words),
+            _words_by_place(position, words),
             colours=colours,
         )
         rows = [("team", "word", "key", "gets")]
         for team, name in enumerate(TEAMS):
-            secret, key = _seen(position, team, seat)
+            secret, key = _knows(position, team, seat)
             gets = f"{payoffs[team]:+g}" if position.guessed else ""
             word = words[position.deal.secret[team]] if secret else "?"
             rows.append((name, word, str(position.deal.key[team]) if key else "?", gets))
         table(canvas, rows)
         for team, name in enumerate(TEAMS):
-            if _seen(position, team, seat)[1]:
+            if _knows(position, team, seat)[1]:
                 key_text = key_table(position.deal.key[team], words)
                 paragraph(canvas, f"Key of team {name}: {key_text}.", colour="dim", size=14)
 
@@ -366,7 +366,7 @@ class CodeWordsPlay(PaintedPlay):
         position, words, roles, due = self.position, rules.words, rules.roles, self.due()
         parts = [due_sentence([roles[player] for player in due])]
         for team, name in enumerate(TEAMS):
-            secret, key = _seen(position, team, seat)
+            secret, key = _knows(position, team, seat)
             if secret:
                 parts.append(
                     f"The secret word of team {name} is {words[position.deal.secret[team]]}."
@@ -377,7 +377,7 @@ class CodeWordsPlay(PaintedPlay):
                     if secret
                     else f"The key of team {name} is {position.deal.key[team]}."
                 )
-        spoken = _spoken(position, words)
+        spoken = _words_by_place(position, words)
         parts += [f"{roles[(0, 2, 1, 3)[place]]} said {word}." for place, word in spoken.items()]
         return " ".join(parts)
 
@@ -390,7 +390,7 @@ def _each(of_team: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(of_team[team]) + 0.0 for team in CodeWords.teams)
 
 
-def _spoken(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
+def _words_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
     """Return clues and guesses by the seat's place in the picture."""
     clues = {team: words[word] for team, word in enumerate(position.clues)}
     guesses = {
@@ -400,7 +400,7 @@ def _spoken(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]
     return clues | guesses
 
 
-def _seen(position: CodeWordsPosition, team: int, seat: int | None) -> tuple[bool, bool]:
+def _knows(position: CodeWordsPosition, team: int, seat: int | None) -> tuple[bool, bool]:
     """Return whether a reader knows a team's secret word, and whether it knows its key."""
     is_own = seat is None or seat // 2 == team
     return seat is None or bool(position.guessed) or seat == 2 * team, is_own

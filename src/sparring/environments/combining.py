@@ -27,8 +27,8 @@ from sparring.environments.base import (
 )
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay
-from sparring.environments.drawing.pieces import describe_told, draw_told
-from sparring.environments.reply import meant
+from sparring.environments.drawing.pieces import describe_play, draw_play
+from sparring.environments.reply import actions_meant
 
 SHOWS = "shows"  # word before what the rules show at the end, in brief style
 TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")
@@ -77,7 +77,7 @@ def _has_styles(name: str) -> bool:
     return not known or "style" in registry.load("environments", name).options
 
 
-def styled(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
+def with_style(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
     """Return options of an environment with a wording, for itself or for the one it wraps.
 
     Args:
@@ -94,7 +94,7 @@ def styled(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
         inner = getattr(getattr(make_game(name), "inner", None), "made_by", None)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         return dict(options)  # the environment says what is wrong
-    within = styled(inner["name"], inner.get("options", {}), style)
+    within = with_style(inner["name"], inner.get("options", {}), style)
     return {**options, "environment": {**inner, "options": within}}
 
 
@@ -187,7 +187,7 @@ class CombinedPlay(PaintedPlay):
 
     def meant(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
         """Return the action that each reply of a list means in the current play."""
-        return meant(self.play, seat, legal)
+        return actions_meant(self.play, seat, legal)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply drawn at random."""
@@ -198,7 +198,7 @@ class CombinedPlay(PaintedPlay):
         seen: Observation = self.play.observe(seat)
         return with_news(seen, self.news.get(seat, ""), self.rules.brief)
 
-    def known(self, replies: Mapping[int, str]) -> dict[int, str]:
+    def key_parts(self, replies: Mapping[int, str]) -> dict[int, str]:
         """Return by seat its information state and its reply, for the keys of later plays."""
         return {seat: f"{self.play.observe(seat).key} {reply}|" for seat, reply in replies.items()}
 
@@ -218,13 +218,13 @@ class CombinedPlay(PaintedPlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         """Draw the current play."""
-        canvas.inset(draw_told(self.play, self.rules.roles, seat, canvas.theme))
+        canvas.inset(draw_play(self.play, self.rules.roles, seat, canvas.theme))
 
     def described(self, seat: int | None) -> str:
         """Return the position of the current play in words."""
-        return describe_told(self.play, self.rules.roles, seat)
+        return describe_play(self.play, self.rules.roles, seat)
 
-    def copied(self) -> Any:
+    def copy_inner(self) -> Any:
         """Return a copy of the current play.
 
         Raises:
@@ -253,19 +253,19 @@ class CombinedPlay(PaintedPlay):
         """Return an independent copy."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.play, twin.news = self.copied(), dict(self.news)
+        twin.play, twin.news = self.copy_inner(), dict(self.news)
         return twin
 
 
-def played(play: Play) -> Any:
+def innermost_play(play: Play) -> Any:
     """Return the innermost play of combinators, or the play itself."""
     while isinstance(play, CombinedPlay):
         play = play.play
     return play
 
 
-def seated(play: Play, seat: int) -> tuple[Any, int]:
-    """Return ``played`` and the seat in it for which a seat acts: a proposer acts for a chooser."""
+def innermost_seat(play: Play, seat: int) -> tuple[Any, int]:
+    """Return the innermost play and the seat in it for which a seat or a proposer acts."""
     inner: Any = play
     while isinstance(inner, CombinedPlay):
         inner, seat = inner.play, inner.within(seat)
@@ -291,6 +291,6 @@ def shown_of(play: Play, seat: int, brief: bool) -> str:
     return f"{SHOWS} {text}" if brief and text else text
 
 
-def joined(parts: Sequence[str], brief: bool) -> str:
+def join_texts(parts: Sequence[str], brief: bool) -> str:
     """Join texts with blanks in brief style, else as paragraphs."""
     return (" " if brief else "\n\n").join(part for part in parts if part)

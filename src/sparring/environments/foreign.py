@@ -88,7 +88,7 @@ def no_rules(game: object) -> str:
     return "" if is_searchable(game) else "it has no rules of OpenSpiel's that could be searched"
 
 
-def completed(name: str, built: Any) -> Environment:
+def complete_environment(name: str, built: Any) -> Environment:
     """Return an environment with defaults for its missing attributes.
 
     Args:
@@ -103,7 +103,7 @@ def completed(name: str, built: Any) -> Environment:
     lacking = [part for part in NEEDED if not hasattr(built, part)]
     if lacking:
         raise GameError(
-            f"Environment {name!r} ({_called(built)}) lacks {', '.join(lacking)}; Environment in "
+            f"Environment {name!r} ({_type_of(built)}) lacks {', '.join(lacking)}; Environment in "
             "sparring/environments/base.py describes each attribute."
         )
     roles = built.roles
@@ -122,7 +122,7 @@ def completed(name: str, built: Any) -> Environment:
                 setattr(built, field, value)
             except AttributeError:
                 raise GameError(
-                    f"Environment {name!r} ({_called(built)}) takes no attribute {field!r}; give "
+                    f"Environment {name!r} ({_type_of(built)}) takes no attribute {field!r}; give "
                     f"it one: {field} = {value!r}."
                 ) from None
     environment: Environment = built
@@ -150,13 +150,13 @@ def lacking_error(error: AttributeError) -> GameError | None:
         return None
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return GameError(
-        f"{_called(lacking)} lacks {error.name!r}, which is needed here{where}; give it one: "
+        f"{_type_of(lacking)} lacks {error.name!r}, which is needed here{where}; give it one: "
         "Environment and Play in sparring/environments/base.py describe each attribute. Only games "
         "over OpenSpiel have rules that can be searched."
     )
 
 
-def raised_by(play: object, error: Exception) -> bool:
+def is_raised_by(play: object, error: Exception) -> bool:
     """Return whether the code of a user-defined play raised an error.
 
     Errors of Sparring itself and of games over OpenSpiel do not count.
@@ -174,5 +174,5 @@ def _is_of_a_game(module: str) -> bool:
     )
 
 
-def _called(thing: Any) -> str:
+def _type_of(thing: Any) -> str:
     return f"{type(thing).__name__} in {type(thing).__module__}"

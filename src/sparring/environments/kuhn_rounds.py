@@ -31,7 +31,7 @@ class PokerRound(NamedTuple):
     actions: tuple[int, ...] = ()
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the round has ended."""
         return bool(self.actions) and self.actions not in LEGAL
 
@@ -41,9 +41,9 @@ class PokerRound(NamedTuple):
         return (self.starter + len(self.actions)) % 2
 
     @property
-    def shown(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether the round has ended with both cards on the table."""
-        return self.over and self.actions[-1] != FOLD
+        return self.is_over and self.actions[-1] != FOLD
 
     def bets(self, seat: int) -> int:
         """Return the chips that a seat has put into the pot, its ante of one included."""
@@ -53,7 +53,7 @@ class PokerRound(NamedTuple):
 
     def gain(self) -> int:
         """Return the chips that seat 0 wins in this round, negative if lost, 0 before its end."""
-        if not self.over:
+        if not self.is_over:
             return 0
         # the last seat to act folded, with one chip in the pot
         if self.actions[-1] == FOLD:
@@ -84,7 +84,7 @@ class KuhnTable(Table):
         last = self.rounds[-1]
         if len(last.cards) < 2:
             return CHANCE
-        return TERMINAL if last.over else last.seat
+        return TERMINAL if last.is_over else last.seat
 
     def legal(self) -> list[int]:
         return LEGAL[self.rounds[-1].actions]
@@ -98,7 +98,7 @@ class KuhnTable(Table):
             return replace(self, rounds=(*before, last._replace(cards=(*last.cards, index))))
         last = last._replace(actions=(*last.actions, index))
         rounds = (*before, last)
-        if last.over and len(rounds) < self.total:
+        if last.is_over and len(rounds) < self.total:
             rounds = (*rounds, PokerRound(1 - last.starter))
         return replace(self, rounds=rounds, chips=self.chips + last.gain())
 
@@ -129,7 +129,7 @@ class KuhnTable(Table):
         """Return the seat's cards, all actions, and the other cards that were shown."""
         parts = []
         for item in self.rounds:
-            other = f">{CARDS[item.cards[1 - seat]]}" if item.shown else ""
+            other = f">{CARDS[item.cards[1 - seat]]}" if item.is_shown else ""
             parts.append(f"{_cards(item.cards[seat : seat + 1])}{_actions(item)}{other}")
         return f"{seat}:{'/'.join(parts)}"
 
@@ -231,7 +231,7 @@ class KuhnRounds(Game):
                 if not since or (ply >= since and player != seat):
                     out.append(self.action_event(state, seat, Event(ply, player, action)))
                 ply += 1
-            if item.over and ply >= since:
+            if item.is_over and ply >= since:
                 out += self._ended(item, seat)
         return out
 
@@ -248,9 +248,9 @@ class KuhnRounds(Game):
     def _ended(self, item: PokerRound, seat: int) -> list[str]:
         card = CARDS[item.cards[1 - seat]]
         if self.brief:
-            return [f"{SHOWS} {card}"] if item.shown else []
+            return [f"{SHOWS} {card}"] if item.is_shown else []
         gain = item.gain() if seat == 0 else -item.gain()
-        reveal = f"The other player shows the {NAMES[card]}. " if item.shown else ""
+        reveal = f"The other player shows the {NAMES[card]}. " if item.is_shown else ""
         return [f"{reveal}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
 
     def position(self, state: State, seat: int) -> str:
@@ -258,7 +258,7 @@ class KuhnRounds(Game):
         chips = table.chips if seat == 0 else -table.chips
         so_far = f"Chips you have won or lost in all rounds so far: {chips:+d}."
         last = table.rounds[-1]
-        if last.over:
+        if last.is_over:
             return so_far
         return (
             f"{so_far} Chips in the pot: {last.bets(seat)} from you, {last.bets(1 - seat)} from "
@@ -270,7 +270,7 @@ class KuhnRounds(Game):
         last = state.table.rounds[-1]
         return (
             ""
-            if last.over or len(last.cards) <= seat
+            if last.is_over or len(last.cards) <= seat
             else f"Your card: {NAMES[CARDS[last.cards[seat]]]}."
         )
 
@@ -284,7 +284,7 @@ class KuhnRounds(Game):
         self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
         position, roles = state.table, self.roles
         *before, now = position.rounds
-        pot = "" if now.over else f"pot {now.bets(0)} + {now.bets(1)}"
+        pot = "" if now.is_over else f"pot {now.bets(0)} + {now.bets(1)}"
         heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
         for player, role in enumerate(roles):
             cards(
@@ -337,7 +337,7 @@ class KuhnRounds(Game):
 
 
 def _card(item: PokerRound, player: int, seat: int | None) -> str:
-    if seat in (None, player) or item.shown:
+    if seat in (None, player) or item.is_shown:
         return CARDS[item.cards[player]] if len(item.cards) > player else ""
     return ""
 

@@ -64,10 +64,10 @@ class LiarsDice(Game):
 
     def private(self, state: State, seat: int) -> str:
         """Return the seat's dice, lowest first."""
-        dice = self._shown(state, seat)
+        dice = self._faces(state, seat)
         return dice if self.brief else f"Your dice show: {dice}."
 
-    def _shown(self, state: State, seat: int) -> str:
+    def _faces(self, state: State, seat: int) -> str:
         rolls = state.trail[seat * self.dice : (seat + 1) * self.dice]
         return " ".join(
             self.faces[index]
@@ -84,13 +84,13 @@ class LiarsDice(Game):
         self.paint_seats(canvas, state, seat)
         for player, role in enumerate(self.roles):
             seen = seat in (None, player)
-            faces = [int(face) for face in self._shown(state, player).split()] if seen else []
+            faces = [int(face) for face in self._faces(state, player).split()] if seen else []
             draw_dice(canvas, role, faces or [None] * self.dice, colour=seat_colour(player))
         self.paint_moves(canvas, state, empty="No bid yet.")
 
     def describe(self, state: State, seat: int | None) -> str:
         dice = [
-            f"The dice of {role} show {self._shown(state, player)}."
+            f"The dice of {role} show {self._faces(state, player)}."
             for player, role in enumerate(self.roles)
             if seat in (None, player)
         ]
@@ -99,7 +99,7 @@ class LiarsDice(Game):
         ).strip()
 
     def revealed(self, state: State) -> str:
-        rolls = (f"{role} {self._shown(state, seat)}" for seat, role in enumerate(self.roles))
+        rolls = (f"{role} {self._faces(state, seat)}" for seat, role in enumerate(self.roles))
         return f"The dice: {', '.join(rolls)}."
 
 

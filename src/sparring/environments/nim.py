@@ -80,7 +80,7 @@ class Nim(Game):
         """Return the piles at the start, which both seats know."""
         if self.brief:
             return " ".join(map(str, self.sizes))
-        return f"The piles at the start: {_listed(self.sizes)}."
+        return f"The piles at the start: {_piles_in_words(self.sizes)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
@@ -90,15 +90,15 @@ class Nim(Game):
         self.paint_moves(canvas, state)
 
     def describe(self, state: State, seat: int | None) -> str:
-        piles = f"The piles now: {_listed(self.piles(state))}."
+        piles = f"The piles now: {_piles_in_words(self.piles(state))}."
         parts = (self.whose(state), self.last_move(state), piles, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
-        return f"The piles now: {_listed(self.piles(state))}."
+        return f"The piles now: {_piles_in_words(self.piles(state))}."
 
 
-def _listed(sizes: tuple[int, ...]) -> str:
+def _piles_in_words(sizes: tuple[int, ...]) -> str:
     return ", ".join(f"{LETTERS[pile]} has {size}" for pile, size in enumerate(sizes))
 
 

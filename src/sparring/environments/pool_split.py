@@ -30,7 +30,9 @@ Values = Literal["any", "opposed"]
 SCENARIOS = 100_000  # most scenarios of a bank
 
 
-def taken(counts: Counts, claims: tuple[Counts, Counts], over: Over) -> tuple[list[float], ...]:
+def divide_items(
+    counts: Counts, claims: tuple[Counts, Counts], over: Over
+) -> tuple[list[float], ...]:
     """Return the items of each kind that seats 0 and 1 get.
 
     A kind of n items with claims a and b gives a and b if a + b <= n. Otherwise seat 0 gets
@@ -51,12 +53,14 @@ def shares(
     """Return the payoffs of seats 0 and 1: the worth of their items over ``total``."""
     first, second = (
         sum(units * value for units, value in zip(items, values, strict=True)) / total
-        for items, values in zip(taken(scenario.counts, claims, over), scenario.values, strict=True)
+        for items, values in zip(
+            divide_items(scenario.counts, claims, over), scenario.values, strict=True
+        )
     )
     return first, second
 
 
-def opposed(first: Counts, second: Counts) -> bool:
+def are_opposed(first: Counts, second: Counts) -> bool:
     """Return whether two seats rank the kinds of items in opposite order, without ties."""
     pairs = itertools.combinations(zip(first, second, strict=True), 2)
     return all((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
@@ -136,7 +140,9 @@ class PoolSplit(Bank):
         """Return a scenario of the bank, with opposed values the first of n, n + 100,000, ..."""
         scenarios = map(self.source.scenario, itertools.count(number, SCENARIOS))
         return next(
-            scenario for scenario in scenarios if self.values == "any" or opposed(*scenario.values)
+            scenario
+            for scenario in scenarios
+            if self.values == "any" or are_opposed(*scenario.values)
         )
 
     def vocabulary(self) -> tuple[str, ...]:
@@ -268,7 +274,7 @@ class SplitPlay(PaintedPlay):
 
 def _can_oppose(kinds: int, most: int, total: int) -> bool:
     return any(
-        opposed(first, second)
+        are_opposed(first, second)
         for counts in pools(kinds, most, total, NAME)
         for first, second in itertools.product(
             [values for values in valuations(counts, total) if len(set(values)) == kinds], repeat=2

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, heading, paragraph, seats
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.words import wrap_text
 
 
 class QuestionPlay(PaintedPlay):
@@ -70,7 +70,7 @@ class QuestionPlay(PaintedPlay):
         parts = [due_sentence([self.rules.roles[seat_due] for seat_due in self.due()])]
         parts.append(f"The {self.kind}: {self.question_text()}")
         if self.answer is not None:
-            parts.append(f"Answered: {wrapped(self.answer, 1, 60, 1)[0]}.")
+            parts.append(f"Answered: {wrap_text(self.answer, 1, 60, 1)[0]}.")
         if seat is None:
             parts.append(f"The answer is {self.start.answer}.")
         return " ".join(parts)

@@ -16,11 +16,11 @@ from sparring.environments.combining import (
     CombinedPlay,
     ending_of,
     inner_of,
-    joined,
+    join_texts,
     shown_of,
 )
 from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.pieces import ended, heading, timeline
+from sparring.environments.drawing.pieces import finished_plays, heading, timeline
 
 SHOWN = 6  # earlier plays that a picture shows
 RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style
@@ -95,14 +95,14 @@ class RepeatedPlay(CombinedPlay):
         return tuple(a + b for a, b in zip(self.past_returns, self.play.returns, strict=True))
 
     def step(self, replies: Mapping[int, str]) -> None:
-        known = self.known(replies)
+        known = self.key_parts(replies)
         super().step(replies)
         self.last = {**self.last, **known}
         while self.play.done and self.number + 1 < self.rules.rounds:
             results = tuple(self.play.returns)
             for seat, got in enumerate(results):
                 text = result_text(self.play, seat, got, self.rules.brief)
-                self.news[seat] = joined([self.news.get(seat, ""), text], self.rules.brief)
+                self.news[seat] = join_texts([self.news.get(seat, ""), text], self.rules.brief)
                 self.last[seat] = f"{self.last.get(seat, '')}{text}|"
             self.keys = tuple(f"{key}{self.last[seat]}" for seat, key in enumerate(self.keys))
             self.last = {}
@@ -114,7 +114,7 @@ class RepeatedPlay(CombinedPlay):
         """Return the end of the play before and then the current play's observation."""
         seen = super().observe(seat)
         if self.rules.recall and seen.view:
-            view = joined([self.news.get(seat, ""), seen.view], self.rules.brief)
+            view = join_texts([self.news.get(seat, ""), seen.view], self.rules.brief)
             seen = seen._replace(view=view)
         return seen._replace(key=f"{self.keys[seat]}{seen.key}")
 
@@ -123,7 +123,7 @@ class RepeatedPlay(CombinedPlay):
         super().paint(canvas, seat)
         if self.before:
             heading(canvas, "Plays before")
-            messages = ended(self.before, self.rules.roles, seat, "play", SHOWN)
+            messages = finished_plays(self.before, self.rules.roles, seat, "play", SHOWN)
             timeline(canvas, messages, most=SHOWN, lines=2)
 
     def described(self, seat: int | None) -> str:
@@ -151,7 +151,7 @@ def result_text(play: Play, seat: int, got: float, brief: bool, reveal: bool = F
     """
     result = RESULTS[1 + (got > 0) - (got < 0)] if brief else f"That play is over. You got {got:g}."
     showdown = shown_of(play, seat, brief) if reveal else ""
-    return joined([ending_of(play, seat), showdown, result], brief)
+    return join_texts([ending_of(play, seat), showdown, result], brief)
 
 
 repeated = RepeatedEnvironment

@@ -47,7 +47,7 @@ class DilemmaTable(Table):
     def player(self) -> int:
         return TERMINAL if len(self.moves) == 2 * self.total else len(self.moves) % 2
 
-    def ended(self) -> list[Choices]:
+    def finished_rounds(self) -> list[Choices]:
         """Return the choices of seats 0 and 1 in every round that has ended."""
         return list(zip(self.moves[::2], self.moves[1::2], strict=False))
 
@@ -64,13 +64,13 @@ class DilemmaTable(Table):
 
     def returns(self) -> list[float]:
         """Return the payoffs of the finished rounds."""
-        payoffs = [self.pay(choices) for choices in self.ended()]
+        payoffs = [self.pay(choices) for choices in self.finished_rounds()]
         return [float(sum(pair[seat] for pair in payoffs)) for seat in (0, 1)]
 
     def rewards(self) -> list[float]:
         """Return the payoffs of the last choice: those of the round if it ended the round."""
         return (
-            list(self.pay(self.ended()[-1]))
+            list(self.pay(self.finished_rounds()[-1]))
             if self.moves and len(self.moves) % 2 == 0
             else [0.0, 0.0]
         )
@@ -80,11 +80,11 @@ class DilemmaTable(Table):
 
     def key(self, seat: int) -> str:
         """Return the choices of all finished rounds, and for seat 0 its open choice."""
-        return f"{seat}: {'/'.join([*map(_letters, self.ended()), *self._open(seat)])}"
+        return f"{seat}: {'/'.join([*map(_letters, self.finished_rounds()), *self._open(seat)])}"
 
     def view(self, seat: int) -> str:
         """Return the round's number, the last choices, and for seat 0 its open choice."""
-        parts = [*map(_letters, self.ended()[-1:]), *self._open(seat)]
+        parts = [*map(_letters, self.finished_rounds()[-1:]), *self._open(seat)]
         return f"round {len(self.moves) // 2 + 1}: {'/'.join(parts)}"
 
     def _open(self, seat: int) -> list[str]:
@@ -178,7 +178,7 @@ class RepeatedDilemma(Game):
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the choices of rounds that ended from ply ``since`` on, then the open choice."""
         table, out = state.table, []
-        for number, choices in enumerate(table.ended()):
+        for number, choices in enumerate(table.finished_rounds()):
             if 2 * number + 2 >= since:
                 out += self._ended(table, number, choices, seat, since)
         if not since and seat == 0 and len(table.moves) % 2:
@@ -202,7 +202,7 @@ class RepeatedDilemma(Game):
         """Return the seat's view, without the number of the round if ``told`` is false."""
         if self.told_rounds:
             return super().view(state, seat)
-        role, ended = self.roles[seat], state.table.ended()
+        role, ended = self.roles[seat], state.table.finished_rounds()
         last = [ACTIONS[ended[-1][who]] for who in (seat, 1 - seat)] if ended else []
         if self.brief:
             return " ".join([self.title, role, *last])
@@ -217,7 +217,7 @@ class RepeatedDilemma(Game):
         return f"{now}Points so far: {mine:g} for you, {theirs:g} for the other player."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        rounds, points = state.table.ended(), {0: state.returns[0], 1: state.returns[1]}
+        rounds, points = state.table.finished_rounds(), {0: state.returns[0], 1: state.returns[1]}
         notes = {player: f"{value:g} points" for player, value in points.items()}
         seats(canvas, self.roles, state.due(), notes)
         rows: list[tuple[str, ...]] = [("", *ACTIONS)]
@@ -247,7 +247,7 @@ class RepeatedDilemma(Game):
     def describe(self, state: State, seat: int | None) -> str:
         rounds = (
             f"round {number}: {ACTIONS[first]} and {ACTIONS[second]}"
-            for number, (first, second) in enumerate(state.table.ended(), start=1)
+            for number, (first, second) in enumerate(state.table.finished_rounds(), start=1)
         )
         past = "; ".join(rounds)
         points = ", ".join(

@@ -130,7 +130,7 @@ def _parser_of(words: tuple[str, ...]) -> ReplyParser:
     return ReplyParser(words)
 
 
-def meant(play: object, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
+def actions_meant(play: object, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
     """Return the action that each reply of a list means, in order.
 
     Replies are actions, except the numbers of candidates in ``choose``.

@@ -263,7 +263,7 @@ class SimpleNegotiation(Game):
 
     def private_words(self) -> tuple[str, ...]:
         pairs = VALUES if self.drawn else [VALUES[entry] for entry in FIXED]
-        return tuple(word for pair in pairs for word in _priced(pair))
+        return tuple(word for pair in pairs for word in _price_words(pair))
 
     def private(self, state: State, seat: int) -> str:
         """Return the worth of the resources to the seat."""
@@ -272,7 +272,7 @@ class SimpleNegotiation(Game):
             return ""
         pair = VALUES[entries[seat]]
         return (
-            " ".join(_priced(pair))
+            " ".join(_price_words(pair))
             if self.brief
             else f"To you, one wood is worth {pair[0]} and one gold {pair[1]} points."
         )
@@ -353,7 +353,7 @@ class SimpleNegotiation(Game):
         return max(float(state.returns[seat]), 0.0) if self.outcome == "gain" else 1.0
 
 
-def _priced(pair: tuple[int, int]) -> list[str]:
+def _price_words(pair: tuple[int, int]) -> list[str]:
     return [f"{resource}={value}" for resource, value in zip(RESOURCES, pair, strict=True)]
 
 

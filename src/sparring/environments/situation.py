@@ -10,7 +10,7 @@ from sparring.core.errors import GameError
 from sparring.environments.base import Cloneable, Environment, Play, close_play
 from sparring.environments.foreign import no_rules
 
-__all__ = ["Situation", "close_copies", "copied", "decision_of"]
+__all__ = ["Situation", "close_copies", "copy_play", "decision_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def close_copies(states: Iterable[Any]) -> None:
         close_play(state.play if isinstance(state, Situation) else state)
 
 
-def copied(game: Environment, play: Play) -> Any:
+def copy_play(game: Environment, play: Play) -> Any:
     """Return a copy of a play for an oracle.
 
     Args:

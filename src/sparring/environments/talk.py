@@ -14,12 +14,12 @@ from sparring.environments.combining import (
     CombinedEnvironment,
     CombinedPlay,
     inner_of,
-    joined,
+    join_texts,
     with_news,
 )
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import TimelineMessage, heading, timeline
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.reply import in_quotation_marks
 
@@ -110,7 +110,7 @@ class TalkPlay(CombinedPlay):
         seen: Observation = self.play.observe(seat)
         news, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
         if self.talking:
-            prompt = joined([seen.told, SAY], True) if rules.brief else seen.told
+            prompt = join_texts([seen.told, SAY], True) if rules.brief else seen.told
             seen = seen._replace(told=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
             return with_news(seen, news, rules.brief)
         nothing = "." if rules.brief else "Nobody else has said anything."
@@ -136,7 +136,9 @@ class TalkPlay(CombinedPlay):
                 line = f"{role} says nothing."
             for other in range(self.rules.num_seats):
                 if other != seat:
-                    self.news[other] = joined([self.news.get(other, ""), line], self.rules.brief)
+                    self.news[other] = join_texts(
+                        [self.news.get(other, ""), line], self.rules.brief
+                    )
                     self.keys = tuple(
                         f"{key}{line}|" if place == other else key
                         for place, key in enumerate(self.keys)
@@ -159,7 +161,7 @@ class TalkPlay(CombinedPlay):
             parts.append("Messages are due first." if self.talking else "Actions are due.")
         if self.messages:
             sender, text = self.messages[-1]
-            parts.append(f"{self.rules.roles[sender]} said last: {wrapped(text, 1, 60, 1)[0]}")
+            parts.append(f"{self.rules.roles[sender]} said last: {wrap_text(text, 1, 60, 1)[0]}")
         return " ".join(parts)
 
 

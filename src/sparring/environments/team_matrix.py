@@ -40,16 +40,16 @@ class Payoffs(ABC):
         """A payoff that no team exceeds."""
 
     @abstractmethod
-    def counted(self, chosen: Choices) -> Hashable:
+    def summary_of(self, chosen: Choices) -> Hashable:
         """Return a summary of a team's choices that decides the payoff."""
 
     @abstractmethod
     def payoff(self, mine: Any, theirs: Any) -> float:
-        """Return a team's payoff from both teams' ``counted``; the other team gets -1 times it."""
+        """Return a team's payoff from both summaries; the other team gets -1 times it."""
 
     @abstractmethod
-    def named(self, counted: Any) -> str:
-        """Return ``counted`` in a word or two."""
+    def summary_text(self, summary: Any) -> str:
+        """Return a summary in a few words."""
 
     @abstractmethod
     def text(self) -> str:
@@ -82,7 +82,7 @@ class PaperExample(Payoffs):
         """A payoff that no team exceeds."""
         return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
 
-    def counted(self, chosen: Choices) -> int:
+    def summary_of(self, chosen: Choices) -> int:
         """Return the number of members that chose one."""
         return sum(chosen)
 
@@ -94,9 +94,9 @@ class PaperExample(Payoffs):
         payoff = self.prize if ones == self.members else self.eps * ones
         return payoff if mine == 0 else -payoff
 
-    def named(self, counted: int) -> str:
+    def summary_text(self, summary: int) -> str:
         """Return how many chose one."""
-        return f"{counted} of {self.members} one"
+        return f"{summary} of {self.members} one"
 
     def text(self) -> str:
         """Return the rules in sentences."""
@@ -123,7 +123,7 @@ class TeamRockPaperScissors(Payoffs):
         """A payoff that no team exceeds."""
         return 1.0
 
-    def counted(self, chosen: Choices) -> str:
+    def summary_of(self, chosen: Choices) -> str:
         """Return the shape that the team shows."""
         return self.words[chosen[0]] if len(set(chosen)) == 1 else "paper"
 
@@ -132,9 +132,9 @@ class TeamRockPaperScissors(Payoffs):
         beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
         return float((mine, theirs) in beats) - float((theirs, mine) in beats)
 
-    def named(self, counted: str) -> str:
+    def summary_text(self, summary: str) -> str:
         """Return the shape that the team shows."""
-        return counted
+        return summary
 
     def text(self) -> str:
         """Return the rules in sentences."""
@@ -181,7 +181,7 @@ class SeekAttackDefend(Payoffs):
         """A payoff that no team exceeds."""
         return self.members * (2.0 + self.cost)
 
-    def counted(self, chosen: Choices) -> TeamCount:
+    def summary_of(self, chosen: Choices) -> TeamCount:
         """Return the team's gain, its attackers, and whether it is defended."""
         attack, defend = self.levels + 1, self.levels + 2
         sought = sorted(choice for choice in chosen if choice < attack)
@@ -198,11 +198,11 @@ class SeekAttackDefend(Payoffs):
         wiped = other.attackers >= self.force and not team.defended
         return (0.0 if wiped else team.gain) - self.cost * team.attackers
 
-    def named(self, counted: TeamCount) -> str:
+    def summary_text(self, summary: TeamCount) -> str:
         """Return the gain, the attackers, and whether the team is defended."""
-        parts = [f"gains {counted.gain:.3g}"]
-        parts += [f"{counted.attackers} attack"] if counted.attackers else []
-        return ", ".join([*parts, *(["defended"] if counted.defended else [])])
+        parts = [f"gains {summary.gain:.3g}"]
+        parts += [f"{summary.attackers} attack"] if summary.attackers else []
+        return ", ".join([*parts, *(["defended"] if summary.defended else [])])
 
     def text(self) -> str:
         """Return the rules in sentences."""
@@ -325,7 +325,7 @@ class TeamMatrixPlay(PaintedPlay):
         rules = self.rules
         if not self.chosen:
             return (0.0,) * rules.num_seats
-        mine, theirs = map(rules.payoffs.counted, self.chosen)
+        mine, theirs = map(rules.payoffs.summary_of, self.chosen)
         payoff = rules.payoffs.payoff(mine, theirs)
         return (payoff,) * rules.payoffs.members + (-payoff or 0.0,) * rules.payoffs.members
 
@@ -343,11 +343,11 @@ class TeamMatrixPlay(PaintedPlay):
         mine, theirs = (self._names(team) for team in _sides(rules, seat))
         mates = " and ".join(name for name in mine if name != role)
         prompt = (
-            f"Two teams play one round: {_listed(self._names(0))} against "
-            f"{_listed(self._names(1))}. All players choose at once, and nobody sees what another "
+            f"Two teams play one round: {_join(self._names(0))} against "
+            f"{_join(self._names(1))}. All players choose at once, and nobody sees what another "
             f"player chooses, of either team. {rules.payoffs.text()} All players of a team get "
             "what their team gets, and what one team gets the other team loses."
-            f"\n\nYou are {role}. You play with {mates}, against {_listed(theirs)}."
+            f"\n\nYou are {role}. You play with {mates}, against {_join(theirs)}."
         )
         ask = f"What do you choose? Reply with exactly one of: {', '.join(rules.words)}."
         return Observation(told=prompt, ask=ask, key=role)
@@ -361,25 +361,25 @@ class TeamMatrixPlay(PaintedPlay):
         choices = tuple(words.index(replies[seat]) for seat in range(2 * size))
         self.chosen = (choices[:size], choices[size:])
 
-    def _said(self, team: int) -> tuple[str, ...]:
+    def _words(self, team: int) -> tuple[str, ...]:
         return tuple(self.rules.words[choice] for choice in self.chosen[team])
 
     def ending(self, seat: int) -> str:
         """Return all choices."""
         mine, theirs = _sides(self.rules, seat)
         if self.rules.brief:
-            return f"we {' '.join(self._said(mine))} they {' '.join(self._said(theirs))}"
+            return f"we {' '.join(self._words(mine))} they {' '.join(self._words(theirs))}"
         parts = (
             f"{role} chose {word}"
             for team in (mine, theirs)
-            for role, word in zip(self._names(team), self._said(team), strict=True)
+            for role, word in zip(self._names(team), self._words(team), strict=True)
         )
         return f"{', '.join(parts)}. Your team got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, size = self.rules, self.rules.payoffs.members
         order = [member + size * team for member in range(size) for team in (0, 1)]
-        words = [*self._said(0), *self._said(1)] if self.done else []
+        words = [*self._words(0), *self._words(1)] if self.done else []
         seats(
             canvas,
             [rules.roles[player] for player in order],
@@ -388,11 +388,12 @@ class TeamMatrixPlay(PaintedPlay):
             colours=[seat_colour(rules.teams[player]) for player in order],
         )
         if self.done:
-            counted = [
-                rules.payoffs.named(rules.payoffs.counted(choices)) for choices in self.chosen
+            summaries = [
+                rules.payoffs.summary_text(rules.payoffs.summary_of(choices))
+                for choices in self.chosen
             ]
             payoffs = (f"{self.returns[size * team]:+g}" for team in (0, 1))
-            rows = [("team", "counts as", "gets"), *zip(TEAMS, counted, payoffs, strict=True)]
+            rows = [("team", "counts as", "gets"), *zip(TEAMS, summaries, payoffs, strict=True)]
             table(canvas, rows, shares=(3, 1))
         else:
             paragraph(canvas, f"Choices: {', '.join(rules.words)}.", colour="dim")
@@ -401,7 +402,7 @@ class TeamMatrixPlay(PaintedPlay):
         if not self.done:
             return due_sentence(self.rules.roles)
         parts = (
-            f"Team {name} chose {_listed(self._said(team))} and got "
+            f"Team {name} chose {_join(self._words(team))} and got "
             f"{self.returns[self.rules.payoffs.members * team]:g}."
             for team, name in enumerate(TEAMS)
         )
@@ -416,7 +417,7 @@ def _sides(rules: TeamMatrix, seat: int) -> tuple[int, int]:
     return team, 1 - team
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _join(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -51,14 +51,14 @@ class TinyHanabi(Game):
         card = CARDS[state.trail[seat].action]
         return card if self.brief else f"Your card is {card}."
 
-    def _held(self, state: State, seat: int | None) -> list[str]:
+    def _cards_seen(self, state: State, seat: int | None) -> list[str]:
         return [
             CARDS[event.action] if seat in (None, player) else ""
             for player, event in enumerate(state.trail[: self.num_seats])
         ]
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        hands = self._held(state, seat)
+        hands = self._cards_seen(state, seat)
         self.paint_seats(canvas, state, seat)
         for player, role in enumerate(self.roles):
             cards(canvas, role, [Card(hands[player])], colour=seat_colour(player))
@@ -75,7 +75,7 @@ class TinyHanabi(Game):
                 table(canvas, [("", *ACTIONS), *rows], marked=cell, size=13)
 
     def describe(self, state: State, seat: int | None) -> str:
-        hands = zip(self.roles, self._held(state, seat), strict=True)
+        hands = zip(self.roles, self._cards_seen(state, seat), strict=True)
         seen = [f"{role} holds {card}." for role, card in hands if card]
         chosen = f"Choices so far: {self.actions_so_far(state)}."
         return " ".join([self.whose(state), *seen, chosen, self.payoff_line(state, seat)]).strip()

@@ -99,7 +99,7 @@ class _Reader:
         while self.next in ("+", "-"):
             sign = self.take()
             other = self.product(depth)
-            value = _bounded(value + other if sign == "+" else value - other)
+            value = _check_bounds(value + other if sign == "+" else value - other)
         return value
 
     def product(self, depth: int) -> Fraction:
@@ -110,7 +110,7 @@ class _Reader:
             other = self.factor(depth)
             if sign == "/" and not other:
                 raise ToolError("The calculator cannot divide by zero.")
-            value = _bounded(value * other if sign == "*" else value / other)
+            value = _check_bounds(value * other if sign == "*" else value / other)
         return value
 
     def factor(self, depth: int) -> Fraction:
@@ -128,10 +128,10 @@ class _Reader:
             return value
         if token is None or not token[0].isdigit():
             raise ToolError("The calculator cannot read this; write an expression such as 2*(3+4).")
-        return _bounded(Fraction(token))
+        return _check_bounds(Fraction(token))
 
 
-def _bounded(value: Fraction) -> Fraction:
+def _check_bounds(value: Fraction) -> Fraction:
     if abs(value.numerator) >= LARGEST or value.denominator >= LARGEST:
         raise ToolError("The numbers are too large for the calculator.")
     return value

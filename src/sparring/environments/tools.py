@@ -14,7 +14,7 @@ from sparring.environments.base import Play, random_reply, read_reply, teams_of
 from sparring.environments.combining import CombinedEnvironment, CombinedPlay, inner_of
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import TimelineMessage, heading, timeline
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.toolbox import (
     MOST,
@@ -248,7 +248,7 @@ class ToolPlay(CombinedPlay):
             calls = self.calls_of(player) if seat in (None, player) else []
             if calls:
                 call, answer = calls[-1]
-                last = wrapped(f"{_plain(call)} and was told {answer}", 1, 90, 1)[0]
+                last = wrap_text(f"{_plain(call)} and was told {answer}", 1, 90, 1)[0]
                 parts.append(f"{role} called {last}")
         return " ".join(parts)
 

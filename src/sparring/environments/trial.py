@@ -16,18 +16,18 @@ from sparring.environments.combining import (
     CombinedEnvironment,
     CombinedPlay,
     inner_of,
-    joined,
+    join_texts,
     with_news,
 )
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.drawing.pieces import (
     TimelineMessage,
-    ended,
+    finished_plays,
     heading,
     paragraph,
     timeline,
 )
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import seats_of
 from sparring.environments.repeated import RESULTS, SHOWN, result_text
 
@@ -96,7 +96,7 @@ class TrialPlay(CombinedPlay):
         rules, news = self.rules, self.news.get(seat, "")
         if self.reflecting:
             ask = "" if rules.brief else ASK
-            prompt = joined([news, REFLECT], True) if rules.brief else news
+            prompt = join_texts([news, REFLECT], True) if rules.brief else news
             key = f"{self.keys[seat]}{self.last.get(seat, '')}{news}|{REFLECT}"
             return Observation(told=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
@@ -104,7 +104,7 @@ class TrialPlay(CombinedPlay):
         seen = self.play.observe(seat)
         if begins and keeps and rules.told_once:
             text = seen.told.removeprefix(rules.told_once).strip()
-            seen = seen._replace(told=joined([AGAIN, text], False))
+            seen = seen._replace(told=join_texts([AGAIN, text], False))
         fresh = (begins or seen.fresh) and not keeps
         seen = with_news(seen, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key
@@ -114,22 +114,22 @@ class TrialPlay(CombinedPlay):
         """Return the notes of a seat so far, for a new conversation."""
         notes = self.notes.get(seat, ())
         if self.rules.brief or not notes:
-            return joined(notes, True)
+            return join_texts(notes, True)
         listed = (f"{number}. {text}" for number, text in enumerate(notes, start=1))
-        return joined(["Your notes from earlier attempts:", *listed], False)
+        return join_texts(["Your notes from earlier attempts:", *listed], False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         if self.reflecting:
             for seat, text in replies.items():
                 note = text[: self.rules.note_limit]
                 self.notes[seat] = (*self.notes.get(seat, ()), note)
-                self._learnt(seat, self.news.pop(seat, ""))
-                self.keys = _added(self.keys, seat, f"{note}|")
-            self._next()
+                self._add_to_key(seat, self.news.pop(seat, ""))
+                self.keys = _append_key(self.keys, seat, f"{note}|")
+            self._begin_attempt()
             return
-        known = self.known(replies)
+        known = self.key_parts(replies)
         super().step(replies)
-        self._replied(known)
+        self._record_replies(known)
 
     def after(self, replies: Mapping[int, str], play: Any) -> TrialPlay:
         """Return a copy after replies of some seats, with a given play as the result.
@@ -140,26 +140,26 @@ class TrialPlay(CombinedPlay):
             replies: replies to the current attempt; empty: only the play changes.
             play: of the inner environment; the copy owns it, and ends the attempt if it is over.
         """
-        twin, known = self.clone(), self.known(replies)
+        twin, known = self.clone(), self.key_parts(replies)
         twin.play = play
         for seat in replies:
             twin.news.pop(seat, None)
-        twin._replied(known)
+        twin._record_replies(known)
         return twin
 
-    def _learnt(self, seat: int, text: str) -> None:
+    def _add_to_key(self, seat: int, text: str) -> None:
         """Add a finished attempt to a seat's key, unless the seat remembers only its notes."""
         if self.rules.memory == "all":
-            self.keys = _added(self.keys, seat, f"{self.last.get(seat, '')}{text}|")
+            self.keys = _append_key(self.keys, seat, f"{self.last.get(seat, '')}{text}|")
 
-    def _replied(self, known: Mapping[int, str]) -> None:
+    def _record_replies(self, known: Mapping[int, str]) -> None:
         """Record which seats replied, with their information states, and end a finished attempt."""
         self.opened |= set(known)
         self.last = {**self.last, **known}
         while self.play.done and not self.ended and not self.reflecting:
-            self._over()
+            self._end_attempt()
 
-    def _over(self) -> None:
+    def _end_attempt(self) -> None:
         rules, results = self.rules, tuple(self.play.returns)
         won = any(results[seat] > 0 for seat in rules.carried)
         if self.attempt + 1 == rules.attempts or (rules.stop_on_win and won):
@@ -167,15 +167,15 @@ class TrialPlay(CombinedPlay):
             return
         for seat in rules.carried:
             text = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
-            self.news[seat] = joined([self.news.get(seat, ""), text], rules.brief)
+            self.news[seat] = join_texts([self.news.get(seat, ""), text], rules.brief)
             if not rules.reflect:
-                self._learnt(seat, text)
+                self._add_to_key(seat, text)
         if rules.reflect:
             self.reflecting = True
         else:
-            self._next()
+            self._begin_attempt()
 
-    def _next(self) -> None:
+    def _begin_attempt(self) -> None:
         self.before = (*self.before, self.play)
         self.past_returns, self.attempt = self.returns, self.attempt + 1
         self.reflecting, self.opened, self.last = False, frozenset(), {}
@@ -200,7 +200,7 @@ class TrialPlay(CombinedPlay):
             return
         if self.before:
             heading(canvas, "Attempts before")
-            messages = ended(self.before, rules.roles, seat, "attempt", SHOWN)
+            messages = finished_plays(self.before, rules.roles, seat, "attempt", SHOWN)
             timeline(canvas, messages, most=SHOWN, lines=2)
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
@@ -219,11 +219,11 @@ class TrialPlay(CombinedPlay):
             parts.append("Notes are due.")
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
-                parts.append(f"{rules.roles[player]} noted: {wrapped(notes[-1], 1, 60, 1)[0]}")
+                parts.append(f"{rules.roles[player]} noted: {wrap_text(notes[-1], 1, 60, 1)[0]}")
         return " ".join(parts)
 
 
-def _added(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:
+def _append_key(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:
     return (*keys[:seat], keys[seat] + text, *keys[seat + 1 :])
 
 

@@ -23,7 +23,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray, Observation, PlayerRef
 from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
 from sparring.environments.choose import ChooseEnvironment
-from sparring.environments.choose.proposer import numbers, remembered
+from sparring.environments.choose.proposer import candidates_key, numbers
 from sparring.measure.exploitability import (
     MOST,
     ask,
@@ -163,7 +163,7 @@ def _chosen(line: _Line, chances: FloatArray, action: str) -> _Start:
         return 0.0, (), (), ""
     place = line.shown.index(action)
     replies = (*line.replies, numbers(len(line.shown))[place])
-    before = f"{line.before}{remembered(line.shown)}"
+    before = f"{line.before}{candidates_key(line.shown)}"
     return line.share * float(chances[place]), line.seen, replies, before
 
 

@@ -18,7 +18,7 @@ from sparring.environments.base import (
     read_reply,
     teams_of,
 )
-from sparring.environments.foreign import completed, environment_call
+from sparring.environments.foreign import complete_environment, environment_call
 from sparring.testing.given import bound, same
 
 NOTHING = "zzzqqq"  # a reply that no list of actions holds
@@ -51,7 +51,7 @@ def check_environment(
         PluginError: its own code raised, or does not come back.
     """
     made = bound("environments", environment, options)
-    rules = completed(made.plugin.name, made())
+    rules = complete_environment(made.plugin.name, made())
     with Checking(rules):
         _check(rules, made.plugin.name, plays, seed)
 

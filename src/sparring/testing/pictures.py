@@ -12,8 +12,8 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
-from sparring.environments.drawing.pieces import PastTurn, describe_told, draw_told
-from sparring.environments.foreign import completed
+from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
+from sparring.environments.foreign import complete_environment
 from sparring.testing.environments import Checking
 from sparring.testing.given import bound, same
 
@@ -72,7 +72,7 @@ def check_picture(
         PluginError: its own code raised, or does not come back.
     """
     made = bound("environments", environment, options)
-    rules = completed(made.plugin.name, made())
+    rules = complete_environment(made.plugin.name, made())
     with Checking(rules):
         root = Stream.from_seed(seed)
         for number in range(plays):
@@ -117,10 +117,10 @@ def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> 
     for seat in (None, *range(rules.num_seats)):
         what = f"{name}: the picture for {'all' if seat is None else rules.roles[seat]}"
         for theme in get_args(Theme):
-            svg = draw_told(play, rules.roles, seat, theme, past)
+            svg = draw_play(play, rules.roles, seat, theme, past)
             check_svg(svg, what)
-            same(svg, draw_told(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
-        said = describe_told(play, rules.roles, seat, past)
+            same(svg, draw_play(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
+        said = describe_play(play, rules.roles, seat, past)
         assert isinstance(said, str) and said.strip(), f"{what}: the sentence is {said!r}."
 
 
@@ -163,8 +163,8 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool)
                 if known is None:
                     continue
                 drawn = (
-                    draw_told(play, rules.roles, seat, "light", past),
-                    describe_told(play, rules.roles, seat, past),
+                    draw_play(play, rules.roles, seat, "light", past),
+                    describe_play(play, rules.roles, seat, past),
                 )
                 number += known in found
                 what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"

@@ -14,9 +14,9 @@ from sparring.environments.code_words import (
     CodeWordsPosition,
     Deal,
     code_words,
-    coded,
     deals,
-    decoded,
+    decode_word,
+    encode_word,
 )
 from sparring.measure.exploitability import team_exploitability
 from sparring.measure.info_states import enumerate_info_states
@@ -86,10 +86,10 @@ def test_deals_teams_and_its_spec():
 # -- conventions ---------------------------------------------------------------------------------
 
 CONVENTIONS = {  # what a teller says for a word; what a guesser takes its own team's and the other's word for
-    "key": (coded, decoded, decoded),
-    "key, others as said": (coded, decoded, lambda said, key, size: said),
+    "key": (encode_word, decode_word, decode_word),
+    "key, others as said": (encode_word, decode_word, lambda said, key, size: said),
     "clear": (lambda word, key, size: word,) + (lambda said, key, size: said,) * 2,
-    "next word": (lambda word, key, size: coded(word, 1, size), lambda said, key, size: decoded(said, 1, size), lambda said, key, size: said),
+    "next word": (lambda word, key, size: encode_word(word, 1, size), lambda said, key, size: decode_word(said, 1, size), lambda said, key, size: said),
 }
 
 
@@ -165,10 +165,10 @@ def test_the_key_gets_what_the_others_do_not_understand_whatever_they_do(data, l
     paid = missed = 0.0
     for deal in deals(size):
         word, key = deal.secret[1], deal.key[1]
-        said = (coded(deal.secret[0], deal.key[0], size), say[word * size + key])
+        said = (encode_word(deal.secret[0], deal.key[0], size), say[word * size + key])
         heard = (key * size + said[1]) * size + said[0]
         theirs = guess[0][heard], guess[1][heard]
-        mine = tuple(decoded(one, deal.key[0], size) for one in said)
+        mine = tuple(decode_word(one, deal.key[0], size) for one in said)
         position = CodeWordsPosition(deal, said, (mine, theirs))
         assert position.understood[0]
         paid += position.payoffs(leak)[0] / size**4

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.abstracted import filled
+from sparring.environments.abstracted import fill_names
 from sparring.environments.base import filled_together, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.choose import ChooseEnvironment, ChoosePlay
@@ -366,7 +366,7 @@ def test_patterns_of_phrases_filled_with_names_are_the_phrases():
                 if play.kind(seat):
                     patterns = dict.fromkeys(pattern(line, rules.called) for line in legal)
                     assert not any(name in line for name in rules.called for line in patterns)
-                    assert sorted(filled(tuple(patterns), play.named(seat))) == sorted(legal)
+                    assert sorted(fill_names(tuple(patterns), play.named(seat))) == sorted(legal)
                 replies[seat] = legal[draws.integer(0, len(legal))]
             play.step(replies)
     free = begun(style="full", speech="text")

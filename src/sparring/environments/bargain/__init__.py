@@ -30,7 +30,7 @@ from sparring.environments.drawing.pieces import (
     table,
     timeline,
 )
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.reply import Style
 
@@ -50,7 +50,7 @@ _BROKEN = re.compile(r"<\s?/?\s?(?:propos|accept|reject)", re.IGNORECASE)
 _PART = re.compile(r"([0-9]{1,3})\s?([a-z]+)")
 
 
-def listed(counts: Counts) -> str:
+def items_in_words(counts: Counts) -> str:
     """Return numbers of items in words, such as "2 books, 1 hat, 0 balls"."""
     return ", ".join(
         f"{number} {name[:-1] if number == 1 else name}"
@@ -79,14 +79,14 @@ def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
     for part in re.split(r",|\band\b", text.lower()):
         match = _PART.fullmatch(part.strip(" ."))
         if match is None:
-            return None, f"write it like {listed(counts)}"
+            return None, f"write it like {items_in_words(counts)}"
         name = match[2] if match[2] in names else f"{match[2]}s"
         if name not in names or name in amounts:
             return None, f"name each of {', '.join(names)} once"
         amounts[name] = int(match[1])
     share = tuple(amounts.get(name, 0) for name in names)
     if any(taken > count for taken, count in zip(share, counts, strict=True)):
-        return None, f"there are only {listed(counts)}"
+        return None, f"there are only {items_in_words(counts)}"
     return share, ""
 
 
@@ -146,7 +146,7 @@ def brief_pool(scenario: Scenario, seat: int) -> str:
     return " ".join(f"{name} {number} ={value}" for name, number, value in parts)
 
 
-def quoted(message: Message) -> str:
+def quote_message(message: Message) -> str:
     """Return the other seat's message, in quotation marks that it cannot close."""
     if not message.text:
         return "The other player says nothing."
@@ -177,13 +177,13 @@ def full_pool(scenario: Scenario, seat: int) -> str:
     """Return the pool and a seat's values in a sentence."""
     parts = zip(KINDS, scenario.values[seat], strict=False)
     prices = ", ".join(f"one {name[:-1]} {value}" for name, value in parts)
-    return f"The pool: {listed(scenario.counts)}. In points it is worth to you: {prices}."
+    return f"The pool: {items_in_words(scenario.counts)}. In points it is worth to you: {prices}."
 
 
 def full_form(counts: Counts) -> str:
     """Return the format of a message in sentences."""
     half = tuple(number // 2 for number in counts)
-    example = listed(half if any(half) else (1, *half[1:]))
+    example = items_in_words(half if any(half) else (1, *half[1:]))
     return (
         "Write one short message to the other player. A proposal of what you would take is "
         f"written <propose>{example}</propose>; write <accept> to agree to the other player's "
@@ -268,15 +268,17 @@ class BargainPlay(PaintedPlay):
         position, roles = self.table, self.rules.roles
         scenario = position.scenario
         parts = [due_sentence([] if position.done else [roles[position.seat]])]
-        parts.append(f"The pool holds {_listed(scenario.counts)}.")
+        parts.append(f"The pool holds {_numbers_in_words(scenario.counts)}.")
         for player, role in enumerate(roles):
             if seat in (None, player):
-                parts.append(f"Each is worth {_listed(scenario.values[player])} to {role}.")
+                parts.append(
+                    f"Each is worth {_numbers_in_words(scenario.values[player])} to {role}."
+                )
             if (share := position.offer_of(player)) is not None:
-                parts.append(f"{role} would take {_listed(share)}.")
+                parts.append(f"{role} would take {_numbers_in_words(share)}.")
         if position.messages:
             number = len(position.messages) - 1
-            last = wrapped(position.messages[-1].text, 1, 60, 1)[0]
+            last = wrap_text(position.messages[-1].text, 1, 60, 1)[0]
             parts.append(f"{roles[number % 2]} said last: {last or '(nothing)'}")
         return " ".join(parts)
 
@@ -301,7 +303,7 @@ class BargainPlay(PaintedPlay):
             parts = [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
         parts += [self._note(seat, mine[-1])] if mine else []
         if theirs:
-            parts.append((theirs[-1].text or ".") if brief else quoted(theirs[-1]))
+            parts.append((theirs[-1].text or ".") if brief else quote_message(theirs[-1]))
         if not brief:
             parts.append(self._position(seat))
         prompt = (" " if brief else "\n\n").join(part for part in parts if part)
@@ -363,7 +365,7 @@ class BargainPlay(PaintedPlay):
     def _offer(self, share: Counts) -> str:
         if self.rules.brief:
             return " ".join(["offer", *map(str, share)])
-        return f"<propose>{listed(share)}</propose>"
+        return f"<propose>{items_in_words(share)}</propose>"
 
     # -- wording -------------------------------------------------------------------------------
 
@@ -383,7 +385,7 @@ class BargainPlay(PaintedPlay):
         if offered is not None:
             got = table.scenario.rest(offered)
             lines.append(
-                f"By the other player's last proposal you would get {listed(got)}, worth "
+                f"By the other player's last proposal you would get {items_in_words(got)}, worth "
                 f"{table.scenario.worth(seat, got)} points to you."
             )
         last = table.left == 1
@@ -401,7 +403,7 @@ def _record(table: BargainTable, seat: int) -> str:
     )
 
 
-def _listed(numbers: Counts) -> str:
+def _numbers_in_words(numbers: Counts) -> str:
     return ", ".join(f"{kind} {number}" for kind, number in zip(KINDS, numbers, strict=False))
 
 

@@ -56,7 +56,7 @@ def valuations(counts: Counts, total: int) -> tuple[Counts, ...]:
     )
 
 
-def _opposed(first: Counts, second: Counts) -> bool:
+def _share_interest(first: Counts, second: Counts) -> bool:
     """Return whether every kind is worth something to a seat, and some kind to both."""
     pairs = list(zip(first, second, strict=True))
     return all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
@@ -79,7 +79,7 @@ def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, 
         counts
         for counts in itertools.product(range(1, most + 1), repeat=kinds)
         if any(
-            _opposed(first, second)
+            _share_interest(first, second)
             for first, second in itertools.product(valuations(counts, total), repeat=2)
         )
     )
@@ -129,7 +129,7 @@ class Scenarios:
         every = valuations(counts, self.total)
         for draw in itertools.count(1, 2):
             first, second = (every[stream.integer(draw + seat, len(every))] for seat in (0, 1))
-            if _opposed(first, second):
+            if _share_interest(first, second):
                 return Scenario(counts, (first, second))
         raise AssertionError  # a count has no end
 

@@ -17,18 +17,18 @@ from sparring.environments.base import (
     read_reply,
     teams_of,
 )
-from sparring.environments.choose.proposer import Proposer, listed, numbers, remembered
+from sparring.environments.choose.proposer import Proposer, candidates_key, join_actions, numbers
 from sparring.environments.combining import (
     CombinedEnvironment,
     CombinedPlay,
     ending_of,
     inner_of,
-    joined,
+    join_texts,
     shown_of,
     with_news,
 )
 from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.pieces import heading, printed
+from sparring.environments.drawing.pieces import heading, printed_lines
 from sparring.environments.options import seats_of, unknown_words
 from sparring.environments.reply import listed_reply
 
@@ -67,10 +67,10 @@ class ChooseEnvironment(CombinedEnvironment):
         Args:
             seen: the observation of the other environment.
             candidates: the candidates in order.
-            before: earlier candidates of the seat, by ``remembered``.
+            before: earlier candidates of the seat, by ``candidates_key``.
         """
         listed = list(zip(numbers(len(candidates)), candidates, strict=True))
-        key = f"{before}{seen.key} {remembered(candidates)}"
+        key = f"{before}{seen.key} {candidates_key(candidates)}"
         if self.brief:
             choices = " ".join(f"{number} {action}" for number, action in listed)
             ask = ""
@@ -78,8 +78,8 @@ class ChooseEnvironment(CombinedEnvironment):
             lines = (f"{place}. {' '.join(action.split()) or NOTHING}" for place, action in listed)
             choices = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
-        view = joined([seen.view, choices], self.brief) if seen.view else ""
-        prompt = joined([seen.told, choices], self.brief)
+        view = join_texts([seen.view, choices], self.brief) if seen.view else ""
+        prompt = join_texts([seen.told, choices], self.brief)
         return seen._replace(told=prompt, ask=ask, key=key, view=view)
 
 
@@ -157,7 +157,7 @@ class ChoosePlay(CombinedPlay):
             actions[seat] = candidates[int(replies[seat]) - 1]
             self.chosen = {**self.chosen, seat: (candidates, actions[seat])}
             self.keys = tuple(
-                f"{key}{remembered(candidates)}" if place == seat else key
+                f"{key}{candidates_key(candidates)}" if place == seat else key
                 for place, key in enumerate(self.keys)
             )
         chosen = self.candidates
@@ -175,7 +175,7 @@ class ChoosePlay(CombinedPlay):
         super().paint(canvas, seat)
         for line in self._lines(seat):
             heading(canvas, line[0])
-            printed(canvas, line[1])
+            printed_lines(canvas, line[1])
 
     def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return a heading and the numbered candidates of every seat that the reader may see."""
@@ -184,10 +184,12 @@ class ChoosePlay(CombinedPlay):
             if seat not in (None, player):
                 continue
             if player in self.candidates:
-                lines.append((f"Candidates of {roles[player]}", _listed(self.candidates[player])))
+                lines.append(
+                    (f"Candidates of {roles[player]}", _numbered_lines(self.candidates[player]))
+                )
             elif player in self.chosen:
                 candidates, action = self.chosen[player]
-                lines.append((f"{roles[player]} chose among", _listed(candidates, action)))
+                lines.append((f"{roles[player]} chose among", _numbered_lines(candidates, action)))
         return lines
 
     def described(self, seat: int | None) -> str:
@@ -195,7 +197,7 @@ class ChoosePlay(CombinedPlay):
         return " ".join([super().described(seat), *parts])
 
 
-def _listed(candidates: Sequence[str], chosen: str | None = None) -> list[str]:
+def _numbered_lines(candidates: Sequence[str], chosen: str | None = None) -> list[str]:
     return [
         f"{number} {action}{' (chosen)' if action == chosen else ''}"
         for number, action in zip(numbers(len(candidates)), candidates, strict=True)
@@ -311,10 +313,10 @@ class ProposerSeatsPlay(ChoosePlay):
         if self.within(seat) not in self._waiting():
             seen = seen._replace(ask="", key=f"{self.keys[seat]}{seen.key}")
             return with_news(seen, self.news.get(seat, ""), rules.brief)
-        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {listed(proposals)}"
+        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {join_actions(proposals)}"
         prompt = "" if proposals else seen.told
         if rules.brief:
-            seen = seen._replace(told=joined([prompt, PROPOSE], True), ask="", key=key)
+            seen = seen._replace(told=join_texts([prompt, PROPOSE], True), ask="", key=key)
         else:
             ask = FIRST if not proposals else OTHER if rules.proposer.diverse else MORE
             parts = [part for part in (seen.ask, ask) if part]
@@ -338,7 +340,7 @@ class ProposerSeatsPlay(ChoosePlay):
             brief = self.rules.brief
             self.news[proposer] = f"{TOOK} {action}" if brief else f"What was chosen: {action}."
             self.keys = tuple(
-                f"{key}{listed((*before[seat], action))}|" if place == proposer else key
+                f"{key}{join_actions((*before[seat], action))}|" if place == proposer else key
                 for place, key in enumerate(self.keys)
             )
 
@@ -361,7 +363,7 @@ class ProposerSeatsPlay(ChoosePlay):
         CombinedPlay.paint(self, canvas, None if seat is None else self.within(seat))
         for head, lines in self._lines(seat):
             heading(canvas, head)
-            printed(canvas, lines)
+            printed_lines(canvas, lines)
 
     def described(self, seat: int | None) -> str:
         chooser = None if seat is None else self.within(seat)

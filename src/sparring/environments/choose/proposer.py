@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 
-__all__ = ["MOST", "Proposer", "listed", "numbers", "remembered"]
+__all__ = ["MOST", "Proposer", "candidates_key", "join_actions", "numbers"]
 
 MOST = 20_000  # most draws of a proposer that exact figures enumerate
 
@@ -116,12 +116,12 @@ def numbers(count: int) -> tuple[str, ...]:
     return tuple(str(number + 1) for number in range(count))
 
 
-def remembered(candidates: Sequence[str]) -> str:
+def candidates_key(candidates: Sequence[str]) -> str:
     """Return candidates as a part of a seat's key."""
-    return f"{listed(candidates)}|"
+    return f"{join_actions(candidates)}|"
 
 
-def listed(actions: Sequence[str]) -> str:
+def join_actions(actions: Sequence[str]) -> str:
     """Return actions as an unambiguous line."""
     plain = (action if action.replace(" ", "").isalnum() else repr(action) for action in actions)
     return "/".join(plain)

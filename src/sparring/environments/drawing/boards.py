@@ -166,7 +166,7 @@ def _tile(
     canvas.box(*place, fill=fill, edge="dim", thick=1.5, corner=corner, dashed=down)
 
 
-def _named(canvas: Canvas, label: str, y: float, colour: str) -> float:
+def _label_row(canvas: Canvas, label: str, y: float, colour: str) -> float:
     """Write the label of a row with a coloured mark, and return the left end of the row."""
     if not label:
         return EDGE
@@ -191,7 +191,7 @@ def cards(
     """
     notes = 16 if any(card.note for card in hand) else 0
     top = canvas.room(high + notes)
-    left = _named(canvas, label, top + high / 2 + 5, colour)
+    left = _label_row(canvas, label, top + high / 2 + 5, colour)
     wide = min(high * 0.72, (WIDTH - EDGE - left + 6) / max(1, len(hand)) - 6)
     for number, card in enumerate(hand):
         x = left + (wide + 6) * number
@@ -226,7 +226,7 @@ def dice(canvas: Canvas, label: str, faces: Sequence[int | None], *, colour: str
     """Draw dice after a label; None is a hidden die."""
     side = 40.0
     top = canvas.room(side)
-    left = _named(canvas, label, top + side / 2 + 5, colour)
+    left = _label_row(canvas, label, top + side / 2 + 5, colour)
     for number, face in enumerate(faces):
         x = left + (side + 6) * number
         down = face is None
@@ -272,7 +272,7 @@ def discs(
     radius = min(radius, (room / max(1, len(row)) - 4) / 2)
     high = max(2 * radius, 18)
     top = canvas.room(high)
-    _named(canvas, label, top + high / 2 + 5, colour)
+    _label_row(canvas, label, top + high / 2 + 5, colour)
     for number, (sign, fill) in enumerate(row):
         x, y = left + radius + (2 * radius + 4) * number, top + high / 2
         canvas.disc(x, y, radius, fill=fill, edge="dim" if fill in ("none", "white") else "none")

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, Theme, on, seat_colour
-from sparring.environments.drawing.words import cut, visible, width_of, wrapped
+from sparring.environments.drawing.words import cut, visible, width_of, wrap_text
 
 INSIDE = WIDTH - 2 * EDGE
 SHOWN = 10  # latest messages that a timeline shows
@@ -45,13 +45,13 @@ def paragraph(
     canvas: Canvas, words: str, *, most: int = 4, colour: str = "ink", size: float = 15
 ) -> None:
     """Write a text on at most ``most`` lines."""
-    lines = wrapped(words, size, INSIDE, most)
+    lines = wrap_text(words, size, INSIDE, most)
     top = canvas.room(len(lines) * size * 1.25)
     for number, line in enumerate(lines):
         canvas.text(EDGE, top + size * (0.95 + 1.25 * number), line, size=size, colour=colour)
 
 
-def printed(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> None:
+def printed_lines(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> None:
     """Write lines in a monospaced font, or wrapped if one of them is too long."""
     if max(map(len, lines), default=0) > 44:
         for line in lines[:most]:
@@ -213,7 +213,7 @@ def timeline(
     if hidden > 0:
         paragraph(canvas, f"{hidden} before", colour="dim", size=14)
     for message in messages[-most:]:
-        text_lines = wrapped(message.text, 15, INSIDE - 16, lines)
+        text_lines = wrap_text(message.text, 15, INSIDE - 16, lines)
         height = 20 + 19 * len(text_lines)
         top = canvas.room(height)
         canvas.box(EDGE, top, INSIDE, height, fill="panel", corner=4)
@@ -238,7 +238,7 @@ class PastTurn(NamedTuple):
     reply: str
 
 
-def draw_told(
+def draw_play(
     play: Any,
     roles: Sequence[str],
     seat: int | None,
@@ -273,25 +273,25 @@ def draw_told(
     timeline(canvas, messages, lines=LINES)
     if not messages:
         paragraph(canvas, _standing(roles, due), colour="dim")
-    return canvas.svg(describe_told(play, roles, seat, past))
+    return canvas.svg(describe_play(play, roles, seat, past))
 
 
-def describe_told(
+def describe_play(
     play: Any, roles: Sequence[str], seat: int | None, past: Sequence[PastTurn] = ()
 ) -> str:
-    """Return the position of any play in one or two sentences; see ``draw_told``."""
+    """Return the position of any play in one or two sentences; see ``draw_play``."""
     if hasattr(play, "described"):
         text: str = play.described(seat)
         return text
     due = tuple(play.due())
     waiting = [number for number in due if seat in (None, number)]
     if waiting:
-        (line,) = wrapped(play.observe(waiting[0]).text, 1, 80, 1)
+        (line,) = wrap_text(play.observe(waiting[0]).text, 1, 80, 1)
         return f"{_standing(roles, due)} {roles[waiting[0]]} is told: {line}"
     turns = [turn for turn in past if seat in (None, turn.seat)]
     last = ""
     if turns:
-        last = f" {roles[turns[-1].seat]} said last: {wrapped(turns[-1].reply, 1, 80, 1)[0]}"
+        last = f" {roles[turns[-1].seat]} said last: {wrap_text(turns[-1].reply, 1, 80, 1)[0]}"
     return f"{_standing(roles, due)}{last}"
 
 
@@ -312,7 +312,7 @@ def due_sentence(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]} are to act at once."
 
 
-def ended(
+def finished_plays(
     plays: Sequence[Any], roles: Sequence[str], seat: int | None, word: str, most: int
 ) -> list[TimelineMessage]:
     """Return finished plays as messages, as a seat knows them.
@@ -327,7 +327,7 @@ def ended(
     hidden = max(0, len(plays) - most)
     messages = [TimelineMessage("", "")] * hidden
     for number, play in enumerate(plays[hidden:], start=hidden + 1):
-        text = describe_told(play, roles, seat).removeprefix("The play is over.").strip()
+        text = describe_play(play, roles, seat).removeprefix("The play is over.").strip()
         got = play.returns if seat is None else play.returns[seat : seat + 1]
         note = " and ".join(f"{value:+g}" for value in got)
         messages.append(TimelineMessage(f"{word} {number}", text, note=note))

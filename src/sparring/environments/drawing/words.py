@@ -18,15 +18,15 @@ BROAD = frozenset("mwMW@%—…")
 
 def visible(text: str) -> str:
     """Return a text on one line, with characters without a shape as numbers, such as [U+202E]."""
-    return " ".join("".join(_shown(text[:LONGEST])).split())
+    return " ".join("".join(_visible_signs(text[:LONGEST])).split())
 
 
 def as_printed(text: str) -> str:
     """Return a line with its blanks, and with characters without a shape as numbers."""
-    return "".join(_shown(text.rstrip()[:LONGEST])).replace(" ", "\u00a0")
+    return "".join(_visible_signs(text.rstrip()[:LONGEST])).replace(" ", "\u00a0")
 
 
-def _shown(text: str) -> Iterator[str]:
+def _visible_signs(text: str) -> Iterator[str]:
     marks = 0
     for sign in text:
         kind = unicodedata.category(sign)
@@ -72,7 +72,7 @@ def _begin(text: str, size: float, width: float) -> str:
     return text
 
 
-def wrapped(text: str, size: float, width: float, most: int) -> list[str]:
+def wrap_text(text: str, size: float, width: float, most: int) -> list[str]:
     """Return a text as lines, with "…" at the end of a shortened text.
 
     Args:
@@ -83,7 +83,7 @@ def wrapped(text: str, size: float, width: float, most: int) -> list[str]:
     """
     lines: list[str] = []
     for part in text[:LONGEST].splitlines() or [""]:
-        lines += _broken(visible(part), size, width)
+        lines += _break_line(visible(part), size, width)
         if len(lines) > most:
             break
     left_out = len(lines) > most or len(text) > LONGEST
@@ -93,7 +93,7 @@ def wrapped(text: str, size: float, width: float, most: int) -> list[str]:
     return lines
 
 
-def _broken(text: str, size: float, width: float) -> list[str]:
+def _break_line(text: str, size: float, width: float) -> list[str]:
     """Return a line broken between words, or within a word that is wider than the line."""
     lines = [""]
     for word in text.split():

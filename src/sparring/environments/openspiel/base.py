@@ -16,7 +16,13 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, IllegalRule, Node
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
-from sparring.environments.drawing.pieces import due_sentence, paragraph, printed, seats, strip
+from sparring.environments.drawing.pieces import (
+    due_sentence,
+    paragraph,
+    printed_lines,
+    seats,
+    strip,
+)
 from sparring.environments.openspiel.position import CHANCE, Event, Position, recent, trail_of
 from sparring.environments.reply import REPLY, ReplyParser, Style
 
@@ -191,7 +197,7 @@ class GamePictures:
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         """Draw a position as a seat sees it; seat None: nothing is hidden."""
         self.paint_seats(canvas, state, seat)
-        printed(canvas, self.known_lines(state, seat))
+        printed_lines(canvas, self.known_lines(state, seat))
 
     def describe(self, state: State, seat: int | None) -> str:
         """Return a position in one or two sentences; seat None: nothing is hidden."""

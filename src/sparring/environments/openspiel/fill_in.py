@@ -121,7 +121,7 @@ class FillInTable(Table):
         """Return the position with nothing hidden."""
         return self.view(0)
 
-    def judged(
+    def judgement(
         self,
         truth: Cells,
         deduced: Mapping[int, int] | None,

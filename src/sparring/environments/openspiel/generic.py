@@ -241,7 +241,7 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
             f"OpenSpiel game {name!r} cannot be played: it is a mean-field game or hides its "
             "chance probabilities."
         )
-    spiel = _loaded(name, parameters)
+    spiel = _load_game(name, parameters)
     matrix, payoffs = matrix_text(spiel), matrix_rows(spiel)
     if spiel.get_type().dynamics == _DYNAMICS.SIMULTANEOUS:
         spiel = pyspiel.convert_to_turn_based(spiel)
@@ -254,7 +254,7 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
     return GenericGame(spiel, name=name, style=style, matrix=matrix, payoffs=payoffs)
 
 
-def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
+def _load_game(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
     try:
         return pyspiel.load_game(name, dict(parameters))
     except (pyspiel.SpielError, RuntimeError, TypeError, IndexError) as error:

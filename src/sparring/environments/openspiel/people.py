@@ -65,13 +65,13 @@ def _facts(game: GenericGame) -> str:
     )
 
 
-def listed(actions: tuple[str, ...], most: int = SHOWN) -> str:
+def list_actions(actions: tuple[str, ...], most: int = SHOWN) -> str:
     """Return the first ``most`` legal actions as a line."""
     more = len(actions) - most
     return ", ".join(actions[:most]) + (f" and {more} more (? lists all)" if more > 0 else "")
 
 
-def wrapped(text: str, width: int = 88) -> str:
+def wrap_lines(text: str, width: int = 88) -> str:
     """Return a text with long lines broken between words; short lines, such as boards, stay."""
     lines = (
         textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)

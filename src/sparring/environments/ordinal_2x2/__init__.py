@@ -19,12 +19,12 @@ from sparring.environments.ordinal_2x2.games import (
     NAMED,
     Ordinal,
     all_games,
-    chosen,
     is_equilibrium,
     is_joint_maximum,
     is_response,
     rank,
-    swapped,
+    select_games,
+    swap_choices,
 )
 
 NAME = "ordinal_2x2"  # the name registered with OpenSpiel
@@ -92,13 +92,13 @@ class OrdinalTable(Table):
         """Return both seats' ranks as the seat sees them, and the choices that it knows."""
         known = self.moves if len(self.moves) == 2 else self.moves[: 1 - seat]
         choices = known if seat == 0 else known[::-1]
-        return f"{seat}: {' '.join([*self.seen(seat), *map(self._word, choices)])}"
+        return f"{seat}: {' '.join([*self.ranks_of(seat), *map(self._word, choices)])}"
 
     @staticmethod
     def _word(choice: int) -> str:
         return ACTIONS[choice]
 
-    def seen(self, seat: int) -> list[str]:
+    def ranks_of(self, seat: int) -> list[str]:
         """Return the seat's own four ranks and then the other's, by own and other's choice."""
         if self.index < 0:
             return []
@@ -108,7 +108,7 @@ class OrdinalTable(Table):
 
     def __str__(self) -> str:
         """Return the ranks as seat 0 sees them, and all choices."""
-        return " ".join([*self.seen(0), *map(self._word, self.moves)])
+        return " ".join([*self.ranks_of(0), *map(self._word, self.moves)])
 
 
 def payoff(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
@@ -134,12 +134,12 @@ def games_of(which: str, is_drawn: bool) -> tuple[Ordinal, ...]:
     """Return the games that chance draws from.
 
     Args:
-        which: see ``games.chosen``.
+        which: see ``games.select_games``.
         is_drawn: whether to take all four orders of the choices; else only the canonical order.
     """
-    games = [all_games()[number - 1] for number in chosen(which)]
+    games = [all_games()[number - 1] for number in select_games(which)]
     return tuple(
-        swapped(game, cell) for game in games for cell in (CELLS if is_drawn else CELLS[:1])
+        swap_choices(game, cell) for game in games for cell in (CELLS if is_drawn else CELLS[:1])
     )
 
 
@@ -219,7 +219,7 @@ class Ordinal2x2(Game):
     def __init__(self, options: OrdinalOptions, *, style: Style = "brief") -> None:
         which = str(options.game)
         try:
-            chosen(which)
+            select_games(which)
         except ValueError:
             known = ", ".join(("all", *FAMILIES, *NAMED))
             raise ConfigError(
@@ -235,7 +235,7 @@ class Ordinal2x2(Game):
 
     def private(self, state: State, seat: int) -> str:
         """Return the seat's own four ranks and then the other's, by (own, other's) choice."""
-        ranks = state.table.seen(seat)
+        ranks = state.table.ranks_of(seat)
         if self.brief:
             return " ".join(ranks)
         lines = [
@@ -272,7 +272,7 @@ class Ordinal2x2(Game):
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         cells, viewer = state.table, seat or 0
         seats(canvas, self.roles, state.due())
-        ranks = cells.seen(viewer)
+        ranks = cells.ranks_of(viewer)
         rows: list[tuple[str, ...]] = [("", *ACTIONS)]
         for choice, word in enumerate(ACTIONS):
             places = (2 * choice, 2 * choice + 1)
@@ -288,7 +288,7 @@ class Ordinal2x2(Game):
             for player, choice in enumerate(cells.moves)
             if state.done or seat in (None, player)
         ]
-        ranks = cells.seen(viewer)
+        ranks = cells.ranks_of(viewer)
         outcomes = "; ".join(
             f"{ACTIONS[place // 2]} and {ACTIONS[place % 2]}: {ranks[place]}, {ranks[4 + place]}"
             for place in range(4)

@@ -33,21 +33,21 @@ NAMED: Mapping[str, Pattern] = MappingProxyType(
 )
 
 
-def swapped(game: Ordinal, swaps: tuple[int, int]) -> Ordinal:
+def swap_choices(game: Ordinal, swaps: tuple[int, int]) -> Ordinal:
     """Return a game with the choices of some seats swapped.
 
     Args:
         game: the patterns.
         swaps: 1 for each seat whose choices are swapped, else 0.
     """
-    return (_swapped(game[0], *swaps), _swapped(game[1], *swaps[::-1]))
+    return (_swap_pattern(game[0], *swaps), _swap_pattern(game[1], *swaps[::-1]))
 
 
-def _swapped(pattern: Pattern, mine: int, theirs: int) -> Pattern:
+def _swap_pattern(pattern: Pattern, mine: int, theirs: int) -> Pattern:
     return tuple(pattern[2 * (first ^ mine) + (second ^ theirs)] for first, second in CELLS)
 
 
-def exchanged(game: Ordinal) -> Ordinal:
+def exchange_seats(game: Ordinal) -> Ordinal:
     """Return a game with its seats exchanged."""
     return game[::-1]
 
@@ -59,7 +59,7 @@ def canonical(game: Ordinal) -> Ordinal:
     moves the column of a seat's rank 4.
     """
     first, second = (pattern.index(4) % 2 == 0 for pattern in game)
-    return swapped(game, (int(second), int(first)))
+    return swap_choices(game, (int(second), int(first)))
 
 
 @cache
@@ -100,7 +100,7 @@ def is_joint_maximum(game: Ordinal, choices: Sequence[int]) -> bool:
     return joint(game, choices) == max(joint(game, cell) for cell in CELLS)
 
 
-def dominant(game: Ordinal, seat: int) -> bool:
+def has_dominant(game: Ordinal, seat: int) -> bool:
     """Return whether a seat has a dominant choice."""
     best = {
         choice
@@ -129,10 +129,10 @@ def family(game: Ordinal) -> str:
         for cell in CELLS
     ):
         return "dilemma"
-    return "both_dominant" if dominant(game, 0) and dominant(game, 1) else "one_dominant"
+    return "both_dominant" if has_dominant(game, 0) and has_dominant(game, 1) else "one_dominant"
 
 
-def chosen(which: str) -> tuple[int, ...]:
+def select_games(which: str) -> tuple[int, ...]:
     """Return the numbers of games: "all", a family's, a named one's, or those of a list.
 
     Args:

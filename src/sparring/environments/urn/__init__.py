@@ -319,8 +319,10 @@ class Urn(BankGame):
         paragraph(canvas, _end(table, seat))
 
     def describe_table(self, table: UrnTable, seat: int | None) -> str:
-        urns = "; ".join(f"{words[0]} {', '.join(_counted(words[1:]))}" for words in table.sheet())
-        balls = ", ".join(_counted([str(count) for count in table.counts()]))
+        urns = "; ".join(
+            f"{words[0]} {', '.join(_with_colours(words[1:]))}" for words in table.sheet()
+        )
+        balls = ", ".join(_with_colours([str(count) for count in table.counts()]))
         return f"The urns: {urns}. Drawn so far: {balls}. {_end(table, seat)}".strip()
 
 
@@ -328,7 +330,7 @@ def _ball(colour: int) -> tuple[str, str]:
     return COLOURS[colour][0], COLOURS[colour]
 
 
-def _counted(counts: list[str] | tuple[str, ...]) -> list[str]:
+def _with_colours(counts: list[str] | tuple[str, ...]) -> list[str]:
     return [f"{count} {colour}" for count, colour in zip(counts, COLOURS, strict=False)]
 
 

@@ -15,7 +15,7 @@ from sparring.environments.drawing.pieces import (
     TimelineMessage,
     due_sentence,
     heading,
-    printed,
+    printed_lines,
     table,
     timeline,
 )
@@ -539,7 +539,7 @@ class WerewolfPlay(PaintedPlay):
         thought = _thought(events)
         if thought:
             heading(canvas, "Deduced last")
-            printed(canvas, thought)
+            printed_lines(canvas, thought)
 
     def described(self, seat: int | None) -> str:
         position = self.position

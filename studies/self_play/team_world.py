@@ -19,7 +19,7 @@ import numpy as np
 
 from sparring.core.records import FloatArray, IntArray
 from sparring.core.rng import Stream
-from sparring.environments.team_matrix import Payoffs
+from sparring.environments.team_matrix import TeamPayoffs
 from studies.self_play.worlds import Against, Oracle, Start
 
 CLOSE = 1e-4  # squared distance of a member's policy from its answer, below which it has arrived
@@ -58,7 +58,7 @@ class TeamWorld:
 
     sides, symmetric = 2, True
 
-    def __init__(self, payoffs: Payoffs, name: str) -> None:
+    def __init__(self, payoffs: TeamPayoffs, name: str) -> None:
         self.name, self.members, self.actions = name, payoffs.members, len(payoffs.words)
         number: dict[object, int] = {}
         kinds = [

@@ -24,7 +24,7 @@ from sparring.environments.base import Play, close_play
 
 __all__ = ["NAME", "AbstractedEnvironment", "AbstractedPlay", "Gist", "fill_names", "kind_of"]
 
-NAME = "@"  # stands in a sentence for a player
+NAME = "@"  # placeholder of a player's name in a sentence
 
 
 class Gist(NamedTuple):

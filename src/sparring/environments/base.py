@@ -1,6 +1,6 @@
 """The protocols ``Environment`` (rules and wording) and ``Play`` (one live episode in text).
 
-A play names the seats that are due, tells each its new observation, and goes on with their replies.
+A play names the seats that are due, gives each its new observation, and applies their replies.
 One seat may be due, or several at once (simultaneous moves). A seat chooses from a finite list of
 actions, or replies with any text.
 
@@ -52,14 +52,14 @@ class HasReturns(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IllegalRule:
-    """The rule for illegal and unparsable replies, and what a forfeit pays.
+    """The rule for illegal and unparsable replies, and the payoff of a forfeit.
 
     ``rule``: "forfeit" ends the episode; "retry" asks again up to ``retries`` times and then plays
     a random legal action; "random" plays a random legal action at once. ``penalty`` is subtracted
     from the offender at every such reply, as the reward component "illegal", under every rule.
     Where the episode goes on, the penalty is shaping and is bounded as such: a win with illegal
-    replies stays better than a clean draw (``reorder_outcomes`` lifts the bound). ``payoff`` says
-    what a forfeit pays:
+    replies stays better than a clean draw (``reorder_outcomes`` lifts the bound). ``payoff`` is
+    the payoff rule of a forfeit:
 
     - "zero_sum": the offender gets the least utility, and the other seats share the rest of the
       sum; in a cooperative environment every seat gets the least utility; in a general-sum one the
@@ -121,9 +121,8 @@ class IllegalRule:
             return
         if not math.isfinite(game.min_utility):
             raise GameError(
-                f"Environment {game.name!r} does not say what a seat can lose, which is what a "
-                "forfeit costs; give it min_utility = -1.0 (its least return), or write "
-                "illegal: {rule: retry}."
+                f"Environment {game.name!r} has no least return, which a forfeit pays; give "
+                "it min_utility = -1.0 (its least return), or write illegal: {rule: retry}."
             )
 
     def forfeit_returns(
@@ -394,7 +393,7 @@ class HasEnding(Protocol):
 
 @runtime_checkable
 class HasShowdown(Protocol):
-    """A play whose rules show its seats something when it is over, such as cards."""
+    """A play with rules that show something to seats at the end, such as cards."""
 
     def shown(self, seat: int) -> str:
         """Return what the rules show a seat in addition to the ``ending``."""
@@ -403,7 +402,7 @@ class HasShowdown(Protocol):
 
 @runtime_checkable
 class HasVocabulary(Protocol):
-    """An environment whose brief style is made of a closed list of words."""
+    """An environment with a closed vocabulary in brief style."""
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of observations and replies in brief style."""
@@ -434,10 +433,7 @@ class HasOtherBank(Protocol):
 
 @runtime_checkable
 class HasOpenings(Protocol):
-    """An environment without chance after the initial state.
-
-    Its plays are ``Cloneable``, and every seat chooses from a list.
-    """
+    """An environment with ``Cloneable`` plays, finite actions, and chance only at the start."""
 
     def openings(self) -> Sequence[tuple[float, Any]]:
         """Return every possible initial play as (probability, play)."""

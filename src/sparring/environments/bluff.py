@@ -53,7 +53,7 @@ class Bluff(Environment):
     Verified by: tests/environments/test_bluff.py.
 
     Args:
-        stake: what a call adds to the gain or loss, above 0, at most 10.
+        stake: amount that a call adds to the gain or loss, above 0, at most 10.
         phrases: words for each card, 1 to 3: high, strong, great; low, weak, poor.
         speech: "words" (default): the speaker says one of these words. "free": any text.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.

@@ -93,7 +93,7 @@ def with_style(name: str, options: Mapping[str, Any], style: str) -> dict[str, A
     if inner is None:
         inner = getattr(getattr(make_game(name), "inner", None), "made_by", None)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
-        return dict(options)  # the environment says what is wrong
+        return dict(options)  # make_game raises the error
     within = with_style(inner["name"], inner.get("options", {}), style)
     return {**options, "environment": {**inner, "options": within}}
 

@@ -113,7 +113,7 @@ class KuhnTable(Table):
         return [float(value), float(-value)]
 
     def rewards(self) -> list[float]:
-        """Return what the last action of a seat paid."""
+        """Return the payoffs of the last action of a seat."""
         if self.outcome != "chips":
             return self.returns()
         rounds = self.rounds

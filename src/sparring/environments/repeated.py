@@ -23,7 +23,7 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import finished_plays, heading, timeline
 
 SHOWN = 6  # earlier plays that a picture shows
-RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style
+RESULTS = ("minus", "zero", "plus")  # words for results, in brief style
 
 
 @dataclass(kw_only=True, eq=False)
@@ -147,7 +147,7 @@ def result_text(play: Play, seat: int, got: float, brief: bool, reveal: bool = F
         seat: the reader.
         got: its return.
         brief: whether the style is brief.
-        reveal: whether to add what the rules show at the end (``shown`` of the play).
+        reveal: whether to add the show-down of the rules (``shown`` of the play).
     """
     result = RESULTS[1 + (got > 0) - (got < 0)] if brief else f"That play is over. You got {got:g}."
     showdown = shown_of(play, seat, brief) if reveal else ""

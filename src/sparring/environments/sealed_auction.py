@@ -37,7 +37,7 @@ class SealedAuction(Bank):
     Args:
         seats: number of bidders, 2 to 10.
         largest: the largest value and the largest bid, 1 to 100.
-        price: what the winner pays: "first" (default), its own bid; "second", the second largest.
+        price: price for the winner: "first" (default), its own bid; "second", the second largest.
         deals: number of value tuples in the bank, 1 to 100,000.
         bank: number of the bank, below 2^31. Another bank has other deals, drawn from the same
             values, so that small auctions share some.

@@ -20,7 +20,7 @@ Choices = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Payoffs(ABC):
+class TeamPayoffs(ABC):
     """The payoffs of a game between two teams whose members are exchangeable.
 
     Args:
@@ -57,7 +57,7 @@ class Payoffs(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PaperExample(Payoffs):
+class PaperExample(TeamPayoffs):
     """The paper's example: all zeros is the equilibrium of teams, all ones that of single members.
 
     With k and l members who choose one, of this team and of the other, this team gets
@@ -110,7 +110,7 @@ class PaperExample(Payoffs):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TeamRockPaperScissors(Payoffs):
+class TeamRockPaperScissors(TeamPayoffs):
     """Rock, paper, scissors of teams: agreement shows rock or scissors, disagreement paper."""
 
     @property
@@ -155,7 +155,7 @@ class TeamCount(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SeekAttackDefend(Payoffs):
+class SeekAttackDefend(TeamPayoffs):
     """Seek, attack, defend: seekers earn more at a high common level, which attackers wipe out.
 
     A seeker at a level above 0 earns 1 + (level / levels)^2 if all seekers of its team are at one
@@ -190,7 +190,7 @@ class SeekAttackDefend(Payoffs):
         return TeamCount(float(gain), chosen.count(attack), defend in chosen)
 
     def payoff(self, mine: TeamCount, theirs: TeamCount) -> float:
-        """Return what a team gets."""
+        """Return a team's payoff."""
         return self._net_gain(mine, theirs) - self._net_gain(theirs, mine)
 
     def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
@@ -279,14 +279,14 @@ class TeamMatrix(Environment):
         style: Literal["brief", "full"] = "brief",
     ) -> None:
         check_range("team_matrix: force", force, 1, members)
-        payoffs: Payoffs
+        payoffs: TeamPayoffs
         if game == "example":
             payoffs = PaperExample(members=members, eps=eps, prize=prize)
         elif game == "rock_paper_scissors":
             payoffs = TeamRockPaperScissors(members=members)
         else:
             payoffs = SeekAttackDefend(members=members, levels=levels, force=force, cost=cost)
-        self.payoffs: Payoffs = payoffs
+        self.payoffs: TeamPayoffs = payoffs
         self.style, self.brief = style, style == "brief"
         self.roles = tuple(f"{team}{number + 1}" for team in TEAMS for number in range(members))
         self.teams: tuple[int, ...] = (0,) * members + (1,) * members

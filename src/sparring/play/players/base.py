@@ -15,7 +15,7 @@ from sparring.core.errors import PluginError
 from sparring.core.records import SampledRun
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.foreign import lacking_error, raised_by
+from sparring.environments.foreign import is_raised_by, lacking_error
 
 GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 
@@ -124,7 +124,7 @@ def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
         lacking = lacking_error(error) if isinstance(error, AttributeError) else None
         if lacking is not None:
             raise lacking from error
-        if not any(raised_by(turn.state, error) for turn in turns):
+        if not any(is_raised_by(turn.state, error) for turn in turns):
             raise
         return [_alone(agent, turn) for turn in turns]
 
@@ -134,7 +134,7 @@ def _alone(agent: Agent, turn: PendingTurn) -> Reply | Failed:
     try:
         (reply,) = agent.act([turn])
     except Exception as error:
-        if not raised_by(turn.state, error):
+        if not is_raised_by(turn.state, error):
             raise
         return Failed(error)
     return reply

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from sparring.core.errors import ConfigError, ModelError, quoted
 from sparring.environments.reply import CHOOSE, REPLY
 from sparring.models.render.answers import BEGIN_OF_THOUGHT, END_OF_THOUGHT, Answer, answer_format
+from sparring.models.render.base import HasDeclaredEnds
 from sparring.models.render.chat_templates import (
     REPLY_PROBE,
     TEMPLATES,
@@ -130,7 +131,9 @@ class ChatRenderer:
             )
         space, self._mark, self._after = after.partition(self._names[ids[place]])
         self._end = space + self._mark
-        declared = [self.tokenizer.eos_token_id, *getattr(self.tokenizer, "declared_ends", ())]
+        tokenizer = self.tokenizer
+        of_files = tokenizer.declared_ends if isinstance(tokenizer, HasDeclaredEnds) else ()
+        declared = [tokenizer.eos_token_id, *of_files]
         ends = [index for index in declared if index in self._names]
         self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys((ids[place], *ends)))
         # what the template writes before a reply and leaves to the model to say

@@ -6,7 +6,8 @@ elsewhere, so that players and engines ask nothing of it but what stands here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import getattr_static
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from sparring.core.errors import ModelError
@@ -38,11 +39,7 @@ class Score(Protocol):
 class Sampler(Protocol):
     """Draws replies from a language model; ``sparring.testing.check_sampler`` tries one.
 
-    One that may be asked in one call with others, such as one of several adapters over one base,
-    has an attribute ``backend`` too, a ``Backend``; ``sparring.testing.check_backend`` tries it.
-    One that does not draw with the model in this process has ``decoding``, what does, in words.
-    One whose replies can go on with newer weights has ``between``: None, or what it calls between
-    two tokens, in which weights may be published; the results then say their ``runs``.
+    A sampler may have more abilities: ``HasBackend``, ``HasDecoding`` and ``HasTokenHook``.
     """
 
     @property
@@ -139,15 +136,48 @@ class Backend(Protocol):
         ...
 
 
-def backend_of(sampler: Sampler) -> Backend | None:
-    """Return what a sampler may be asked by together with others; None: it is asked alone.
+@runtime_checkable
+class HasBackend(Protocol):
+    """A sampler that can be called together with others, such as adapters over one base.
 
-    One that passes on what it is asked to another sampler does not have the other's.
+    ``sparring.testing.check_backend`` tries its backend.
     """
-    if "backend" not in getattr(sampler, "__dict__", {}) and not hasattr(type(sampler), "backend"):
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend that it shares with others; None: it is called alone."""
+        ...
+
+
+@runtime_checkable
+class HasDecoding(Protocol):
+    """A sampler whose replies are computed outside of this process."""
+
+    @property
+    def decoding(self) -> str:
+        """What computes the replies, in words."""
+        ...
+
+
+@runtime_checkable
+class HasTokenHook(Protocol):
+    """A sampler whose replies can go on with newer weights; their results have ``runs``.
+
+    Attributes:
+        between: called between two tokens; weights may be published in it. None: nothing is called.
+    """
+
+    between: Callable[[], None] | None
+
+
+def backend_of(sampler: Sampler) -> Backend | None:
+    """Return the backend of a sampler; None: the sampler is called alone.
+
+    A wrapper that passes attribute look-ups on to another sampler does not have the other's.
+    """
+    if getattr_static(sampler, "backend", None) is None or not isinstance(sampler, HasBackend):
         return None
-    found: Backend | None = getattr(sampler, "backend", None)
-    return found
+    return sampler.backend
 
 
 def finished_together(

@@ -37,7 +37,7 @@ from sparring.learn.gradient_step import check_output, finite_columns
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack, WeightedLoss, fitted_at, legal_replies, nothing_fits, pack
 from sparring.learn.reward_model import ProcessLearner
-from sparring.learn.weights import (
+from sparring.learn.weight_files import (
     UNREADABLE,
     Snapshot,
     lasting,

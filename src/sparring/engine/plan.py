@@ -12,7 +12,7 @@ from sparring.config.plugins.registry import Bound, asks
 from sparring.core.errors import ConfigError
 from sparring.core.records import MAIN
 from sparring.environments.catalogue import configured_game
-from sparring.learn.weights import planned, planned_copies
+from sparring.learn.weight_files import planned, planned_copies
 from sparring.models.memory import (
     GIB,
     PROGRAM,

@@ -30,7 +30,7 @@ from sparring.engine.protocol import Clock, Judging
 from sparring.engine.workers.gpu_placement import check_there
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.learn.weights import Snapshot
+from sparring.learn.weight_files import Snapshot
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import available_bytes, find_device, refuse_beyond

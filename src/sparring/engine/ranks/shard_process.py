@@ -30,7 +30,7 @@ from sparring.learn.split import (
     whole_moments,
     whole_weights,
 )
-from sparring.learn.weights import refer, updated
+from sparring.learn.weight_files import refer, updated
 from sparring.models.language_model import LanguageModel
 
 LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors

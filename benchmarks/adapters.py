@@ -26,7 +26,7 @@ from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.memory import find_device
-from sparring.models.samplers.base import Lot, finished_together
+from sparring.models.samplers.base import SampleBatch, finished_together
 from sparring.models.samplers.in_process import in_process
 
 MODEL, RANK, ADAPTERS, AIM = "smollm2-135m", 16, 8, 1.5
@@ -58,7 +58,7 @@ def said(models, requests, *, at_once):
     params, count = SamplingParams(max_new_tokens=NEW_TOKENS), len(requests) // len(models)
     samplers = [in_process(model) for model in models]
     lots = [
-        Lot(sampler, requests[number * count : (number + 1) * count], params, ())
+        SampleBatch(sampler, requests[number * count : (number + 1) * count], params, ())
         for number, sampler in enumerate(samplers)
     ]
     calls = [lots] if at_once else [[lot] for lot in lots]

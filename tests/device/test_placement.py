@@ -32,7 +32,7 @@ from sparring.league.seating import starts
 from sparring.learn.pack import fitted_at
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
-from sparring.models.lean import CompiledPass
+from sparring.models.forward_pass import CompiledPass
 from sparring.models.load import saved_model
 from sparring.play.spec import EpisodeSpec
 from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu

@@ -283,7 +283,7 @@ def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) ->
         if not math.isfinite(loss.weight(progress)):
             return f"the weight of {where} is {loss.weight(progress)}."
         if not loss.bound(batch, progress=progress).values.isfinite().all():
-            return f"{where} gives what is not finite; its inputs are."
+            return f"{where} gives values that are not finite from finite inputs."
     return "its terms are finite and their weighted sum is not; lower the weights of losses."
 
 

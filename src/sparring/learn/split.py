@@ -39,8 +39,8 @@ from sparring.learn.master_weights import MASTER, SplitAdamW, SplitMasterAdamW
 from sparring.learn.pack import PADDED, Pack, chunks
 from sparring.learn.weight_files import updated
 from sparring.models.architectures import architecture
+from sparring.models.forward_pass import TreeForward
 from sparring.models.language_model import LanguageModel
-from sparring.models.lean import LeanForward
 
 SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # state of the optimiser that is split by rows
 
@@ -227,10 +227,10 @@ class SplitModel(nn.Module):
 def _blocks(model: LanguageModel) -> list[nn.Module]:
     forward = model.forward
     lists = [list(part) for part in model.base.modules() if isinstance(part, nn.ModuleList)]
-    if not isinstance(forward, LeanForward):
+    if not isinstance(forward, TreeForward):
         return max(lists, key=len, default=[])  # the network calls its blocks itself
     blocks = next(modules for modules in lists if len(modules) == forward.parts.layers)
-    parts = architecture(model.base, held=False)
+    parts = architecture(model.base, has_fixed_parameters=False)
     assert parts is not None, "the forward pass is known"
     forward.parts, forward.modules = parts, blocks
     for block in blocks:

@@ -161,25 +161,25 @@ def best_response(
 
 
 def folded(
-    tree: GameTree, own: BoolArray, others: Sequence[tuple[float, Sequence[FloatArray]]]
+    tree: GameTree, keep: BoolArray, others: Sequence[tuple[float, Sequence[FloatArray]]]
 ) -> GameTree:
     """Return the tree of some decisions only: chance and all other decisions go into its payoffs.
 
-    A history h of the new tree is the sequence of choices in the information states ``own``:
+    A history h of the new tree is the sequence of choices in the information states ``keep``:
 
-        payoff(h) = sum over p of share_p * sum over ends z whose choices in ``own`` are h of
+        payoff(h) = sum over p of share_p * sum over ends z whose choices in ``keep`` are h of
                     P(choices of chance and the others in z, by profile p) * payoff(z)
 
     so that policies of those states have the same value in both trees.
 
     Args:
         tree: every history.
-        own: whether the new tree keeps an information state, [I].
+        keep: whether the new tree keeps an information state, [I].
         others: (probability, profile) of the other states; one profile is drawn, unseen. Rows of
-            states in ``own`` have no effect.
+            states in ``keep`` have no effect.
     """
     move, levels = tree.info_state >= 0, levels_of(tree)
-    is_kept = move & own[tree.info_state]
+    is_kept = move & keep[tree.info_state]
     weight = np.zeros(len(tree.parent))
     for share, rows in others:
         starts = np.cumsum([0, *map(len, rows)])

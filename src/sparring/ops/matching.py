@@ -19,7 +19,7 @@ _PARTED = re.compile(r"[\s=:,]+")
 _UNREADABLE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """A name and its parameters; those without a name are called "1", "2", .. in their order."""
 
     name: str
@@ -27,7 +27,7 @@ class Call(NamedTuple):
 
 
 @lru_cache(maxsize=65_536)
-def calls_of(text: str) -> tuple[Call, ...]:
+def calls_of(text: str) -> tuple[ToolCall, ...]:
     """Return the calls that a text makes, mostly one.
 
     JSON is read as a call, or a list of calls: {"name": "move", "arguments": {"x": 1}};
@@ -39,7 +39,7 @@ def calls_of(text: str) -> tuple[Call, ...]:
     return _from_json(text) or _from_code(text) or _from_words(text)
 
 
-def likeness(call: Call, reference: Call) -> float:
+def likeness(call: ToolCall, reference: ToolCall) -> float:
     """Return how alike two calls are, in [0, 1]; 0 if their names differ beyond letter case.
 
     Equation:
@@ -59,13 +59,13 @@ def likeness(call: Call, reference: Call) -> float:
     return (1.0 + (shared / every if every else 1.0) + equal) / (2.0 + len(expected))
 
 
-def likenesses(calls: Sequence[Call], references: Sequence[Call]) -> FloatArray:
+def likenesses(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> FloatArray:
     """Return how alike each call and each reference are, float64 [calls, references]."""
     rows = [[likeness(call, reference) for reference in references] for call in calls]
     return np.array(rows, dtype=np.float64).reshape(len(calls), len(references))
 
 
-def _from_json(text: str) -> tuple[Call, ...]:
+def _from_json(text: str) -> tuple[ToolCall, ...]:
     """Return the calls of a JSON text; () for any other text."""
     try:
         parsed = json.loads(text)
@@ -75,7 +75,7 @@ def _from_json(text: str) -> tuple[Call, ...]:
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         return ()
     return tuple(
-        Call(item["name"], _arguments(item.get("arguments", item.get("parameters"))))
+        ToolCall(item["name"], _arguments(item.get("arguments", item.get("parameters"))))
         for item in items
     )
 
@@ -90,7 +90,7 @@ def _arguments(arguments: Any) -> Mapping[str, str]:
     return {str(place): _plain(value) for place, value in enumerate(listed, 1)}
 
 
-def _from_code(text: str) -> tuple[Call, ...]:
+def _from_code(text: str) -> tuple[ToolCall, ...]:
     """Return the call of a text such as move(x=1, y=2); () for any other text."""
     if len(text) > LONGEST:
         return ()
@@ -104,16 +104,16 @@ def _from_code(text: str) -> tuple[Call, ...]:
         parameters |= {
             keyword.arg or "**": _value(ast.unparse(keyword.value)) for keyword in node.keywords
         }
-        return (Call(ast.unparse(node.func), parameters),)
+        return (ToolCall(ast.unparse(node.func), parameters),)
     except _UNREADABLE:
         return ()
 
 
-def _from_words(text: str) -> tuple[Call, ...]:
+def _from_words(text: str) -> tuple[ToolCall, ...]:
     """Return the call of any other text; () without a word."""
     words = [word for word in _PARTED.split(text) if word]
     return (
-        (Call(words[0], {str(place): _value(word) for place, word in enumerate(words[1:], 1)}),)
+        (ToolCall(words[0], {str(place): _value(word) for place, word in enumerate(words[1:], 1)}),)
         if words
         else ()
     )

@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.models import forward_pass
 from sparring.models.architectures import architecture
 from sparring.models.attention import prefix_tree
-from sparring.models.forward_pass import CompiledShape, how, library, shape_of
+from sparring.models.forward_pass import CompiledShape, decoding_of, library, shape_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.tiny import tiny_model, tiny_tokenizer
@@ -144,7 +144,7 @@ def test_models_of_other_kinds_are_torchs():
     assert shape_of(build(width=256, heads=4).forward.parts) is None  # torch has several threads for it
     half = architecture(build().network.to(torch.bfloat16))
     assert shape_of(half) is None
-    assert how(half) == "torch"
+    assert decoding_of(half) == "torch"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_models_of_other_kinds_are_torchs():
 def test_without_a_compiler_torch_does_it_and_says_why(compiler, why, monkeypatch):
     monkeypatch.setenv("CC", compiler)
     model = build()
-    assert how(model.forward.parts) == f"torch: {why}"
+    assert decoding_of(model.forward.parts) == f"torch: {why}"
     assert model.forward.compiled is None
     hidden = model.extend(some_ids(2, 3), torch.zeros(2, dtype=torch.int64), model.new_cache(2, 8))
     assert torch.isfinite(hidden).all()
@@ -278,7 +278,7 @@ def test_code_of_another_shape_is_not_loaded_by_its_name(monkeypatch, tmp_path):
 
 def test_the_embedded_model_is_compiled():
     model = LanguageModel(tiny_model(vocabulary_size=30, stream=Stream.from_seed(0)), None)
-    assert how(model.forward.parts) == "compiled"
+    assert decoding_of(model.forward.parts) == "compiled"
 
 
 # -- models of strangers

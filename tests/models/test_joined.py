@@ -17,7 +17,7 @@ from transformers import (
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.models import language_model
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers import prefix_cache
@@ -54,7 +54,7 @@ def base(name="llama"):
 
 def adapted(over, number, rank=3, targets=()):
     """A member whose adapters have weights of their own; with rank 0 the base itself."""
-    network, draw = with_the_weights_of(over.network), torch.Generator().manual_seed(number)
+    network, draw = share_weights(over.network), torch.Generator().manual_seed(number)
     if rank:
         network = add_adapters(network, rank=rank, alpha=6.0, targets=targets, stream=Stream.from_seed(number))
     model = LanguageModel(network, None, over=over)

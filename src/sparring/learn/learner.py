@@ -47,9 +47,9 @@ from sparring.learn.pack import (
     Targets,
     WeightedLoss,
     chunks,
+    minibatch_record,
     num_values,
     read_at,
-    whole,
 )
 from sparring.learn.weight_files import Snapshot, updates_seen, warmed_up
 from sparring.methods.columns.base import Place
@@ -151,7 +151,7 @@ class LossReader(Reader):
                 columns.setdefault(name, []).append(column)
             tokens.append(part.tokens)
         joined = {name: torch.cat(parts) for name, parts in columns.items()}
-        return whole(np.concatenate(tokens), joined, data.turn_of, targets)
+        return minibatch_record(np.concatenate(tokens), joined, data.turn_of, targets)
 
     @torch.no_grad()
     def _reference_logprobs(self, part: Slice) -> Tensor | None:
@@ -169,7 +169,7 @@ class LossReader(Reader):
         reference = self._reference_logprobs(part) if view is None else None
         if view is None and "whole" in self.needs:
             compared = _comparable_columns(of_tokens.detach(), reference, part, extra)
-            view = whole(part.tokens, compared, data.turn_of, targets)
+            view = minibatch_record(part.tokens, compared, data.turn_of, targets)
         sampler, before, credit = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
             for column in (data.logprobs, targets.old, targets.advantages)

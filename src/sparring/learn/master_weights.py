@@ -53,7 +53,7 @@ def lanes() -> int:
     return next(sizes, 1)
 
 
-def filled(x: Tensor, more: int) -> Tensor:
+def append_zeros(x: Tensor, more: int) -> Tensor:
     """Return a copy with ``more`` zeros appended."""
     return torch.cat([x, x.new_zeros(more)])
 
@@ -106,7 +106,9 @@ def update(rows: Iterable[OptimizerRows], **options: Any) -> None:
     pieces = [(piece, more, row.step) for row in rows for piece, more in row.pieces()]
     if not pieces:
         return
-    inputs = [[filled(row, more) if more else row for row in piece] for piece, more, _ in pieces]
+    inputs = [
+        [append_zeros(row, more) if more else row for row in piece] for piece, more, _ in pieces
+    ]
     weights, gradients, means, squares = map(list, zip(*inputs, strict=True))
     _step(weights, gradients, means, squares, [step for *_, step in pieces], **options)
     for (piece, more, _), copies in zip(pieces, inputs, strict=True):
@@ -158,7 +160,7 @@ class SplitAdamW(torch.optim.AdamW):
 MASTER = "master"  # the copy, in the optimiser's state
 
 
-def copied(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
+def float32_copy(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
     """Return an empty float32 copy of a parameter, or the parameter if it has as many bits.
 
     The copy takes no memory before the first update, so that processes without updates pay nothing.
@@ -177,7 +179,7 @@ class MasterWeights:
     """
 
     def __init__(self, parameters: list[torch.nn.Parameter], **options: Any) -> None:
-        pairs = [(parameter, copied(parameter)) for parameter in parameters]
+        pairs = [(parameter, float32_copy(parameter)) for parameter in parameters]
         self._copies = [(weight, copy) for weight, copy in pairs if weight is not copy]
         optimizer: Any = super()
         optimizer.__init__([copy for _, copy in pairs], **options)

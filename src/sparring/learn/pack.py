@@ -508,7 +508,7 @@ class Targets:
     sequence_weight: FloatArray | None = None
 
 
-def whole(
+def minibatch_record(
     tokens: IntArray, columns: Mapping[str, Tensor], turn_of: IntArray, targets: Targets
 ) -> tuple[IntArray, Whole]:
     """Return the tokens of a minibatch, sorted, and their record.

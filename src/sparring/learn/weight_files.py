@@ -240,14 +240,14 @@ def warmed_up(decay: float, updates: int) -> float:
     return min(decay, updates / (updates + WARM_UP))
 
 
-def refer(snapshots: Iterable[Snapshot], policy: LanguageModel) -> None:
+def update_reference(snapshots: Iterable[Snapshot], policy: LanguageModel) -> None:
     """Set the reference among a policy's snapshots, if any, to the policy's present weights."""
     for snapshot in snapshots:
         if snapshot.purpose == "reference":
             snapshot.follow(policy)
 
 
-def lasting(snapshots: Iterable[Snapshot], config: RunConfig) -> list[Snapshot]:
+def snapshots_to_save(snapshots: Iterable[Snapshot], config: RunConfig) -> list[Snapshot]:
     """Return the snapshots that the configuration alone cannot restore.
 
     Those are the EMA weights, and the reference of a run with a warm-up.

@@ -91,7 +91,7 @@ def _draw(adapted: Any, stream: Stream) -> None:
             parameter.copy_(torch.empty(parameter.shape).normal_(generator=generator))
 
 
-def with_the_weights_of(network: Any) -> Any:
+def share_weights(network: Any) -> Any:
     """Return another network that shares the weights, which must be frozen.
 
     Modules added to one network, such as adapters, are not in the other.
@@ -105,6 +105,6 @@ def base_of(network: Any) -> Any:
     return network.get_base_model() if hasattr(network, "get_base_model") else network
 
 
-def merged(network: Any) -> Any:
+def merge_adapters(network: Any) -> Any:
     """Merge a network's adapters, if any, into its weights in place; return the plain network."""
     return network.merge_and_unload() if hasattr(network, "merge_and_unload") else network

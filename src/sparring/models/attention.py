@@ -192,7 +192,7 @@ def room_for(positions: int) -> int:
     return max(LEAST_POSITIONS, 1 << (positions - 1).bit_length())
 
 
-def filled(x: Tensor, rows: int = 1) -> Tensor:
+def pad_rows(x: Tensor, rows: int = 1) -> Tensor:
     """Pad [N, ...] with rows of zeros up to a multiple of ``rows``."""
     lacking = -len(x) % rows
     return torch.cat([x, x.new_zeros((lacking, *x.shape[1:]))]) if lacking else x

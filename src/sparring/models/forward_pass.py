@@ -46,7 +46,7 @@ from sparring.models.attention import (
     PaddingSizes,
     PrefixTree,
     attend,
-    filled,
+    pad_rows,
     room_for,
 )
 from sparring.models.tiny import AdaptedGpt2, Gpt2, tiny_model
@@ -201,7 +201,7 @@ def shape_of(parts: Architecture) -> CompiledShape | None:
     return CompiledShape(width, parts.heads, parts.relu, parts.epsilon) if fits else None
 
 
-def how(parts: Architecture) -> str:
+def decoding_of(parts: Architecture) -> str:
     """Return what computes replies, in words: "compiled", or "torch" and why."""
     shape = shape_of(parts)
     if shape is None:
@@ -428,7 +428,7 @@ class TreeForward:
             positions = torch.arange(length, device=flat.device)[None]
             asking = [(slice(None), rows, flat, self._invariant(positions, rows, padding))]
         ids, places, where = (
-            filled(x, padding.rows) for x in (tree.ids, tree.position, tree.place)
+            pad_rows(x, padding.rows) for x in (tree.ids, tree.position, tree.place)
         )
         x, places = parts.embed(ids, places)
         width, scale = parts.heads * parts.head_width, parts.scale
@@ -513,7 +513,7 @@ class TreeForward:
             if padding
             else partial(attend, causal=CausalMask(positions, cache.positions))
         )
-        x, places = parts.embed(filled(ids.flatten(), fill), filled(positions.flatten(), fill))
+        x, places = parts.embed(pad_rows(ids.flatten(), fill), pad_rows(positions.flatten(), fill))
         for layer in range(parts.layers):
             qkv = parts.project(layer, x, places)[:count]
             q, k, v = _split(parts, qkv.view(batch, length, -1, parts.head_width))

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from sparring.core.errors import ModelError, RunError
 from sparring.core.files import disk_errors
-from sparring.models.adapters import base_of, merged
+from sparring.models.adapters import base_of, merge_adapters
 from sparring.models.architectures import architecture
 from sparring.models.attention import (
     InvariantAttention,
@@ -42,7 +42,7 @@ from sparring.models.attention import (
     prefix_tree,
     room_for,
 )
-from sparring.models.forward_pass import TreeForward, how
+from sparring.models.forward_pass import TreeForward, decoding_of
 from sparring.models.tiny import is_projection
 
 # candidates of padding: whole vectors, as the rest of a vector uses other functions (SiLU, GELU);
@@ -85,7 +85,7 @@ def products(network: nn.Module) -> frozenset[Product]:
     return frozenset(shapes)
 
 
-def holds(run: Callable[[int], Tensor], rows: int, every: Tensor) -> bool:
+def is_batch_invariant(run: Callable[[int], Tensor], rows: int, every: Tensor) -> bool:
     """Return whether results of multiples of ``rows`` rows equal those of many rows.
 
     Args:
@@ -114,7 +114,7 @@ def good_rows(product: Product) -> frozenset[int]:
         return torch.addmm(bias, x[:count], weight)
 
     every = run(num_rows)
-    return frozenset(rows for rows in FILLS if holds(run, rows, every))
+    return frozenset(rows for rows in FILLS if is_batch_invariant(run, rows, every))
 
 
 def fewest_rows(products: Iterable[Product]) -> int:
@@ -480,7 +480,7 @@ class LanguageModel:
     @property
     def decoding(self) -> str:
         """What computes replies, in words: "compiled", or "torch" and, for a tiny model, why."""
-        return how(self.forward.parts) if isinstance(self.forward, TreeForward) else "torch"
+        return decoding_of(self.forward.parts) if isinstance(self.forward, TreeForward) else "torch"
 
     def new_cache(self, batch: int, positions: int) -> KeyValueCache:
         """Return an empty cache for ``batch`` rows of ``positions`` positions."""
@@ -530,7 +530,7 @@ class LanguageModel:
         network = self.network
         if dtype is not None or (adapted and not adapter):
             network = copy.deepcopy(network)
-        network = merged(network) if adapted and not adapter else network
+        network = merge_adapters(network) if adapted and not adapter else network
         if dtype is not None:
             network = network.to(getattr(torch, dtype))
         from transformers.utils import logging as transformers_logging
@@ -581,21 +581,23 @@ def check_forward(model: LanguageModel) -> None:
             "Take another model."
         )
     begin = max(1, length // 2)
-    if not agree(_network_logprobs(model, ids[:begin]), expected[:begin], model.base.dtype):
+    if not logprobs_agree(
+        _network_logprobs(model, ids[:begin]), expected[:begin], model.base.dtype
+    ):
         raise ModelError(
             f"{kind} looks ahead: it reads a text as a whole and cannot write one token after "
             "another."
         )
     tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
     lean = model.logits(model.hidden(tree)).float().log_softmax(-1)
-    if not agree(lean, expected, model.base.dtype):
+    if not logprobs_agree(lean, expected, model.base.dtype):
         raise ModelError(
             f"{kind} cannot be run: its log-probabilities differ by up to "
             f"{(lean - expected).abs().max().item():.2g} from what is computed here."
         )
     if isinstance(model.forward, TreeForward) and model.forward.compiled is not None:
         compiled = _compiled_logprobs(model, model.forward, ids, begin)
-        if not agree(compiled, expected, model.base.dtype):
+        if not logprobs_agree(compiled, expected, model.base.dtype):
             raise ModelError(
                 f"The compiled forward pass of {kind} differs by "
                 f"{(compiled - expected).abs().max().item():.2g} from the model's own. Name "
@@ -616,7 +618,7 @@ def _compiled_logprobs(
     return model.logits(hidden).float().log_softmax(-1)
 
 
-def agree(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
+def logprobs_agree(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
     """Return whether log-probabilities are equal within the precision of a type.
 
     In float32 every value is compared; else the mean, as SmolLM2's values in bfloat16 differ from

@@ -15,7 +15,7 @@ import torch
 from sparring.core.errors import ModelError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import find_device
 from sparring.models.pretrained import first_line, load_pretrained
@@ -90,7 +90,7 @@ def saved_model(
         network = model.network.to(find_device(device))
     else:
         model = base_model(base, dtype, device)
-        network = _adapted(folder, with_the_weights_of(model.network), lora)
+        network = _adapted(folder, share_weights(model.network), lora)
     frozen = LanguageModel(network, model.tokenizer, longest=longest)
     for parameter in frozen.parameters():
         parameter.requires_grad_(False)

@@ -215,7 +215,7 @@ PACKAGED = {
 }
 
 
-def converted(name: str) -> Path:
+def convert_packaged(name: str) -> Path:
     """Return the cached folder of a packaged model, in Hugging Face layout.
 
     The model is converted at its first use. An interrupted conversion leaves nothing behind.
@@ -377,7 +377,7 @@ def load_pretrained(
                 f"The files of {name!r} lack {len(missing)} of the model's weights, such "
                 f"as {missing[0]}; take a whole model."
             )
-        aligned(network)
+        align_weights(network)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
         ends = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
         tokenizer.declared_ends = (
@@ -395,7 +395,7 @@ def load_pretrained(
 
 
 @torch.no_grad()
-def aligned(network: torch.nn.Module) -> None:
+def align_weights(network: torch.nn.Module) -> None:
     """Move weights in mapped files to aligned addresses, as torch would allocate them.
 
     A file's header has any multiple of 8 bytes, and the last bits of a product may depend on the
@@ -460,7 +460,7 @@ def _source(name: str) -> str:
     if folder.is_dir():
         return str(folder)
     if name in PACKAGED:
-        return str(converted(name))
+        return str(convert_packaged(name))
     return name
 
 

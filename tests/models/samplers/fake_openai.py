@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import sample
 from sparring.models.samplers.in_process import in_process
@@ -65,7 +65,7 @@ class Fake:
             return 400, json.dumps({"error": {"message": f"The lora adapter '{name}' has already been loaded."}})
         settings = json.loads((folder / "adapter_config.json").read_text())
         network = add_adapters(
-            with_the_weights_of(self.base.network),
+            share_weights(self.base.network),
             rank=settings["r"],
             alpha=settings["lora_alpha"],
             targets=settings["target_modules"],

@@ -6,7 +6,7 @@ import torch
 from sparring.core.errors import ModelError
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import (
     HasBackend,
@@ -163,7 +163,7 @@ def adapters(over, count=3):
     """Return samplers of models that are adapters over one base, whose weights differ."""
     found = []
     for number in range(count):
-        network = add_adapters(with_the_weights_of(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number))
+        network = add_adapters(share_weights(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number))
         found.append(in_process(LanguageModel(network, None, over=over)))
         with torch.no_grad():
             for place, tensor in enumerate(found[-1].model.tensors().values()):

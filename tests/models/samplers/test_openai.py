@@ -20,7 +20,7 @@ from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import SampleBatch, finished_together, sample
 from sparring.models.samplers.in_process import in_process
@@ -68,7 +68,7 @@ def frozen(model):
 
 def adapters(base, number=0):
     network = add_adapters(
-        with_the_weights_of(base.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
+        share_weights(base.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
     )
     model = LanguageModel(network, None, over=base)
     update(model, 0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sparring.core.records import Episode, SampledRun, SampleRequest, SamplingParams, Turn
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import SampleBatch
 from sparring.models.samplers.in_process import WeightUpdates, in_process, restrict
@@ -113,7 +113,7 @@ def test_what_older_weights_computed_is_found_by_no_later_reply():
 
 def test_in_a_batch_of_several_models_each_has_its_own_runs():
     def adapted(number):
-        network = add_adapters(with_the_weights_of(BASE.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(number))
+        network = add_adapters(share_weights(BASE.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(number))
         model = LanguageModel(network, TOKENIZER, over=BASE)
         moved(model)
         return model

@@ -25,7 +25,7 @@ from sparring.engine.run_processes import playing
 from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import SampleBatch, finished_together, sample
@@ -83,7 +83,7 @@ def test_replies_are_of_the_weights_of_now_adapters_merged():
     own = []
     for number in range(2):
         network = add_adapters(
-            with_the_weights_of(over.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
+            share_weights(over.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
         )
         own.append(LanguageModel(network, None, over=over))
     samplers = [vllm(one) for one in (*own, over)]

@@ -18,7 +18,7 @@ from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import sample
 from sparring.models.samplers.in_process import in_process
@@ -102,7 +102,7 @@ def test_there_and_back_again_is_the_same_to_the_last_bit(kept):
 def test_adapters_are_merged(kept):
     over = model(9)  # which adapters freeze
     plain = vllm(over, **OPTIONS)
-    network = add_adapters(with_the_weights_of(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
+    network = add_adapters(share_weights(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
     own = LanguageModel(network, None, over=over)
     sampler = vllm(own, **OPTIONS)
     for step in range(3):
@@ -162,7 +162,7 @@ def test_after_an_update_in_flight_every_later_token_is_of_the_new_weights(kept)
 
 def test_adapters_are_merged_into_replies_that_go_on(kept):
     over = model(9)
-    network = add_adapters(with_the_weights_of(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
+    network = add_adapters(share_weights(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
     sampler = vllm(LanguageModel(network, None, over=over), **OPTIONS)
     assert all(one > 1 for one in renewed(sampler, every(3, sampler)))
 

@@ -15,7 +15,7 @@ from sparring.engine.workers.distributed import PublishedWeights
 from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker
 from sparring.league.seating import starts
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import SampleBatch, finished_together, sample
 from sparring.models.samplers.vllm import requests, vllm
@@ -53,7 +53,7 @@ def stops(faults):
 def test_every_token_is_of_the_weights_that_its_run_names(stops, adapted):
     own = model()
     if adapted:
-        own = LanguageModel(add_adapters(with_the_weights_of(own.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1)), None, over=own)
+        own = LanguageModel(add_adapters(share_weights(own.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1)), None, over=own)
     sampler = vllm(own)
     models = moving(sampler, stops(3, 6))
     said = sample(sampler, asked(), LONG, STOP)

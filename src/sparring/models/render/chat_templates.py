@@ -412,9 +412,7 @@ def between(rendered: str, contents: tuple[str, ...], remedy: str) -> list[str]:
     texts, rest = [], rendered
     for text in contents:
         if rest.count(text) != 1:
-            raise ModelError(
-                f"The chat template changes or repeats the text {text!r}. {remedy}"
-            )
+            raise ModelError(f"The chat template changes or repeats the text {text!r}. {remedy}")
         before, _, rest = rest.partition(text)
         texts.append(before)
     return [*texts, rest]

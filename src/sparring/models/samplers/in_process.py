@@ -69,7 +69,9 @@ def tolerance_of(dtype: str) -> float:
     return 1e-4 if dtype == EXACT else 0.25
 
 
-def strays(actual: Sequence[float], expected: Sequence[float], dtype: str) -> str | None:
+def describe_difference(
+    actual: Sequence[float], expected: Sequence[float], dtype: str
+) -> str | None:
     """Return how another engine's log-probabilities differ from this process's; None if by little.
 
     Rounding moves a logit in proportion to its distance from the largest one, so that the tolerance
@@ -196,7 +198,7 @@ def results(
     ]
 
 
-def totals(logprobs: Tensor, replies: Sequence[Sequence[Ids]]) -> list[np.ndarray]:
+def sum_logprobs(logprobs: Tensor, replies: Sequence[Sequence[Ids]]) -> list[np.ndarray]:
     """Return the log-probability of every reply from that of its tokens, [all replies, T].
 
     Raises:
@@ -543,7 +545,7 @@ class InProcessSampler(ModelSampler):
             ModelError: a context and its reply do not fit into the model.
             DivergedError: the model gives no probabilities.
         """
-        return sampled([SampleBatch(self, requests, params, stop_ids)])
+        return sample_batches([SampleBatch(self, requests, params, stop_ids)])
 
     def ready(self, batch: SampleBatch) -> None:
         """Drop results of older weights before a batch is sampled.
@@ -618,7 +620,7 @@ class InProcessSampler(ModelSampler):
         logits = forward.logits(states.flatten(0, 1), ()) / params.temperature
         log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k).view(len(flat), width, -1)
         token_logprobs = log_p.gather(2, target[:, :, None]).squeeze(2)
-        return totals(token_logprobs, replies)
+        return sum_logprobs(token_logprobs, replies)
 
 
 class SharedBase:
@@ -646,7 +648,7 @@ class SharedBase:
         forward = self._base.join(members) if len(samplers) > 1 else None
         at_once = bool(batches) and (forward is not None or len(samplers) == 1)
         calls = [batches] if at_once else [[batch] for batch in batches]
-        replies = [result for call in calls for result in sampled(call, forward)]
+        replies = [result for call in calls for result in sample_batches(call, forward)]
         return iter(([*enumerate(replies)],))
 
 
@@ -674,7 +676,9 @@ def _samplers(batches: Sequence[SampleBatch]) -> list[InProcessSampler]:
 
 
 @torch.inference_mode()
-def sampled(batches: Sequence[SampleBatch], forward: Forward | None = None) -> list[SampleResult]:
+def sample_batches(
+    batches: Sequence[SampleBatch], forward: Forward | None = None
+) -> list[SampleResult]:
     """Return one reply per request of samplers in this process, in order.
 
     Args:

@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sparring.models.adapters import with_the_weights_of
-from sparring.models.attention import KeyValueCache, PaddingSizes, PrefixTree, filled, prefix_tree
+from sparring.models.adapters import share_weights
+from sparring.models.attention import KeyValueCache, PaddingSizes, PrefixTree, pad_rows, prefix_tree
 from sparring.models.forward_pass import TreeForward
 from sparring.models.language_model import LanguageModel, Product, fewest_rows, products
 
@@ -89,7 +89,7 @@ class SingleModelForward:
     def logits(self, hidden: Tensor, counts: Sequence[int]) -> Tensor:
         """Return float32 logits, as invariant as the rest is."""
         padding = self.model.padding
-        return self.model.logits(filled(hidden, padding.rows if padding else 1))[
+        return self.model.logits(pad_rows(hidden, padding.rows if padding else 1))[
             : len(hidden)
         ].float()
 
@@ -139,7 +139,7 @@ class AdaptedLayer(nn.Module):
         for begin, end, adapters in self._routes.parts:
             adapter = adapters.get(self._name)
             if adapter is not None:
-                inputs = filled(x[begin:end], self._routes.rows).to(
+                inputs = pad_rows(x[begin:end], self._routes.rows).to(
                     next(adapter.inner.parameters()).dtype
                 )
                 added = adapter.outer(adapter.inner(inputs)) * adapter.scale
@@ -202,7 +202,7 @@ class BaseWeights:
         return JointForward(*self._networks[names], adapters, common)
 
     def _routed(self, names: frozenset[str]) -> tuple[LanguageModel, AdapterRoutes]:
-        network, routes = with_the_weights_of(self.over.network), AdapterRoutes()
+        network, routes = share_weights(self.over.network), AdapterRoutes()
         for name in sorted(names):
             layer = AdaptedLayer(network.get_submodule(name), name, routes)
             network.set_submodule(name, layer)
@@ -259,7 +259,7 @@ class JointForward:
         """Return float32 logits, as invariant as the rest is."""
         self._routes.set(self._adapters, counts, self.padding)
         rows = self.padding.rows if self.padding else 1
-        return self._model.logits(filled(hidden, rows))[: len(hidden)].float()
+        return self._model.logits(pad_rows(hidden, rows))[: len(hidden)].float()
 
 
 Ids = tuple[int, ...]
@@ -304,8 +304,8 @@ class CacheBudget:
         """Drop the oldest batches beyond a budget of bytes, but never the last one."""
         size, count = self.bytes, sum(len(cache.batches) for cache in self.caches)
         while count > 1 and size > budget:
-            filled = (cache for cache in self.caches if cache.batches)
-            size -= min(filled, key=lambda cache: next(iter(cache.batches))).drop()
+            nonempty = (cache for cache in self.caches if cache.batches)
+            size -= min(nonempty, key=lambda cache: next(iter(cache.batches))).drop()
             count -= 1
 
 

@@ -36,7 +36,7 @@ from sparring.models.samplers.vllm.requests import (
     probe_to,
     replies_to,
     scores_of,
-    totals,
+    sum_scores,
 )
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights
 
@@ -294,7 +294,7 @@ class ReplicaPool:
         results = {
             place: result for finished in self._coming(call, asks) for place, result in finished
         }
-        return totals(results, replies)
+        return sum_scores(results, replies)
 
     def _coming(
         self,

@@ -21,7 +21,7 @@ from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.errors import ConfigError
 from sparring.core.files import cache_folder, disk_errors, file_digest
 from sparring.core.process import seeing
-from sparring.models.samplers.in_process import strays
+from sparring.models.samplers.in_process import describe_difference
 from sparring.models.samplers.vllm.requests import ReplicaRequest
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, salt_of
 
@@ -217,7 +217,7 @@ class Replica:
 
     def judge(self, logprobs: Sequence[float]) -> str | None:
         """Set it to ready if log-probabilities match the learner's; else return the difference."""
-        wrong = strays(logprobs, self._expected, self._settings.dtype)
+        wrong = describe_difference(logprobs, self._expected, self._settings.dtype)
         if wrong is None:
             self._set_stage("ready")
         return wrong

@@ -134,7 +134,7 @@ def distribution(params: SamplingParams) -> dict[str, Any]:
     return fields
 
 
-def totals(
+def sum_scores(
     results: Mapping[int, SampleResult], replies: Sequence[Sequence[Ids]]
 ) -> list[FloatArray]:
     """Return the log-probability of every reply, the sum over its tokens."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from sparring.config.plugins.guard import Call
 from sparring.config.plugins.registry import named
@@ -16,6 +16,9 @@ from sparring.core.records import SampledRun
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
 from sparring.environments.foreign import is_raised_by, lacking_error
+
+if TYPE_CHECKING:
+    from sparring.models.samplers.base import Sampler
 
 GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 
@@ -79,6 +82,26 @@ class Agent(Protocol):
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order."""
+        ...
+
+
+@runtime_checkable
+class HasSampler(Protocol):
+    """An agent whose replies a sampler draws."""
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler; new weights are published to it."""
+        ...
+
+
+@runtime_checkable
+class HasNotes(Protocol):
+    """An agent with remarks that an evaluation reports once."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The remarks, such as that of a meta-solver that stopped early."""
         ...
 
 

@@ -9,6 +9,7 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.errors import ContextError, GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
+from sparring.models.render.base import HasWords
 from sparring.play.context.base import no_notes
 from sparring.play.episode import Draft, EpisodeInPlay
 from sparring.play.players.demonstrator import demonstrator
@@ -71,7 +72,7 @@ def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Dra
 
 
 def _check_words(draft: Draft, context: Bound, environment: Environment, renderer: Any) -> None:
-    vocabulary = getattr(renderer, "words", None)
+    vocabulary = renderer.words if isinstance(renderer, HasWords) else None
     known_words = {*draft.observation.text.split(), *(vocabulary or draft.prompt.split())}
     strange = [word for word in draft.prompt.split() if word not in known_words]
     if strange:

@@ -13,7 +13,7 @@ from sparring.core.records import Episode
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec
 from sparring.environments.drawing.canvas import Theme
-from sparring.environments.drawing.pieces import Exchange, describe_told, draw_told
+from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
 from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 
@@ -83,8 +83,8 @@ def picture(
         if number == turn:
             past = _past(episode, turn)
             with environment_call(game):
-                svg = draw_told(play, episode.roles, seat, theme, past)
-                return EpisodePicture(svg, describe_told(play, episode.roles, seat, past))
+                svg = draw_play(play, episode.roles, seat, theme, past)
+                return EpisodePicture(svg, describe_play(play, episode.roles, seat, past))
     raise AssertionError  # the play is yielded for every turn and the end
 
 
@@ -98,9 +98,9 @@ def sentences(
     game = environment_of(episode) if environment is None else environment
     for turn, play in enumerate(replayed(game, episode)):
         with environment_call(game):
-            sentence = describe_told(play, episode.roles, seat, _past(episode, turn))
+            sentence = describe_play(play, episode.roles, seat, _past(episode, turn))
         yield sentence
 
 
-def _past(episode: Episode, turn: int) -> list[Exchange]:
-    return [Exchange(earlier.seat, earlier.told, earlier.reply) for earlier in episode.turns[:turn]]
+def _past(episode: Episode, turn: int) -> list[PastTurn]:
+    return [PastTurn(earlier.seat, earlier.told, earlier.reply) for earlier in episode.turns[:turn]]

@@ -15,7 +15,13 @@ from typing import Any, Literal, NamedTuple
 from sparring.core.errors import GameError, RolloutError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
-from sparring.environments.base import Closed, Closing, Environment, Play, temporary_play
+from sparring.environments.base import (
+    ConversationEnd,
+    Environment,
+    HasConversationEnd,
+    Play,
+    temporary_play,
+)
 from sparring.environments.foreign import environment_call
 from sparring.environments.situation import close_copies
 from sparring.play.episode import sampled_tokens
@@ -135,7 +141,7 @@ def _foreign(game: Environment, episode: Episode, number: int, why: str) -> Roll
     )
 
 
-End = Literal[Closed, "context", "length", "cut", "over"]
+End = Literal[ConversationEnd, "context", "length", "cut", "over"]
 ENDS: dict[End, str] = {  # each in words
     "answered": "it had its say",
     "turns": "it ran out of turns",
@@ -167,7 +173,7 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     """Return the conversations of an episode, in the order of their ends.
 
     Where several ends apply, the first of these holds: "malformed" by the environment
-    (``Closing``), "context" or "length", any other end of the environment.
+    (``HasConversationEnd``), "context" or "length", any other end of the environment.
 
     Args:
         game: the environment of the episode.
@@ -197,8 +203,8 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     return finished
 
 
-def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, Closed]]:
-    if isinstance(play, Closing):
+def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, ConversationEnd]]:
+    if isinstance(play, HasConversationEnd):
         for seat in sorted(seats):
             how = play.closed(seat)
             if how is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from sparring.config.plugins.guard import Call
 from sparring.config.plugins.registry import Bound, named
@@ -12,7 +12,10 @@ from sparring.core.errors import PluginError
 from sparring.core.records import SampledRun
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.foreign import lacking_error, raised_by
+from sparring.environments.foreign import is_raised_by, lacking_error
+
+if TYPE_CHECKING:
+    from sparring.models.samplers.base import Sampler
 
 GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 
@@ -107,7 +110,8 @@ class HasContext(Protocol):
 class HasSampler(Protocol):
     """An agent whose replies come from a sampler."""
 
-    sampler: Any
+    @property
+    def sampler(self) -> Sampler: ...
 
 
 @runtime_checkable
@@ -165,7 +169,7 @@ def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
         lacking = lacking_error(error) if isinstance(error, AttributeError) else None
         if lacking is not None:
             raise lacking from error
-        if not any(raised_by(turn.state, error) for turn in turns):
+        if not any(is_raised_by(turn.state, error) for turn in turns):
             raise
         return [_alone(agent, turn) for turn in turns]
 
@@ -174,7 +178,7 @@ def _alone(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
     try:
         (reply,) = agent.act([turn])
     except Exception as error:
-        if not raised_by(turn.state, error):
+        if not is_raised_by(turn.state, error):
             raise
         return FailedPlay(error)
     return reply

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from sparring.core.errors import GameError
 from sparring.environments.base import Play, is_searchable_play
-from sparring.environments.combining import seated
-from sparring.environments.reply import meant
+from sparring.environments.combining import innermost_seat
+from sparring.environments.reply import actions_meant
 from sparring.play.players.described import DescribedAgent, legal_actions_of
 
 Style = Literal["conservative", "aggressive", "intermediate", "passive", "station", "loose"]
@@ -64,7 +64,7 @@ class KuhnBot(DescribedAgent):
         Raises:
             GameError: the environment is not Kuhn poker of two seats.
         """
-        play, inner_seat = seated(state, seat)
+        play, inner_seat = innermost_seat(state, seat)
         legal = legal_actions_of(self.name, state, seat)
         rules: Any = getattr(play, "game", getattr(play, "rules", play))
         if not is_searchable_play(play) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
@@ -76,7 +76,7 @@ class KuhnBot(DescribedAgent):
         known = play.observe(inner_seat).key  # the card, then p and b for the actions
         bet = STYLES[self.style]["b" in known][int(known[0])]
         shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
-        actions = meant(state, seat, legal)
+        actions = actions_meant(state, seat, legal)
         if len(actions) < len(shares):  # of candidates, or proposed before
             return dict.fromkeys(legal, 1.0 / len(legal))
         return {reply: shares[action] for reply, action in zip(legal, actions, strict=True)}

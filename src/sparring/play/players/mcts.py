@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, SearchablePlay
-from sparring.environments.combining import played
+from sparring.environments.combining import innermost_play
 from sparring.environments.openspiel.solvers import SearchNode, tree_search
 from sparring.play.players.base import TextAgent
 
@@ -47,7 +47,7 @@ class MctsAgent(TextAgent):
         Raises:
             GameError: the game has hidden information, which a search over its states would see.
         """
-        position: SearchablePlay = played(state)
+        position: SearchablePlay = innermost_play(state)
         game = position.game
         if not game.perfect_information:
             raise GameError(

@@ -111,7 +111,9 @@ class HasSampler(Protocol):
     """An agent whose replies come from a sampler."""
 
     @property
-    def sampler(self) -> Sampler: ...
+    def sampler(self) -> Sampler:
+        """The sampler, to which new weights are published."""
+        ...
 
 
 @runtime_checkable

@@ -40,9 +40,9 @@ from sparring.learn.reward_model import ProcessLearner
 from sparring.learn.weight_files import (
     UNREADABLE,
     Snapshot,
+    load_member,
     load_optimizer,
     load_weights,
-    member_of,
     planned,
     save_optimizer,
     save_weights,
@@ -408,7 +408,7 @@ class Policy(PlayingPolicy):
                     f"like {snapshot(40, self.name)}."
                 )
             path = folder / self._past_file(member.step)
-            self.past[member.step] = member_of(name, self.model, path, updates)
+            self.past[member.step] = load_member(name, self.model, path, updates)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -808,7 +808,7 @@ def play_round(
         methods.replay,
         played.kept,
         played.arm_of,
-        wanted=config.rollout.games_per_step,
+        num_episodes=config.rollout.games_per_step,
         step=step,
         stream=engine.root.child("replay").child(step),
         progress=progress,

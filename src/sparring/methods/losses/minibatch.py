@@ -132,8 +132,8 @@ def turns_of(whole: WholeMinibatch) -> tuple[Tensor, Tensor, Tensor]:
 def through_tokens(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
     """Return a loss of the whole minibatch as losses [M] of level "sum".
 
-    Their sum over all forward passes has the value and the gradient of the loss. Each token has
-    its share of the gradient, and an equal share of the value.
+    The sum over all forward passes has the value and the gradient of the loss. Each token has its
+    share of the gradient, and an equal share of the value.
 
     Args:
         batch: the tokens of this forward pass.

@@ -51,9 +51,7 @@ def solver_of(game: Environment, oracle: str = "") -> Plugin | None:
 
 
 class KeyedOracle(CachedOracle):
-    """Base class of oracles whose cache key is the ``key`` function of the game's solver.
-
-    Without such a function the key is the seat's information state.
+    """Base class of oracles with the cache key of the game's solver, or else the information state.
 
     Args:
         name: name of the oracle.

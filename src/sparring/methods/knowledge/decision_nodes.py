@@ -112,8 +112,9 @@ class EmpiricalPolicy:
         in_state, in_kind = self.there.get(key, Counter()), self.everywhere.get(kind, Counter())
         prior = np.array([in_kind[label] + UNSEEN_REPLIES for label in called])
         shares: FloatArray = np.array([in_state[label] for label in called], dtype=np.float64)
-        shares = shares + PRIOR_REPLIES * prior / prior.sum()
-        return shares / shares.sum()
+        shares += PRIOR_REPLIES * prior / prior.sum()
+        shares /= shares.sum()
+        return shares
 
 
 def empirical_policy(nodes: Iterable[DecisionNode]) -> EmpiricalPolicy:

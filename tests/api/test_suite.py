@@ -125,7 +125,7 @@ def test_exact_rows_are_enumerated_and_what_cannot_be_measured_says_why(run, sui
     game = make_game("kuhn_poker")
     assert of(report, "kuhn-exact")["figures"]["nash_conv"] == nash_conv(game, enumerate_info_states(game), engine.agent("policy")).nash_conv
     assert not of(report, "leduc-mcts")["measured"] and report["not_in_totals"] == ["leduc-mcts"]
-    assert "would see hidden information" in of(report, "leduc-mcts")["notes"][-1]
+    assert "would see what is hidden" in of(report, "leduc-mcts")["notes"][-1]
     assert "lacks actions of this game" in of(report, "ttt-exact")["notes"][-1]
     assert "words of this game are unknown" in of(report, "ttt-random")["notes"][0]
     assert of(report, "ttt-random")["overall"]["illegal"]["mean"] > 0.9

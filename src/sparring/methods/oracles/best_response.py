@@ -33,7 +33,7 @@ class BestResponseOracle(EquilibriumOracle):
             units, at least 0.
     """
 
-    name, own = "best_response", "best_response"
+    name, continuation = "best_response", "best_response"
 
 
 best_response = BestResponseOracle

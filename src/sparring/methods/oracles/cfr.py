@@ -37,7 +37,7 @@ class EquilibriumOracle(CachedOracle):
     The first call for a game solves the game.
 
     Attributes:
-        own: policy of the seat after the judged decision, "average" or "best_response" (to
+        continuation: policy of the seat after the judged decision, "average" or "best_response" (to
             "average").
         others: policy of the other seats, "average" or "best_response" (each to "average").
     """
@@ -47,7 +47,7 @@ class EquilibriumOracle(CachedOracle):
     max_histories: Annotated[int, Field(ge=1)] = 500_000
     margin: Annotated[float, Field(ge=0)] = 0.0
 
-    own = others = "average"
+    continuation = others = "average"
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -111,7 +111,8 @@ class EquilibriumOracle(CachedOracle):
         action, others = list(average), np.zeros(len(seats))
         for seat in range(game.num_seats):
             mine, theirs = (
-                best if play == "best_response" else average for play in (self.own, self.others)
+                best if play == "best_response" else average
+                for play in (self.continuation, self.others)
             )
             played = policy_values(
                 tree,

@@ -187,9 +187,13 @@ def cluster_statements(
     return StatementClusters(centres=centres, sentences=tuple(sentences))
 
 
-def abstract_game(game: Environment, kinds: Mapping[str, StatementClusters]) -> AbstractedEnvironment:
+def abstract_game(
+    game: Environment, kinds: Mapping[str, StatementClusters]
+) -> AbstractedEnvironment:
     """Return the abstracted game, in which only the clusters' sentences are legal statements."""
-    return AbstractedEnvironment(game, {name: clusters.sentences for name, clusters in kinds.items()})
+    return AbstractedEnvironment(
+        game, {name: clusters.sentences for name, clusters in kinds.items()}
+    )
 
 
 def solve_exactly(

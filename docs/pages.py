@@ -131,7 +131,7 @@ def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
             shown = "; ".join(f"`{name}`: {prose(why)}" for name, why in described_options(text).items())
         if heading == "Verified by":
             shown = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
-        lines += ["", f"**{heading}.**{NEW_PARAGRAPH if shown.startswith('```') else ' '}{shown}"]
+        lines += ["", f"**{heading}.**{NEW_PARAGRAPH if shown.startswith(('```', '- ')) else ' '}{shown}"]
     lines += between
     hints = typing.get_type_hints(plugin.function)
     rows = [

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config.parts import named_components
-from sparring.config.plugins.registry import asks, bind, ordered
+from sparring.config.plugins.registry import bind, ordered, required_services
 from sparring.config.sections import FRESH
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, SparringError
 from sparring.core.files import parse_json, write_synced
@@ -56,7 +56,7 @@ from sparring.measure.info_states import (
     enumerate_info_states,
     exact_values,
 )
-from sparring.methods.columns.base import Place, with_column
+from sparring.methods.columns.base import ValuePosition, with_column
 from sparring.models.language_model import LanguageModel
 from sparring.play.rollout import Begun, Rollout
 from sparring.play.spec import EpisodeSpec
@@ -103,23 +103,23 @@ class EngineSource:
         column: FloatArray = bind("columns", name)(self)
         self.turns = with_column(self.turns, name, finite_columns({name: column})[name])
 
-    def critic(self, at: Place) -> FloatArray:
-        """Return the critic's values; see ``columns.base.Source``."""
+    def critic(self, at: ValuePosition) -> FloatArray:
+        """Return the critic's values; see ``columns.base.ColumnSource``."""
         return self._policy.trained.turn_values(self._data, at=at)
 
     def logprobs(self, of: Literal["learner", "reference", "process"]) -> FloatArray:
-        """Return a model's log-probabilities of the turns; see ``columns.base.Source``."""
+        """Return a model's log-probabilities of the turns; see ``columns.base.ColumnSource``."""
         if of != "process":
             return self._policy.trained.turn_logprobs(self._data, of_reference=of == "reference")
         if self._policy.process is None:
             raise ConfigError(
-                "A column reads the reward model, which this run has not; write ASKS = "
-                '{"process"} into its module.'
+                "A column reads the reward model, which this run does not have; write "
+                'REQUIRED_SERVICES = {"process"} into its module.'
             )
         return self._policy.process.turn_logprobs(self._data)
 
     def exact(self) -> Mapping[str, FloatArray]:
-        """Return the exact values of the turns; see ``columns.base.Source``."""
+        """Return the exact values of the turns; see ``columns.base.ColumnSource``."""
         if self._exact is None:
             self._exact = self._ask(self)
         return self._exact
@@ -168,9 +168,9 @@ class Policy(PlayingPolicy):
         self.columns = ordered(credit.needs)
         named = named_components(credit).values()
         self._components = [name for name in named if isinstance(name, str)]
-        self._all_replies = "candidates" in asks(credit)
+        self._all_replies = "candidates" in required_services(credit)
         self._after_process = [
-            name for name in self.columns if "process" in asks(bind("columns", name))
+            name for name in self.columns if "process" in required_services(bind("columns", name))
         ]
         losses = [
             WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight))
@@ -529,7 +529,7 @@ class LocalEngine(Players):
 
     def _exact_columns(self, games: Sequence[Environment]) -> ExactColumns | None:
         if not any(
-            "tree" in asks(self.policies[name].config.credit.bind("credit"))
+            "tree" in required_services(self.policies[name].config.credit.bind("credit"))
             for name in self.learners
         ):
             return None
@@ -568,11 +568,11 @@ class LocalEngine(Players):
         return own.batch(found, progress=progress, exact=self._exact_of, turns=known)
 
     def _exact_of(self, source: EngineSource) -> Mapping[str, FloatArray]:
-        """Return the exact columns of a batch; see ``columns.base.Source``."""
+        """Return the exact columns of a batch; see ``columns.base.ColumnSource``."""
         if self.exact is None:
             raise ConfigError(
-                'A column reads exact values, which this run has not; write ASKS = {"tree"} into '
-                "its module."
+                "A column reads exact values, which this run does not have; write "
+                'REQUIRED_SERVICES = {"tree"} into its module.'
             )
         scorer: Any = self.agent(LEARNER)
         return self.exact.of(source.turns, source.episodes, scorer)

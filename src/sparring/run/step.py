@@ -104,7 +104,7 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config.checks import stands_for_others
-from sparring.config.plugins.registry import Bound, asks, bind
+from sparring.config.plugins.registry import Bound, bind, required_services
 from sparring.config.sections import FRESH, LeagueConfig
 from sparring.core.errors import ConfigError, RolloutError
 from sparring.core.records import MAIN, Credit, Episode, PlayerRef, Turn, TurnTable
@@ -117,7 +117,7 @@ from sparring.environments.base import Environment, teams_of
 from sparring.league.payoffs import Payoffs
 from sparring.league.seating import LeagueLearner, arms, starts, turn_limit
 from sparring.methods.credit.base import start_groups, trajectory_returns
-from sparring.methods.knowledge.base import Gathered, Knowledge, replies, with_scores
+from sparring.methods.knowledge.base import Knowledge, KnowledgeRequest, replies, with_scores
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import configured_oracles, is_best, regret
 from sparring.methods.rewards.base import apply_rewards, outcome_gap
@@ -653,7 +653,7 @@ def _playouts(
     limit = turn_limit(config.rollout, step / config.steps)
     count = config.rollout.playouts
     credits = [own.credit.bind("credit") for own in config.by_policy.values()]
-    before = any("playouts" in asks(credit) for credit in credits)
+    before = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
         episodes, games, count=count, stream=stream, max_turns=limit, before=before
     )
@@ -727,7 +727,7 @@ def update_knowledge(
     """
     if methods.knowledge is None:
         return played, {}
-    gathered = Gathered(
+    gathered = KnowledgeRequest(
         episodes=played.episodes,
         environments={game.name: game for game, _ in engine.environments},
         step=state.step,
@@ -808,7 +808,7 @@ def play_round(
         methods.replay,
         played.kept,
         played.arm_of,
-        wanted=config.rollout.games_per_step,
+        num_episodes=config.rollout.games_per_step,
         step=step,
         stream=engine.root.child("replay").child(step),
         progress=progress,

@@ -218,7 +218,7 @@ def test_tiers_may_pay_otherwise_and_unknown_ones_are_refused():
 def test_other_games_are_refused_with_the_games_that_have_tiers():
     game = make_game("tic_tac_toe")
     assert "minesweeper, sokoban, sudoku" in graded_oracle().covers(game)
-    with pytest.raises(OracleError, match="tells no tiers"):
+    with pytest.raises(OracleError, match="defines no tiers"):
         graded_oracle().judge([game.reset(Stream.from_seed(0))])
 
 
@@ -386,7 +386,7 @@ def test_what_is_refused():
     with pytest.raises(OracleError, match="finished"):
         made().judge([decision_of(game, play, 0)])
     kuhn = make_game("kuhn_poker")
-    assert "nobody plans ahead" in made().covers(kuhn) and "dag_search" in made().covers(kuhn)
+    assert "has no planning solver" in made().covers(kuhn) and "dag_search" in made().covers(kuhn)
     with pytest.raises(OracleError, match="kuhn_poker"):
         made().judge([decision_of(kuhn, kuhn.reset(Stream.from_seed(0)), 0)])
     wide = make_game("wide_search")

@@ -38,12 +38,12 @@ def test_answers_banks_and_what_is_told():
     after = shoot(SEA, 0, 5, 2, 15, 1, 11)
     assert after.answers == (1, 0, 1, 1, 2, 2)
     assert after.view(0) == "xsx./.o../...s/...x"
-    assert (after.sunk, after.hits, after.left) == (2, 5, 4)
+    assert (after.sunk, after.hits, after.shots_left) == (2, 5, 4)
     assert after.player == pyspiel.PlayerId.TERMINAL and after.returns() == [1.0]
     assert after.key(0) == "shots: a1 hit b2 miss a3 hit d4 hit a2 sunk c4 sunk won"
     sea = replace(SEA, shots=5)
     spent = shoot(sea, 0, 1, 2, 11, 3)
-    assert spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.told(4) == ("miss", "lost")
+    assert spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.feedback(4) == ("miss", "lost")
     assert shoot(sea, 0, 1, 2, 11, 15).returns() == [1.0]  # with the very last shot
     assert shoot(sea, 0, 1, 2, 11).returns() == [0.0] and shoot(sea, 0, 1, 2, 11).player == 0
     share = replace(sea, pay="share")
@@ -100,11 +100,11 @@ def test_play_against_an_independent_sea(data):
         for ship in struck:
             ship.remove(divmod(cell, columns))
         told.append("miss" if not struck else "hit" if struck[0] else "sunk")
-        assert state.spiel.table.told(len(shot) - 1)[0] == told[-1]
+        assert state.spiel.table.feedback(len(shot) - 1)[0] == told[-1]
         assert state.done == (len(shot) == shots or not any(afloat))
     sunk, hit = not any(afloat), sum(word != "miss" for word in told)
     assert state.returns == (hit / sum(lengths) if share else float(sunk),)
-    assert state.spiel.table.told(len(shot) - 1)[1:] == ("won" if sunk else "lost",)
+    assert state.spiel.table.feedback(len(shot) - 1)[1:] == ("won" if sunk else "lost",)
 
 
 @pytest.mark.parametrize(("lengths", "touch", "number"), [((2, 2), True, 44), ((2, 1), False, 8 * 3)], ids=["alike", "apart"])

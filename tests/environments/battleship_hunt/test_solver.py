@@ -103,7 +103,7 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, pay, prio
     fleets, seen = fleets_of(made, prior), set()
     for state in played(made, 12):
         table = state.spiel.table
-        if table.left > 3 or state.observe(0).key in seen:
+        if table.shots_left > 3 or state.observe(0).key in seen:
             continue
         seen.add(state.observe(0).key)
         worlds = agreeing(made, fleets, table)
@@ -148,7 +148,7 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
         assert short.certainty == (0.5 if short.bound else 1.0)
         afloat = sum(table.lengths) - table.hits
-        assert short.bound > 0.0 or table.left == 1 or (made.spiel.opening.pay == "sunk" and afloat > table.left)
+        assert short.bound > 0.0 or table.shots_left == 1 or (made.spiel.opening.pay == "sunk" and afloat > table.shots_left)
         assert short.entropy == exact.entropy
         tiny = belief(state, worlds=1000, beliefs=1)
         assert tiny in (exact, short)  # a search that stops early leaves nothing behind
@@ -202,16 +202,16 @@ def test_by_hand_and_the_largest_board():
         assert not any(found.chances[cell] == 1.0 for cell in range(64) if not cover >> cell & 1)
     sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
     hits = reached(sea, 1, 3)  # a2 and a4 hit, neither sunk
-    assert set(posterior_of(hits, "uniform", 9).some) == {
+    assert set(posterior_of(hits, "uniform", 9).layouts) == {
         (0b000111, 0b011000), (0b001110, 0b110000), (0b011100, 0b000011), (0b111000, 0b000011), (0b111000, 0b000110),
     }
     sunk = reached(sea, 1, 3, 4)  # a5 sinks the ship of two: it is a4 a5
-    assert posterior_of(sunk, "uniform", 9).some == [(0b000111, 0b011000)]
+    assert posterior_of(sunk, "uniform", 9).layouts == [(0b000111, 0b011000)]
     late = reached(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
-    assert posterior_of(late, "uniform", 9).some == [(0b000111, 0b011000)]
+    assert posterior_of(late, "uniform", 9).layouts == [(0b000111, 0b011000)]
     sea = Sea(rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000))
     sunk = reached(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
-    assert posterior_of(sunk, "uniform", 9).some == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
+    assert posterior_of(sunk, "uniform", 9).layouts == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
     sea = Sea(rows=1, columns=6, lengths=(2, 2), shots=6, layouts=1, pay="sunk", ships=(0b000011, 0b001100))
     one, two = reached(sea, 0, 5, 2), reached(sea, 2, 0, 5)
     assert key(Held(one), prior="uniform") == key(Held(two), prior="uniform")

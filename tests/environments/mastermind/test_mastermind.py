@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import GameError
-from sparring.environments.mastermind import Board, answer_of, bank_of, code_of, word_of
+from sparring.environments.mastermind import MastermindTable, answer_of, bank_of, code_of, word_of
 from tests.environments.worlds import actions, check_says, maker, refusing, start
 
 game = maker("mastermind")
@@ -75,7 +75,7 @@ def test_banks_and_a_game_for_one():
     assert game(codes=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
     states = [start(game(), seed) for seed in range(40)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
-    one, two = (Board(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
+    one, two = (MastermindTable(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
     assert one.answers == two.answers and one.key(0) == two.key(0) and str(one) != str(two)
     state = start(game(), 1)
     actions(state, "rrr", "rrr")

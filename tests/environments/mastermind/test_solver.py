@@ -99,7 +99,7 @@ def test_a_search_without_any_cut_says_the_same(pegs, colours, guesses, early):
     for state in random_states(made, 3, seed=1)[:6] if colours**pegs < 20 else random_states(made, 3, seed=1)[1:3]:
         left_over = tuple(made.indices[word] for word in consistent(state))
         whole = len(left_over) * (guesses if early else 1)
-        expected = [guessing(left_over, guess, state.spiel.table.left) / whole for guess in range(len(made.words))]
+        expected = [guessing(left_over, guess, state.spiel.table.guesses_left) / whole for guess in range(len(made.words))]
         found = belief(state)
         assert found.values == pytest.approx(expected, abs=1e-12) and found.certainty == 1.0
         assert found.entropy == pytest.approx(log(len(left_over)))
@@ -153,11 +153,11 @@ def test_last_guesses_keys_and_refusals():
     one, two = after(made, "rgb", "rrr", "ggb", "rrr"), after(made, "rgb", "ggb", "rrr", "ggb")
     assert key(one, prior="uniform") == key(two, prior="uniform") and belief(one) == belief(two)
     assert key(one, prior="uniform") != key(after(made, "rgb", "rrr", "ggb"), prior="uniform")
-    with pytest.raises(OracleError, match="no guess is to be made"):
+    with pytest.raises(OracleError, match="no player acts"):
         belief(after(game(), "rgb", "rgb"))
     made = game(codes=1, bank=0)
     alien = game().state_of(game().spiel.new_initial_state())
-    with pytest.raises(OracleError, match="no guess is to be made"):
+    with pytest.raises(OracleError, match="no player acts"):
         belief(alien)
     state = made.reset(Stream.from_seed(0))
     assert belief(state, prior="bank").entropy == 0.0

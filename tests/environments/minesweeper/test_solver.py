@@ -54,7 +54,7 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
 
 
 def test_boards_and_games_that_are_refused_or_left_out():
-    wrong = Minefield(rows=1, columns=4, mines=1, layouts=1, order=(0, 1, 2, 3), mined=frozenset({0, 2}), moves=(1,), found=((1,),), opened=frozenset({1}))
+    wrong = Minefield(rows=1, columns=4, mines=1, layouts=1, order=(0, 1, 2, 3), mined=frozenset({0, 2}), moves=(1,), opened_by_move=((1,),), opened=frozenset({1}))
     for prior in ("uniform", "bank"):  # the count 2 needs two mines, and there is one
         with pytest.raises(OracleError, match="no layout agrees"):
             mine_probabilities(wrong, prior)

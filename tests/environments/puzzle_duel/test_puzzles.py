@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sparring.core.rng import Stream
 from sparring.environments.puzzle_duel.puzzles import (
     LONGEST,
-    Limits,
     Puzzle,
+    PuzzleLimits,
     random_puzzle,
     random_solution,
     read_puzzle,
@@ -23,7 +23,7 @@ from sparring.environments.puzzle_duel.puzzles import (
 )
 from tests.cases import every_case
 
-LIMITS = Limits(numbers=3, most=99)
+LIMITS = PuzzleLimits(numbers=3, most=99)
 ALLOWED = (3, 5, 7)
 
 
@@ -126,7 +126,7 @@ def test_no_text_breaks_the_reading(style, text):
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32), allowed=st.sets(st.integers(1, 9), min_size=1, max_size=9).map(sorted).map(tuple), numbers=st.integers(2, 6))
 def test_random_puzzles_are_valid_and_random_solutions_use_every_number(seed, allowed, numbers):
-    limits, stream = Limits(numbers=numbers, most=9 * numbers), Stream.from_seed(seed)
+    limits, stream = PuzzleLimits(numbers=numbers, most=9 * numbers), Stream.from_seed(seed)
     puzzle, proof = random_puzzle(allowed, limits, stream)
     assert read_puzzle(f"{written(puzzle, 'brief')} proof {proof}", "brief", allowed, limits) == puzzle
     assert read_puzzle(f"<puzzle>{written(puzzle, 'full')}</puzzle><proof>{proof}</proof>", "full", allowed, limits) == puzzle

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.twenty_questions.solver import (
-    Noisy,
-    Truthful,
+    NoisyQuestions,
+    TruthfulQuestions,
+    best_questions,
     entropy,
-    inquest,
     reachable,
 )
 from tests.environments import worlds
@@ -96,7 +96,7 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         exact, short = belief(state), belief(state, beliefs=1)
         assert exact.certainty == 1.0 and exact.bound == 0.0
         assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
-        open_question = state.spiel.table.asked < made.spiel.opening.questions and exact.entropy > 0.0
+        open_question = state.spiel.table.num_asked < made.spiel.opening.questions and exact.entropy > 0.0
         assert short.certainty == (0.5 if open_question else 1.0)
         assert short.entropy == exact.entropy
 
@@ -107,8 +107,8 @@ def test_a_question_never_adds_to_the_expected_entropy_and_values_are_bounded(se
     made = game(noise=noise, questions=3)
     for state in worlds.played(made, 1, seed):
         table = state.spiel.table
-        best = inquest(table.rows, table.values, noise, 0.0)
-        now, left = best.now(table), table.questions - table.asked
+        best = best_questions(table.rows, table.values, noise, 0.0)
+        now, left = best.now(table), table.questions - table.num_asked
         chances = best.chances(now)
         assert sum(chances) == pytest.approx(1.0) and chances[table.hidden] > 0.0
         for yes in best.yes:
@@ -124,7 +124,7 @@ def test_the_count_made_beforehand_is_no_less_than_what_is_reached(noise):
         table = state.spiel.table
         kinds, things = table.kinds, table.objects
         yes = tuple(sum(table.truth(thing, kind) << thing for thing in range(things)) for kind in range(kinds))
-        fresh = Noisy(yes, things, 0.0, noise) if noise else Truthful(yes, things, 0.0)
-        now, left = fresh.now(table), table.questions - table.asked
+        fresh = NoisyQuestions(yes, things, 0.0, noise) if noise else TruthfulQuestions(yes, things, 0.0)
+        now, left = fresh.now(table), table.questions - table.num_asked
         fresh.value(now, left)
         assert len({reached for reached, _ in fresh._known}) <= fresh.size(now, left)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import GameError
-from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, Inquiry, rows_of
+from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, QuestionsTable, rows_of
 from tests.environments.worlds import check_says, maker, refusing, start
 
 game = maker("twenty_questions")
@@ -29,7 +29,7 @@ def test_tables_and_a_game_for_one():
     states = [start(game(tables=1), seed) for seed in range(30)]
     assert len({state.spiel.table.hidden for state in states}) > 4
     assert len({state.observe(0) for state in states}) == 1
-    one, two = (Inquiry(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden) for hidden in (0, 1))
+    one, two = (QuestionsTable(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden) for hidden in (0, 1))
     assert one.key(0) == two.key(0) and str(one) != str(two) and one.after(0).key(0) != two.after(0).key(0)
     state = start(game(questions=1))
     state.apply("red")
@@ -95,7 +95,7 @@ def test_wording():
     assert sheet in ("ball red bell green", "ball green bell red")
     assert state.observe(0).text == f"twentyquestions guesser {sheet}"
     assert start(game(**small, tables=1)).observe(0).text == "twentyquestions guesser"
-    table = Inquiry(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), hidden=1).after(0).after(1).after(2)
+    table = QuestionsTable(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), hidden=1).after(0).after(1).after(2)
     assert table.key(0) == "objects: ball red, bell green; red no; green yes; ball wrong bell"
     assert table.returns() == [-0.5]
     full = start(game(style="full", noise=0.1, cost=0.05), 3)

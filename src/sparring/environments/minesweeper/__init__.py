@@ -113,7 +113,7 @@ class Minefield(MinesweeperOptions, Table):
         return TERMINAL if self.lost or len(self.opened) == self.cells - self.mines else 0
 
     def legal(self) -> list[int]:
-        """Return reveals of closed cells and, after the first reveal while mines lack flags, flags."""
+        """Return reveals of closed cells and, after the first while mines lack flags, flags."""
         closed = [
             cell
             for cell in range(self.cells)

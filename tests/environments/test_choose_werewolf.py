@@ -84,7 +84,7 @@ def test_what_is_counted_and_seen_and_the_next_best():
     with pytest.raises(UnknownNameError, match="claim mayor"):
         biased(weights={"claim mayor": 1.0}).chances(course, 0)
     course = around({}, count=2).reset(ROOT)
-    course.play = course.play.rules.begun((0, 1, 2, 3), ROOT)
+    course.play = course.play.rules.begin((0, 1, 2, 3), ROOT)
     course.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}
     course.step({0: "2", 1: "1"})
     course.candidates = {0: ("claim seer", "accuse p2")}

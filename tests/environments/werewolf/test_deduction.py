@@ -16,7 +16,12 @@ from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
 from sparring.environments.history_tree import tree_of
 from sparring.environments.werewolf import werewolf
-from sparring.environments.werewolf.deduction import STANCE_FIGURES, drawn, guesses, read
+from sparring.environments.werewolf.deduction import (
+    STANCE_FIGURES,
+    guesses,
+    random_deduction,
+    read_deduction,
+)
 from sparring.measure.initial_states import Starts
 from sparring.measure.matches import self_plays
 from sparring.play.players.random import random
@@ -34,7 +39,7 @@ ROOT = Stream.from_seed(0)
 
 def day(**options):
     """Wolf p1, seer p2, villagers p3, who is dead, and p4."""
-    play = werewolf(deduce=True, **options).begun((0, 1, 2, 3), ROOT)
+    play = werewolf(deduce=True, **options).begin((0, 1, 2, 3), ROOT)
     play.step({0: "p3", 1: "p1"})
     return play
 
@@ -58,7 +63,7 @@ def test_who_deduces_and_when():
     assert play.observe(3).told == "think p1 seer low p2 wolf low vote"
     play.step({0: "p2", 1: "p1", 3: "p1"})
     assert play.done and play.returns == (-1.0, 1.0, 1.0, 1.0)
-    play, night = werewolf(deduce=True, players=5).begun((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
+    play, night = werewolf(deduce=True, players=5).begin((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
     for victim in ("p3", "p4"):
         play.step({**night, 0: victim})
         assert play.position.phase == "speak" and play.due() == (0,) and play.legal(0) is None
@@ -71,7 +76,7 @@ def test_who_deduces_and_when():
 
 
 def test_who_learns_of_a_deduction():
-    play, plain = day(deducers=["seer"]), werewolf().begun((0, 1, 2, 3), ROOT)
+    play, plain = day(deducers=["seer"]), werewolf().begin((0, 1, 2, 3), ROOT)
     plain.step({0: "p3", 1: "p1"})
     assert play.due() == plain.due() == (0,) and play.observe(0) == plain.observe(0) and play.legal(0) == plain.legal(0)
     play.step({0: "silence"})
@@ -131,7 +136,7 @@ def test_who_deduces_is_a_role_where_there_are_deductions(options, said):
     ],
 )
 def test_the_grammar_is_read_as_it_is(text, noted):
-    assert read(text, ("p2", "p4"), KINDS, True) == (noted or "p2 unknown p4 unknown")
+    assert read_deduction(text, ("p2", "p4"), KINDS, True) == (noted or "p2 unknown p4 unknown")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +151,7 @@ def test_the_grammar_is_read_as_it_is(text, noted):
     ],
 )
 def test_sentences_are_read_leniently(text, noted):
-    assert read(text, ("p2", "p4"), KINDS, False) == noted
+    assert read_deduction(text, ("p2", "p4"), KINDS, False) == noted
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -176,7 +181,7 @@ def test_an_illegal_deduction_is_paid_for_and_another_is_noted_in_its_place(arou
     (episode,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
     asked = [turn for turn in episode.turns if not turn.legal_actions]
     assert asked and {turn.event for turn in asked} == {"unparsable"}
-    assert all(read(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in asked)
+    assert all(read_deduction(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in asked)
     plain = {**options, "environment": {"name": "werewolf", "options": {"deduce": True, "rounds": 1}}} if around else {"deduce": True, "rounds": 1}
     specs = [replace(specs[0], game=make_game(name, options=plain, illegal={"rule": "random", "penalty": 0.25}))]
     (lenient,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
@@ -224,7 +229,7 @@ def test_what_is_drawn_is_read_and_agrees_with_what_is_known(options):
             for seat in play.due() if play.position.deducing else ():
                 position, kinds = play.position, rules.setup.kinds
                 names = [f"p{place + 1}" for place in position.targets(seat)]
-                assert read(replies[seat], names, kinds, True) == read(replies[seat], names, kinds, False) == replies[seat]
+                assert read_deduction(replies[seat], names, kinds, True) == read_deduction(replies[seat], names, kinds, False) == replies[seat]
                 for one in guesses(replies[seat]):
                     truth = kinds[position.seat_at(int(one.name[1:]) - 1)]
                     assert truth == one.role or one.confidence != "high"
@@ -234,14 +239,14 @@ def test_what_is_drawn_is_read_and_agrees_with_what_is_known(options):
 
 def test_draws_means_words_and_bots():
     play = day()
-    counts = Counter(drawn(play.position, 0, ROOT.child(number)) for number in range(900))
+    counts = Counter(random_deduction(play.position, 0, ROOT.child(number)) for number in range(900))
     assert {one.split()[1] for one in counts} == {"seer", "villager"} and all("medium" in one for one in counts)
     assert sum(n for one, n in counts.items() if one.startswith("p2 seer")) == pytest.approx(300, abs=60)
     steps(play, {0: ""}, {0: "silence"})
-    assert {drawn(play.position, 1, ROOT.child(number)) for number in range(20)} == {"p1 wolf high p4 villager high"}
+    assert {random_deduction(play.position, 1, ROOT.child(number)) for number in range(20)} == {"p1 wolf high p4 villager high"}
     for reply in ("", "silence"):
         play.step({1: reply})
-    counts = Counter(drawn(play.position, 3, ROOT.child(number)) for number in range(900))
+    counts = Counter(random_deduction(play.position, 3, ROOT.child(number)) for number in range(900))
     assert len(counts) == 4 and all("high" not in one for one in counts)  # p3 was killed, so that it is no wolf
     assert sum(n for one, n in counts.items() if one.startswith("p1 wolf")) == pytest.approx(450, abs=60)
     game = make_game("werewolf", options={"deduce": True, "rounds": 1})
@@ -261,9 +266,9 @@ def test_draws_means_words_and_bots():
     assert {"deduce", "think", "unknown", "low", "medium", "high"} <= set(werewolf(deduce=True).vocabulary())
     assert not {"deduce", "think", "unknown", "low", "medium", "high"} & set(werewolf().vocabulary())
     said = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
-    assert read(said, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
+    assert read_deduction(said, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
     for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
-        assert read(broken, ["p1"], ["wolf"], False) == "p1 unknown"
+        assert read_deduction(broken, ["p1"], ["wolf"], False) == "p1 unknown"
 
 
 def possible(position, seat):
@@ -297,7 +302,7 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
         for seat in play.due() if play.position.deducing else ():
             deals = list(possible(play.position, seat))
             for turn in range(4):
-                said = guesses(drawn(play.position, seat, stream.child(f"{seat} {turn}")))
+                said = guesses(random_deduction(play.position, seat, stream.child(f"{seat} {turn}")))
                 places = [int(one.name[1:]) - 1 for one in said]
                 assert any(all(deal[place] == one.role for place, one in zip(places, said, strict=True)) for deal in deals)
                 for place, one in zip(places, said, strict=True):
@@ -307,16 +312,16 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
 
 
 def test_what_wolves_and_seers_deduce():
-    play = werewolf(deduce=True, players=7).begun(tuple(range(7)), ROOT)
+    play = werewolf(deduce=True, players=7).begin(tuple(range(7)), ROOT)
     steps(play, {0: "p7", 2: "p1", 3: "p4"}, {1: "p7"})
     for number in range(12):
-        found = guesses(drawn(play.position, 0, ROOT.child(number)))
+        found = guesses(random_deduction(play.position, 0, ROOT.child(number)))
         assert found[0] == ("p2", "wolf", "high") and all(one.role != "wolf" and one.confidence == "medium" for one in found[1:])
-    play = werewolf(deduce=True).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+    play = werewolf(deduce=True).begin((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
     play.step({0: "p3", 1: "p4"})
     for number in range(12):
-        assert drawn(play.position, 1, ROOT.child(number)) == "p2 wolf high p4 villager high"  # one was killed, one seen
-    play = werewolf(deduce=True, rounds=1).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+        assert random_deduction(play.position, 1, ROOT.child(number)) == "p2 wolf high p4 villager high"  # one was killed, one seen
+    play = werewolf(deduce=True, rounds=1).begin((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
     play.step({0: "p3", 1: "p2"})
     while not play.done:
         said = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.werewolf.rules import SAY, SILENCE, phrases
-from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, worded
+from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, to_sentence
 from tests.cases import every_case
 
 EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
@@ -15,7 +15,7 @@ EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
 @pytest.mark.parametrize("phrase", EVERY)
 def test_a_phrase_means_itself_and_so_do_all_its_wordings(phrase):
     assert meaning(phrase) == phrase
-    said = {worded(phrase, Stream.from_seed(seed)) for seed in range(60)}
+    said = {to_sentence(phrase, Stream.from_seed(seed)) for seed in range(60)}
     assert {meaning(one) for one in said} == {phrase} == {meaning(one, "p1") for one in said}
     assert {meaning(one.upper().rstrip(".!")) for one in said} == {phrase}
     lines = WORDINGS.get(phrase.replace("p2", "@").replace("p9", "@"), CLAIMS)

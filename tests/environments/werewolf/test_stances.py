@@ -10,7 +10,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import random_reply
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.deduction import STANCE_FIGURES, stance
-from sparring.environments.werewolf.rules import Event
+from sparring.environments.werewolf.rules import WerewolfEvent
 from sparring.play.players.werewolf_bot import werewolf_bot
 
 STREAM = Stream.from_seed(0)
@@ -24,12 +24,12 @@ STREAM = Stream.from_seed(0)
     ],
 )
 def test_a_stance_is_what_a_speech_means_of_another(said, found):
-    assert stance(Event("say", 0, word=said)) == found
+    assert stance(WerewolfEvent("say", 0, word=said)) == found
 
 
 def day(speeches, votes, **options):
     """Return the figures of a play of one day: wolf p1, seer p2, doctor p3, villagers p4 and p5; nobody dies at night."""
-    play = werewolf(players=5, doctor=True, tie="none", rounds=1, **options).begun((0, 1, 2, 3, 4), STREAM)
+    play = werewolf(players=5, doctor=True, tie="none", rounds=1, **options).begin((0, 1, 2, 3, 4), STREAM)
     play.step({0: "p5", 1: "p1", 2: "p5"})
     while play.position.phase == "speak":
         play.step({seat: "" if play.position.deducing else speeches[seat] for seat in play.due()})

@@ -40,7 +40,7 @@ VARIANTS = [
 def begun(places=None, **options):
     """Return a play in which seat n has number places[n], p1 being 0."""
     rules = werewolf(**options)
-    return rules.begun(tuple(places or range(rules.num_seats)), Stream.from_seed(0))
+    return rules.begin(tuple(places or range(rules.num_seats)), Stream.from_seed(0))
 
 
 def say_nothing(play):
@@ -236,7 +236,7 @@ def test_what_a_seat_sees_hangs_on_nothing_that_it_must_not_know(seed, options, 
     places = list(one.position.places)
     for old, new in zip(others, swap, strict=True):
         places[new] = one.position.places[old]
-    two = rules.begun(tuple(places), one.stream)
+    two = rules.begin(tuple(places), one.stream)
     if chosen:
         one, two = (Chosen(play, Stream.from_seed(seed).child("candidates")) for play in (one, two))
     draws = Stream.from_seed(seed).child("play")

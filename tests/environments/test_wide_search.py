@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.wide_search import Search, wide_search
+from sparring.environments.wide_search import WideSearchPlay, wide_search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
@@ -23,7 +23,7 @@ TRUTH = WORLD.rows()
 
 
 def begun(**options):
-    return Search(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
+    return WideSearchPlay(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
 
 
 test_it_keeps_the_contract = keeping(wide_search, [
@@ -129,7 +129,7 @@ def test_rows_are_shared_out_evenly_and_each_once(items, workers):
 
 def test_what_seats_know_in_other_worlds():
     other = World(WORLD.names, WORLD.columns, (WORLD.values[0], ("pink", "small"), ("gold", "giant")))
-    plays = [Search(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
+    plays = [WideSearchPlay(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
     for play in plays:
         steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"})
     assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
@@ -147,7 +147,7 @@ def test_what_seats_know_in_other_worlds():
     assert len(starts) == 50 and all(set(start.names) <= set(NAMES) and start.columns == COLUMNS[:2] for start in starts)
     other = make_game("wide_search", options={"worlds": 50, "bank": 1})
     assert not starts & {other.start(number) for number in range(50)} and unseen
-    play = Search(wide_search(items=3, workers=2, style="full"), WORLD)
+    play = WideSearchPlay(wide_search(items=3, workers=2, style="full"), WORLD)
     game = make_game("wide_search", options={"items": 3, "workers": 2, "style": "full"})
     assert "call N" in play.observe(0).ask and "Reply open NAME" not in play.observe(0).text
     play.step({0: "call 1"})
@@ -161,7 +161,7 @@ def test_what_seats_know_in_other_worlds():
 def test_what_is_no_action_is_refused(seat, reply):
     play = begun()
     assert play.legal(seat) == ((*(f"call {width}" for width in (1, 2)), "finish") if seat == 0 else ())
-    with pytest.raises(GameError, match="no action of seat"):
+    with pytest.raises(GameError, match="is illegal for seat"):
         play.step({seat: reply})
     assert play.due() == (0,) and not play.waves
 

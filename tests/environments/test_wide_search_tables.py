@@ -10,7 +10,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.catalogue import another_bank, make_game
-from sparring.environments.wide_search import Search, wide_search
+from sparring.environments.wide_search import WideSearchPlay, wide_search
 from sparring.environments.wide_search.library import find, library
 from sparring.environments.wide_search.scoring import plain
 from sparring.environments.wide_search.world import LEAST, READ, _text, questions, table
@@ -143,7 +143,7 @@ def test_a_world_has_the_columns_of_its_rows_and_never_the_one_that_is_given_awa
 def test_the_scripted_team_finds_the_whole_table(kind):
     for number in range(8):
         rules = wide_search(tables=kind, items=8, columns=3, turns=60, distractors=20, answer="written", **REAL)
-        play, agent = Search(rules, rules.start(number)), searcher()
+        play, agent = WideSearchPlay(rules, rules.start(number)), searcher()
         while not play.done:
             play.step({seat: agent.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
         assert play.returns[0] == 1.0 and play.figures()["success"][0] == 1.0

@@ -13,9 +13,10 @@ from sparring.core.rng import Stream
 from sparring.environments import toolbox
 from sparring.environments.catalogue import make_game
 from sparring.environments.toolbox import search
-from sparring.environments.wide_search import Call, Search, searching, wide_search
+from sparring.environments.wide_search import WideSearchPlay, searching, wide_search
 from sparring.environments.wide_search.library import RESULTS, find, library
 from sparring.environments.wide_search.scoring import plain, read_table, score, written_table
+from sparring.environments.wide_search.searching import SearchCall
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.play.players.base import TextAgent
 from sparring.play.players.searcher import searcher
@@ -31,7 +32,7 @@ WRITTEN = {"items": 3, "workers": 2, "turns": 4, "waves": 2, "answer": "written"
 
 
 def begun(**options):
-    return Search(wide_search(**options), WORLD)
+    return WideSearchPlay(wide_search(**options), WORLD)
 
 
 test_it_keeps_the_contract = keeping(wide_search, [
@@ -172,9 +173,9 @@ def test_the_first_line_that_can_be_followed_is_the_action(reply, action):
 def test_what_cannot_be_followed_is_no_action(reply):
     play = reading()
     assert play.read(1, reply) is None
-    with pytest.raises(GameError, match="no action of seat 1"):
+    with pytest.raises(GameError, match="is illegal for seat 1"):
         play.step({1: reply})
-    assert len(play.notes) == 1 and play.calls[1].left == 3
+    assert len(play.notes) == 1 and play.calls[1].turns == 3
 
 
 def test_notes_that_are_read():
@@ -185,8 +186,8 @@ def test_notes_that_are_read():
     play = reading()
     assert len(play.read(1, "note ardan | colour | " + "x" * 1000)) == len("note ardan | colour | ") + searching.VALUE
     world = World(("Guinea", "Guinea-Bissau", "Niger"), ("area", "area code"), (("1", "2"), ("3", "4"), ("5", "6")), kind="countries", asked="whose")
-    play = Search(wide_search(**FREE), world)
-    play.calls = {1: Call((0, 1, 2), 3, open=0)}
+    play = WideSearchPlay(wide_search(**FREE), world)
+    play.calls = {1: SearchCall((0, 1, 2), 3, open=0)}
     for said, action in (
         ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"), ("note guinea | area | 1", "note Guinea | area | 1"),
         ("note Guinea - area = -1", None), ("note Nigeria | area | 5", None),

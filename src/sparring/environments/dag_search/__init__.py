@@ -18,7 +18,7 @@ from sparring.environments.bank import BANKS, Bank
 from sparring.environments.base import Closed
 from sparring.environments.drawing.canvas import Canvas, Painted
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
-from sparring.environments.wide_search.scoring import FIGURES, counted, critical_steps
+from sparring.environments.wide_search.scoring import FIGURES, critical_steps, wave_figures
 from sparring.environments.wide_search.world import NAMES, VALUES
 
 Shape = Literal["independent", "chain", "random"]
@@ -547,7 +547,7 @@ class Dag(Painted):
         """Return the figures of a finished episode and of its best schedule."""
         seats, best = self.rules.num_seats, self.schedule.best()
         of_all = {
-            **counted(self.lead_steps, self.waves, len(self.done_by), self.rules.workers),
+            **wave_figures(self.lead_steps, self.waves, len(self.done_by), self.rules.workers),
             "success": float(len(self.done_by) == self.rules.tasks),
             "optimal_width": float(best.width),
             "optimal_critical_steps": float(best.steps),

@@ -347,7 +347,7 @@ class WerewolfPlay(Painted):
 
     Attributes:
         position: the current position, with all events.
-        heard: for each seat 1 + the number of events at its last reply; 0 before.
+        seen_until: for each seat 1 + the number of events at its last reply; 0 before.
         cut: for each seat the number of its truncated speeches.
     """
 

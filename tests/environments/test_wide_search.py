@@ -46,7 +46,7 @@ def test_plays_by_hand():
     assert play.legal(1) == ("open ardan", "done")
     play.step({1: "open ardan", 2: "open cosol"})
     assert play.observe(1).told == "page ardan colour red size tiny left 3" and not play.observe(1).fresh
-    assert play.legal(2) == ("open bemir", *(f"note {one} {value}" for one in ("colour", "size") for value in VALUES[one]), "done")
+    assert play.legal(2) == ("open bemir", *(f"note {key} {value}" for key in ("colour", "size") for value in VALUES[key]), "done")
     play.step({1: "note colour red", 2: "note size tall"})
     assert "note colour red" not in play.legal(1) and play.observe(1).told == "noted left 2"
     play.step({1: "done", 2: "note colour blue"})
@@ -84,17 +84,17 @@ def test_plays_by_hand():
             play.step({0: f"note {column} {value}"})
     assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 9
     # Three rows of two cells; two are in the answer, one cell of them wrong and one missing, and a row that is none.
-    found = score(TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2)
-    assert found.precision == pytest.approx(4 / 9) and found.recall == pytest.approx(4 / 9)
-    assert found.item_f1 == pytest.approx(4 / 9)
-    assert found.non_key_f1 == pytest.approx(2 * (2 / 4) * (2 / 6) / (2 / 4 + 2 / 6))
-    assert found.row_f1 == found.success == 0.0
+    scores = score(TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2)
+    assert scores.precision == pytest.approx(4 / 9) and scores.recall == pytest.approx(4 / 9)
+    assert scores.item_f1 == pytest.approx(4 / 9)
+    assert scores.non_key_f1 == pytest.approx(2 * (2 / 4) * (2 / 6) / (2 / 4 + 2 / 6))
+    assert scores.row_f1 == scores.success == 0.0
 
 
 @pytest.mark.parametrize(("answer", "expected"), [(TRUTH, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUTH}, 1 / 3)])
 def test_whole_empty_and_foreign_answers(answer, expected):
-    found = score(TRUTH, answer, 2)
-    assert found.item_f1 == pytest.approx(expected) and found.success == float(expected == 1.0)
+    scores = score(TRUTH, answer, 2)
+    assert scores.item_f1 == pytest.approx(expected) and scores.success == float(expected == 1.0)
 
 
 cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["red", "tiny", "none"]), max_size=2)
@@ -102,12 +102,12 @@ cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["r
 
 @given(st.dictionaries(st.sampled_from([*TRUTH, "dutek", "elvor"]), cells))
 def test_every_figure_is_a_share_and_f1_is_dices_coefficient_of_cells(answer):
-    found = score(TRUTH, answer, 2)
-    assert all(0.0 <= getattr(found, name) <= 1.0 for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success"))
+    scores = score(TRUTH, answer, 2)
+    assert all(0.0 <= getattr(scores, name) <= 1.0 for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success"))
     right = sum(1 + sum(TRUTH[key][name] == value for name, value in row.items()) for key, row in answer.items() if key in TRUTH)
-    assert found.item_f1 == pytest.approx(2 * right / (3 * len(answer) + 9))
+    assert scores.item_f1 == pytest.approx(2 * right / (3 * len(answer) + 9))
     more = {**answer, "ardan": dict(TRUTH["ardan"])}
-    assert score(TRUTH, more, 2).recall >= found.recall
+    assert score(TRUTH, more, 2).recall >= scores.recall
 
 
 # -- plays by hand -------------------------------------------------------------------------------
@@ -197,11 +197,11 @@ def test_trees_of_worlds():
     assert {play.start for _, play in openings} == game.starts()
     states = enumerate_info_states(game)
     assert {query.seat for query in states.queries} == {0, 1, 2}
-    assert {tuple(one) for one in states.tree.returns.tolist()} == {(value,) * 3 for value in (0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0)}
+    assert {tuple(row) for row in states.tree.returns.tolist()} == {(value,) * 3 for value in (0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0)}
     uniform = [np.full(len(query.legal_actions), 1 / len(query.legal_actions)) for query in states.queries]
     chances = np.array([0.0, 1 / 2 * 7 / 9, 1 / 2 * 1 / 9])  # opens its page, then notes a wrong value or the right one
     chances[0] = 1 - chances.sum()
-    both = sum(chances[one] * chances[other] * score_of(one, other) for one in range(3) for other in range(3))
+    both = sum(chances[row] * chances[other] * score_of(row, other) for row in range(3) for other in range(3))
     lone = 2 / 3 * (7 / 10 * score_of(1, 0) + 1 / 10 * score_of(2, 0))  # a worker of two rows may open another page instead
     assert exact_values(states, uniform).returns[0] == pytest.approx((both + lone) / 3)  # call 1, call 2 or finish
     with pytest.raises(TooLargeError, match=r"at most 1000 worlds and the bank has 100,000; write worlds: 4"):
@@ -213,5 +213,5 @@ def test_trees_of_worlds():
 
 def score_of(first, second):
     """Item F1 of two rows with one cell each, of which so many cells are right, names among them; 0: it is not there."""
-    said, right = 2 * ((first > 0) + (second > 0)), first + second
-    return 2 * right / (said + 4) if said else 0.0
+    num_cells, right = 2 * ((first > 0) + (second > 0)), first + second
+    return 2 * right / (num_cells + 4) if num_cells else 0.0

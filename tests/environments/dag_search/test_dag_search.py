@@ -34,7 +34,7 @@ def test_plays_by_hand():
     play.step({0: "call 2"})
     assert play.due() == (1, 2) and play.critical_steps == 3 and play.legal(0) == ()
     assert play.observe(1).told == "worker 1 begin ardan left 4" and play.observe(1).fresh
-    assert play.legal(1) == (*(f"open {name}" for name in ("ardan", "bemir", "cosol", "dutek")), *(f"note {one}" for one in RESULTS), "done")
+    assert play.legal(1) == (*(f"open {name}" for name in ("ardan", "bemir", "cosol", "dutek")), *(f"note {colour}" for colour in RESULTS), "done")
     play.step({1: "open ardan", 2: "open bemir"})
     assert play.observe(1).told == "page ardan result red left 3" and not play.observe(1).fresh
     assert play.observe(2).told == "page bemir next cosol left 3"
@@ -94,8 +94,8 @@ def test_what_lead_and_workers_know():
         keys.add(play.observe(0).key)
     assert len(keys) == 2
     play = begun(style="full")
-    told = play.observe(0).text
-    assert "Sub-task 3 takes 2 turns and needs 1, 2." in told and "call N" in told and "and 1 for each worker" in told
+    prompt = play.observe(0).text
+    assert "Sub-task 3 takes 2 turns and needs 1, 2." in prompt and "call N" in prompt and "and 1 for each worker" in prompt
     assert "for each worker" not in begun(style="full", handout=0).observe(0).told
     play.step({0: "call 2"})
     assert "Open the page of ardan" in play.observe(1).text and "note RESULT" in play.observe(1).text
@@ -109,7 +109,7 @@ def test_worlds(number, shape, tasks, edges):
     start = rules.start(number)
     assert start == rules.start(number) and len(set(start.names)) == len(start.names) == sum(start.steps) - tasks
     assert all(other < task for task, needs in enumerate(start.needs) for other in needs)
-    assert all(2 <= one <= 5 for one in start.steps) and list(start.names) == sorted(start.names)
+    assert all(2 <= count <= 5 for count in start.steps) and list(start.names) == sorted(start.names)
     if shape == "independent":
         assert not any(start.needs)
     if shape == "chain":
@@ -123,7 +123,7 @@ def test_banks_limits_and_parts():
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and not starts & {other.start(number) for number in range(50)} and unseen
     # 2.2 times 45 is 99; in floating point it is a little more.
-    needs = ((), *((one,) for one in range(7)))
+    needs = ((), *((task,) for task in range(7)))
     chain = DagWorld((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
     play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
     assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99

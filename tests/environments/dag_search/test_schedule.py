@@ -21,7 +21,7 @@ from sparring.environments.wide_search.world import NAMES
 
 
 def world_of(steps, needs):
-    ends = [sum(one - 1 for one in steps[: number + 1]) for number in range(len(steps))]
+    ends = [sum(count - 1 for count in steps[: number + 1]) for number in range(len(steps))]
     pages = tuple(tuple(NAMES[begin:end]) for begin, end in pairwise((0, *ends)))
     return DagWorld(pages, tuple(RESULTS[number % 8] for number in range(len(steps))), tuple(needs))
 
@@ -31,11 +31,11 @@ def worked(play, width):
     play = play.clone()
     play.step({0: f"call {width}"})
     while play.calls:
-        said = {}
+        replies = {}
         for seat, call in play.calls.items():
             pages, at = play.start.pages[call.task], len(call.log) // 2
-            said[seat] = f"open {pages[at]}" if at < len(pages) else f"note {play.start.results[call.task]}"
-        play.step(said)
+            replies[seat] = f"open {pages[at]}" if at < len(pages) else f"note {play.start.results[call.task]}"
+        play.step(replies)
     return play
 
 
@@ -67,7 +67,7 @@ def test_schedules_by_hand():
     schedule = WaveSchedule((2, 5, 5), ((), (), (0,)), 3, 1)
     worth = {"all": 1.0, "two of three": 2 / 3}
     assert "12 critical steps" in page and [int(width) for width, _ in rows] == [1, 2, 3]
-    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(worth[said]) for _, said in rows]
+    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(worth[entry]) for _, entry in rows]
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_values_are_the_best_returns_of_all_plays_that_go_on_so(dag, workers, ha
     play = begun(*dag, workers=workers, handout=handout)
     play.limit = max(play.limit - short, 1)
     widths = range(1, workers + 1)
-    found = play.schedule.values(0, play.steps_left, widths)
-    assert found == [max(end.returns[0] for end in tried(worked(play, width))) for width in widths]
+    values = play.schedule.values(0, play.steps_left, widths)
+    assert values == [max(end.returns[0] for end in tried(worked(play, width))) for width in widths]
     if not short:
-        assert max(found) == 1.0
+        assert max(values) == 1.0
 
 
 @settings(max_examples=100, deadline=None)
@@ -123,8 +123,8 @@ def test_bounds(dag, workers, handout):
     steps, needs = dag
     best = WaveSchedule(steps, needs, workers, handout).best()
     longest = [0] * len(steps)
-    for task, own in enumerate(needs):
-        longest[task] = steps[task] + max((longest[other] for other in own), default=0)
-    assert max(longest) < best.steps <= sum(1 + handout + one for one in steps)
+    for task, needed in enumerate(needs):
+        longest[task] = steps[task] + max((longest[other] for other in needed), default=0)
+    assert max(longest) < best.steps <= sum(1 + handout + turns for turns in steps)
     assert 1 <= best.width <= min(workers, len(steps))
     assert WaveSchedule(steps, needs, workers + 1, handout).best().steps <= best.steps

@@ -85,8 +85,8 @@ class Waters:
             or list(lengths) != sorted(lengths, reverse=True)
         ):
             raise ValueError(
-                f"Waters: {rows} rows, {columns} columns, lengths {lengths}; at most {CELLS} "
-                f"cells, 1 to {SHIPS} descending."
+                f"Waters: {rows} rows, {columns} columns, lengths {lengths}; write at most {CELLS} "
+                f"cells and 1 to {SHIPS} lengths, descending."
             )
         self.cells, self.lengths = rows * columns, lengths
         places = [placements(rows, columns, length) for length in lengths]

@@ -78,7 +78,7 @@ def werewolf(
         doctor: whether the game has a doctor; null (default): from 6 players on.
         rounds: days after which the episode ends, 1 to 20.
         cap: the winner after the last day: "wolves" (default), so that every episode has a winner
-            and waiting does not help the village; "village"; "draw", nobody.
+            and the village cannot win by waiting; "village"; "draw", nobody.
         strict: whether the wolves win only when they outnumber the others. false (default): equal
             numbers are enough.
         first_night: "kill" or "quiet", in which the wolves kill nobody; null (default): "quiet"
@@ -138,13 +138,13 @@ def werewolf(
         )
     if malformed == "illegal" and not deduce:
         raise ConfigError(
-            "werewolf: malformed=illegal is about deductions, and deduce is false; write "
+            "werewolf: malformed=illegal concerns deductions, but deduce is false; write "
             "deduce: true, or leave malformed out."
         )
     _refuse_idle_speech(speech, say, order, limit)
     if wolves_talk and (pack == 1 or speech == "none"):
         raise ConfigError(
-            f"werewolf: wolves_talk with wolves={pack}, speech={speech} leaves nothing to be said; "
+            f"werewolf: wolves_talk with wolves={pack}, speech={speech} leaves nothing to say; "
             "write wolves: 2 or more and speech: words or text, or leave wolves_talk out."
         )
     deducing = seats_of("werewolf", "deducers", deducers, role_names(kinds)) or range(players)
@@ -172,16 +172,16 @@ def werewolf(
 def _refuse_idle_speech(speech: str, say: tuple[Say, ...], order: str, limit: int) -> None:
     if limit != LIMIT and speech != "text":
         raise ConfigError(
-            f"werewolf: limit={limit} cuts speeches in free text, and speech is {speech}; write "
-            "speech: text and style: full, or leave limit out."
+            f"werewolf: limit={limit} truncates speeches in free text, but speech is {speech}; "
+            "write speech: text and style: full, or leave limit out."
         )
     if tuple(say) != SAY and speech != "words":
         raise ConfigError(
-            f"werewolf: say={quoted(list(say))} lists phrases of speeches by words, and speech is "
+            f"werewolf: say={quoted(list(say))} lists phrases of speeches by words, but speech is "
             f"{speech}; write speech: words, or leave say out."
         )
     if order != "ordered" and speech == "none":
         raise ConfigError(
-            f"werewolf: order={order} is that of speeches, and speech is none; write speech: "
+            f"werewolf: order={order} orders speeches, but speech is none; write speech: "
             "words, or leave order out."
         )

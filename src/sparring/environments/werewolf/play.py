@@ -439,7 +439,7 @@ class WerewolfPlay(Painted):
         if rules.brief:
             words = [opening] if first else []
             words += [*map(brief_event, news), *([question] if question else [])]
-            words += position.named(seat) if note else ()  # of whom
+            words += position.named(seat) if note else ()  # the players in question
             return Observation(told=" ".join(words) or ".", key=key, note=note)
         text = rules.setup.speech == "text"
         sentences = [full_opening(position, seat)] if first else []
@@ -481,9 +481,9 @@ class WerewolfPlay(Painted):
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a finished episode, per seat.
 
-        They are whether its team won, whether it lives, the share of its votes against the other
-        team (NaN without votes), the number of its truncated speeches, and the figures of
-        ``stance_figures`` and ``deduction_figures``.
+        ``won``: whether its team won; ``survived``: whether it lives; ``right_votes``: the share of
+        its votes against the other team, NaN without votes; ``cut``: the number of its truncated
+        speeches; and the figures of ``stance_figures`` and ``deduction_figures``.
         """
         position, teams = self.position, self.rules.teams
         right = []

@@ -158,14 +158,14 @@ def table(kind: str) -> PackageTable:
         full = read(package)
     except Exception as error:  # another version of the package may raise anything
         raise ConfigError(
-            f"wide_search: the package {name} holds no table of {kind} that can be read "
+            f"wide_search: the package {name} has no readable table of {kind} "
             f"({type(error).__name__}: {error}); run pip install --force-reinstall "
             "'sparring[tables]'."
         ) from None
     if len(full.rows) < LEAST:
         raise ConfigError(
-            f"wide_search: the package {name} gives {len(full.rows)} {kind} without a gap, and at "
-            f"least {LEAST} are asked for; run pip install --force-reinstall 'sparring[tables]'."
+            f"wide_search: the package {name} gives {len(full.rows)} complete {kind}, but at "
+            f"least {LEAST} are required; run pip install --force-reinstall 'sparring[tables]'."
         )
     return full
 
@@ -183,7 +183,7 @@ def questions(kind: str, most: int, other: bool) -> tuple[Filter, ...]:
     chosen = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT == HELD_OUT - 1) == other)
     if not chosen:
         raise ConfigError(
-            f"wide_search: of tables={kind} only {len(filters)} filters have 2 to {most} rows; "
+            f"wide_search: only {len(filters)} filters of tables={kind} have 2 to {most} rows; "
             "write items=8."
         )
     return chosen

@@ -15,8 +15,8 @@ from sparring.core.errors import ConfigError, GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.base import Closed
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.base import ConversationEnd
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.wide_search.scoring import FIGURES, critical_steps, wave_figures
 from sparring.environments.wide_search.world import NAMES, VALUES
@@ -376,7 +376,7 @@ class DagSearch(Bank):
         return tuple(sorted({*WORDS, *NAMES, *RESULTS, *numbers}))
 
     def reset(self, stream: Stream) -> Dag:
-        start = self.drawn(stream)
+        start = self.draw_start(stream)
         assert isinstance(start, DagWorld)
         return Dag(self, start)
 
@@ -396,7 +396,7 @@ class DagCall:
     log: tuple[str, ...] = ()
 
 
-class Dag(Painted):
+class Dag(PaintedPlay):
     """One episode.
 
     Attributes:
@@ -422,7 +422,7 @@ class Dag(Painted):
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.steps: dict[int, int] = {}  # steps of each worker in this wave
         self.num_calls: dict[int, int] = {}
-        self.ends: dict[int, Closed] = {}  # how the latest call of each worker ended
+        self.ends: dict[int, ConversationEnd] = {}  # how the latest call of each worker ended
         self.lead_steps = 0
         self.history: tuple[str, ...] = (opening_text(self),)
         self.lead_view = 0, self.steps_left
@@ -456,8 +456,8 @@ class Dag(Painted):
         """Return the sub-tasks that are ready."""
         return self.schedule.ready(self.finished)
 
-    def closed(self, seat: int) -> Closed | None:
-        """Return how a worker's latest conversation ended; see ``Closing``."""
+    def closed(self, seat: int) -> ConversationEnd | None:
+        """Return how a worker's latest conversation ended; see ``HasConversationEnd``."""
         return self.ends.get(seat)
 
     def parts(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, strip, table
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -211,7 +211,7 @@ register(NAME, QuestionsOptions, rules)
 ROWS = 16  # most objects in the drawing
 
 
-class TwentyQuestions(Banked):
+class TwentyQuestions(BankGame):
     """Twenty questions for 1 seat: ask yes-or-no questions about a hidden object, then guess it.
 
     The object is one of a table; questions are about attributes.

@@ -13,8 +13,8 @@ from sparring.core.errors import ConfigError, GameError, TooLargeError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.base import Closed
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.base import ConversationEnd
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.reply import listed_reply
 from sparring.environments.wide_search import searching
@@ -158,7 +158,7 @@ FINISH, CALL = "finish", "call"
 ROWS = 12  # most rows in the drawing
 
 
-class WideSearchPlay(Painted, SharedNotes):
+class WideSearchPlay(PaintedPlay, SharedNotes):
     """One episode.
 
     Attributes:
@@ -189,7 +189,7 @@ class WideSearchPlay(Painted, SharedNotes):
         self.num_before = 0  # cells noted before this wave
         self.num_answered, self.writing, self.written = 0, False, ""
         self.past: tuple[str, ...] = ()
-        self.ends: dict[int, Closed] = {}
+        self.ends: dict[int, ConversationEnd] = {}
         self.lead_steps = 0
         self.useful: frozenset[tuple[int, int]] = frozenset()  # wave and seat with a right cell
         if not rules.workers:
@@ -238,7 +238,7 @@ class WideSearchPlay(Painted, SharedNotes):
         """The steps of all seats."""
         return total_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
 
-    def closed(self, seat: int) -> Closed | None:
+    def closed(self, seat: int) -> ConversationEnd | None:
         """Return how a seat's latest conversation ended, None for the lead before the end."""
         return self.ends.get(seat) if self.ended or seat != LEAD else None
 
@@ -621,7 +621,7 @@ class WideSearch(Bank):
         return tuple((1 / self.worlds, WideSearchPlay(self, start)) for start in starts)
 
     def reset(self, stream: Stream) -> WideSearchPlay:
-        start = self.drawn(stream)
+        start = self.draw_start(stream)
         assert isinstance(start, World)
         return WideSearchPlay(self, start)
 

@@ -217,7 +217,7 @@ def moves_left(table: Any) -> tuple[int | None, int | None]:
 
     None where it has none.
     """
-    boxes, first = table.boxes.bit_count(), table.opened()
+    boxes, first = table.boxes.bit_count(), table.initial()
     known = solutions(table.floor, boxes, boxes)
     begin, left = (
         None if known is None else known.of(one.agent, one.boxes) for one in (first, table)

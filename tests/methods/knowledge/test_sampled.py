@@ -120,8 +120,8 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
             for before, one, after in zip(" " + text, text, text[1:] + " ", strict=False)
         )
 
-    first = game.begun(tuple(range(5)), STREAM)
-    second = game.begun(tuple(order), STREAM)
+    first = game.begin(tuple(range(5)), STREAM)
+    second = game.begin(tuple(order), STREAM)
     for number in range(moments):
         if first.done:
             break
@@ -141,7 +141,7 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
 def test_a_gist_by_hand():
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True})
     assert game.roles == ("wolf", "seer", "doctor", "villager1", "villager2")
-    play = game.begun((0, 1, 2, 3, 4), STREAM)
+    play = game.begin((0, 1, 2, 3, 4), STREAM)
     play.step({0: "p5", 1: "p1", 2: "p5"})  # the wolf is seen, and whom it kills is saved
     assert play.due() == (0,)
     play.step({0: "seer p2 wolf"})
@@ -157,7 +157,7 @@ def test_a_gist_by_hand():
         "accuse p5": "accuse #plain",
     }
     text = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"})
-    free = text.begun((0, 1, 2, 3, 4), STREAM)
+    free = text.begin((0, 1, 2, 3, 4), STREAM)
     night = {0: "p5", 1: "p1", 2: "p5"}
     for said in (night, {0: "I looked at p2 last night: a werewolf!"}, {1: "I'm the seer and p1 is the wolf"}, {2: "I, p3, do not trust p1."}):
         free.step(said)
@@ -166,7 +166,7 @@ def test_a_gist_by_hand():
 
 def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_marked():
     game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3})
-    play = game.begun(tuple(range(7)), STREAM)
+    play = game.begin(tuple(range(7)), STREAM)
     assert game.roles[:2] == ("wolf1", "wolf2")
     play.step({0: "p5", 2: "p1", 3: "p3"})
     assert play.gist(1).key == "wolf decide plain - / plain / plain! / wolf"
@@ -180,7 +180,7 @@ def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_mar
 
 def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
     game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3, "wolves_talk": True})
-    play = game.begun(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
+    play = game.begin(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
     first = play.gist(0)
     assert set(first.labels.values()) == {"me", "#wolf", "#plain"}
     play.step({0: "kill p5"})
@@ -201,7 +201,7 @@ def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
 def test_texts_of_one_meaning_are_one_action():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
     lines = ("I think that @ is a werewolf.", "I do not trust @.", "I am the seer and @ is a werewolf.", "Let us be careful.")
-    play = game.begun((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
+    play = game.begin((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
     play.step({0: "p4", 1: "p1"})
     place = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=True)
     assert place.called == ("accuse #plain", "claim seer", "seer #plain wolf", "silence")
@@ -211,7 +211,7 @@ def test_texts_of_one_meaning_are_one_action():
     assert place.number("I do not trust p2.") == place.number("I think that p3 is a werewolf.") == 0
     whole = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False)
     assert whole.labels == whole.legal
-    night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begun(tuple(range(7)), STREAM)
+    night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(tuple(range(7)), STREAM)
     assert night.gist(0).means("Not p3, but p4 tonight.") == "kill p4" and night.gist(0).means("Hm.") == "silence"
     assert night.gist(0).means("p9") == "silence" and play.gist(0).means("I am the seer and p9 is a wolf.") == "claim seer"
     night.step({0: ""})
@@ -258,7 +258,7 @@ def test_free_text_may_name_who_is_dead():
     solver = MonteCarloSolver(AbstractedEnvironment(game, said), STREAM, depth=1, actions=True, gists=True)
     found = solver.solve(30)
     assert {len(row) for key, row in found.items() if " speak " in key} <= {2, 3}  # nothing, one or two kinds of others
-    play = AbstractedPlay(AbstractedEnvironment(game, said), game.begun((0, 1, 2, 3), STREAM))
+    play = AbstractedPlay(AbstractedEnvironment(game, said), game.begin((0, 1, 2, 3), STREAM))
     play.step({0: "p4", 1: "p1"})
     place = abstract_state_of(play, 0, gists=True)
     labels = ("silence", "accuse #plain", "accuse #plain", "silence", "silence")

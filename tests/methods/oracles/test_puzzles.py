@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError, OracleError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.environments.dag_search import Dag, World
+from sparring.environments.dag_search import Dag, DagWorld
 from sparring.environments.dag_search.solver import dag_search as solver
 from sparring.environments.minesweeper import mines_of, order_of
 from sparring.environments.situation import Situation, decision_of
@@ -351,7 +351,7 @@ def test_options_reach_the_games_file_and_are_checked():
 
 
 # 3 takes long and needs 1, which is short; 2 is long: 1 goes first and alone
-WORLD = World((("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")), ("red", "blue", "gold"), ((), (), (0,)))
+WORLD = DagWorld((("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")), ("red", "blue", "gold"), ((), (), (0,)))
 
 
 def made():
@@ -392,7 +392,7 @@ def test_what_is_refused():
     wide = make_game("wide_search")
     assert hindrance(made(), wide) and hindrance(registry.bind("oracles", "minimax")(), game).startswith("it has no rules")
     assert not hindrance(made(), game)
-    with pytest.raises(OracleError, match="judge plays of dag_search"):
+    with pytest.raises(OracleError, match="judge episodes of dag_search"):
         solver(Situation(wide, wide.reset(Stream.from_seed(0)), 0))
 
 

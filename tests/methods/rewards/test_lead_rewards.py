@@ -246,7 +246,7 @@ def test_own_is_the_right_cells_over_those_asked_for(episodes):
         fresh, done = {}, set()
         for state in replay(TEAM, episode):
             for seat, call in state.calls.items():
-                if not call.told and (len(state.waves), seat) not in done:
+                if not call.log and (len(state.waves), seat) not in done:
                     done.add((len(state.waves), seat))
                     fresh[len(state.waves), seat] = sum((item, column) not in state.notes for item in call.items for column in range(2))
         for (_, seat), cells in fresh.items():

@@ -17,7 +17,7 @@ from sparring.config.yaml_text import parse_yaml
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
 from sparring.core.records import LEARNER, PUBLISHED, PlayerRef, ref, snapshot
 from sparring.core.rng import Stream
-from sparring.engine.export import export
+from sparring.engine.exported_policy import export
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe, process_memory
 from sparring.league.payoffs import Payoffs

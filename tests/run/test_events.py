@@ -24,7 +24,7 @@ from sparring.run.events import (
 )
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.sinks.base import Start
+from sparring.run.sinks.base import RunStart
 
 
 def written(folder):
@@ -172,7 +172,7 @@ def sinks(monkeypatch):
     def of(*made):
         waiting = list(made)
         monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else of_base(slot, name))
-        return Sinks([PluginConfig(name="tensorboard")] * len(made), Start(folder=None))
+        return Sinks([PluginConfig(name="tensorboard")] * len(made), RunStart(folder=None))
 
     return of
 
@@ -240,7 +240,7 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
 
     monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: entry if name == "adapted" else of_base(slot, name))
     with pytest.raises(Exception, match="ZeroDivisionError"):
-        Sinks([PluginConfig(name="tensorboard")] * 2, Start(folder=None))
+        Sinks([PluginConfig(name="tensorboard")] * 2, RunStart(folder=None))
     assert first.closed
 
 
@@ -272,7 +272,7 @@ def test_a_run_is_the_same_whatever_its_sinks_do_and_may_change_them_when_it_goe
     plain = run(tmp_path / "plain", [])
     assert not (tmp_path / "plain" / "tensorboard").exists()
     with monkeypatch.context() as patch:
-        patch.setattr("sparring.run.sinks.tensorboard.Events.write", lambda *_: 1 / 0)
+        patch.setattr("sparring.run.sinks.tensorboard.TensorboardEvents.write", lambda *_: 1 / 0)
         failing = run(tmp_path / "failing", ["tensorboard"])
     assert plain.finished and failing.finished
     assert (tmp_path / "plain" / "metrics.jsonl").read_bytes() == (tmp_path / "failing" / "metrics.jsonl").read_bytes()

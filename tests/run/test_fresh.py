@@ -26,7 +26,7 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.pipeline import FreshSteps
-from sparring.run.state import FreshRecord, Group, RunState
+from sparring.run.state import FreshRecord, FreshGroup, RunState
 from sparring.run.step import Methods
 from tests.engine.fleet.chaos import Harm
 from tests.engine.fleet.harmed_runs import account_of, accounted
@@ -56,11 +56,11 @@ def run(path, config, weather=HEAVY, seed=0, resume=False):
     engine = LocalEngine(config)
     fleet = Simulated(config.model_dump(mode="json"), config.scale.workers, seed, weather=weather)
     with folder:
-        engine.elsewhere = FreshWorkers(engine, fleet, path / "weights")
+        engine.workers = FreshWorkers(engine, fleet, path / "weights")
         try:
             train(config, engine, folder, resume=resume)
         finally:
-            engine.elsewhere.close()
+            engine.workers.close()
     return accounts(path)
 
 
@@ -208,7 +208,7 @@ def test_a_run_that_goes_on_keeps_what_had_come_and_counts_the_rest_as_lost(tmp_
 
 def test_what_is_issued_again_is_written_down_before_it_is_sent(tmp_path, monkeypatch):
     """A kill may come before the learner has heard of a lost worker."""
-    path, grown, losing = tmp_path / "run", [], FreshWorkers._losing
+    path, grown, losing = tmp_path / "run", [], FreshWorkers._record_loss
 
     def watched(self, units):
         plays = [len(self._open[unit].specs) for unit in units if unit in self._open and unit in self._past]
@@ -216,7 +216,7 @@ def test_what_is_issued_again_is_written_down_before_it_is_sent(tmp_path, monkey
         losing(self, units)
         grown.extend([json.loads((path / ISSUED).read_bytes())["issued"] - before == sum(plays)] if plays else [])
 
-    monkeypatch.setattr(FreshWorkers, "_losing", watched)
+    monkeypatch.setattr(FreshWorkers, "_record_loss", watched)
     run(path, config_of(steps=3), GALE)
     assert grown and all(grown)
 
@@ -242,7 +242,7 @@ def test_a_count_that_cannot_be_read_is_no_count(tmp_path):
 def test_a_record_is_read_again_as_it_was_written_with_plays_in_which_nobody_spoke(whole, tmp_path):
     plays = stored(whole[0])[:4]
     silent = replace(plays[0], episode_id=999, turns=())
-    record = FreshRecord(EpisodeBudget(issued=9, open=5, learned=4), 3, [Group(7, "a", (plays[1], silent)), Group(2, "b", (plays[2], plays[3]))])
+    record = FreshRecord(EpisodeBudget(issued=9, open=5, learned=4), 3, [FreshGroup(7, "a", (plays[1], silent)), FreshGroup(2, "b", (plays[2], plays[3]))])
     record.save(tmp_path)
     found = FreshRecord.restored(tmp_path)
     assert (found.account, found.draws, found.groups) == (record.account, 3, record.groups)

@@ -19,12 +19,12 @@ from sparring.config.sections import FRESH
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.engine.protocol import Judging
-from sparring.engine.workers.units import cut
+from sparring.engine.workers.units import split_into_units
 from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.config_checks import SAVED
 from sparring.run.folder import RunFolder
-from sparring.run.league_step import begin_league, begun_anew
+from sparring.run.league_step import begin_league, restart_learners
 from sparring.run.state import RunState
 from sparring.run.step import Methods, StepInputs, request_plays
 from sparring.run.warmup import warm_up
@@ -73,7 +73,7 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     units, wanted = 0, next(asking, None)
     while wanted is not None:
         if wanted.judging is not None:
-            parts = cut(engine.seated(wanted.specs), config.scale.unit_games)
+            parts = split_into_units(engine.seated(wanted.specs), config.scale.unit_games)
             if unit - units < len(parts):
                 return engine, list(parts[unit - units]), wanted.judging
             units += len(parts)
@@ -152,4 +152,4 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
     config, engine, _ = load_run(path, done)
     found = folder.checkpoint(done)
     state = RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED}))
-    return config, engine, begun_anew(config, engine, state)
+    return config, engine, restart_learners(config, engine, state)

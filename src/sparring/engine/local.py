@@ -63,14 +63,14 @@ from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns, turn_table, with_components
 
 if TYPE_CHECKING:
-    from sparring.engine.workers.distributed import Distributed
+    from sparring.engine.workers.distributed import DistributedRollouts
 
 
 class LearningRanks(Protocol):
     """Several learners of a run that update its policies together."""
 
     def learn(
-        self, own: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
+        self, policy: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
         """Update a policy's weights once, as ``Policy.learn`` does alone."""
 
@@ -179,17 +179,17 @@ class Policy(PlayingPolicy):
         self.replies = legal_replies(
             frozenset().union(*(loss.bound.needs for loss in losses)), self.renderer
         )
-        kept = planned(config)
+        copies = planned(config)
         self.learner = Learner(
             model,
             config.learner,
             losses,
             temperature=config.rollout.temperature,
-            with_reference=kept["reference"] > 0,
+            with_reference=copies["reference"] > 0,
             value_at=fitted_at(self.columns),
         )
         self.average = self.learner.average
-        if kept["process"]:
+        if copies["process"]:
             self.process = ProcessLearner(model, config, credit)
 
     @property
@@ -206,9 +206,9 @@ class Policy(PlayingPolicy):
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         """All copies of its weights that are held now."""
-        kept = () if self.learner is None else self.learner.snapshots
+        learner_snapshots = () if self.learner is None else self.learner.snapshots
         process = () if self.process is None else (self.process.snapshot,)
-        return (*self.past.values(), *kept, *process)
+        return (*self.past.values(), *learner_snapshots, *process)
 
     def batch(
         self,
@@ -246,10 +246,10 @@ class Policy(PlayingPolicy):
         self, episodes: Sequence[Episode], turns: TurnTable | None = None
     ) -> tuple[Pack, TurnTable]:
         """Return the training arrays of plays, and their turn table, where it is not given."""
-        every = self._all_replies
-        data = pack(episodes, self.replies, candidates=every)
-        if turns is None or every:
-            turns = turn_table(episodes, candidates=every)
+        all_replies = self._all_replies
+        data = pack(episodes, self.replies, candidates=all_replies)
+        if turns is None or all_replies:
+            turns = turn_table(episodes, candidates=all_replies)
         return data, with_components(turns, self._components)
 
     def learn(
@@ -282,11 +282,11 @@ class Policy(PlayingPolicy):
         value_targets: FloatArray | None,
         *,
         step: int,
-        **given: Any,
+        **options: Any,
     ) -> dict[str, float]:
         """Update the weights with what a step is trained towards; see ``Learner.update``."""
         stream = self.root.child("update").child(step)
-        return self.trained.update(data, advantages, value_targets, stream=stream, **given)
+        return self.trained.update(data, advantages, value_targets, stream=stream, **options)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step towards its seats' moves in these plays; return the loss."""
@@ -298,7 +298,7 @@ class Policy(PlayingPolicy):
         return loss
 
     @property
-    def kept(self) -> list[Snapshot]:
+    def saved_snapshots(self) -> list[Snapshot]:
         """The copies that its learner holds and a checkpoint keeps."""
         return lasting(self.trained.snapshots, self.config)
 
@@ -351,8 +351,8 @@ class Policy(PlayingPolicy):
             self.moments.save(self.name, folder / self.file("optimizer"))
         else:
             save_optimizer(self.trained.optimizer, folder / self.file("optimizer"))
-        for one in self.kept:
-            one.save(folder / self.file(one.purpose))
+        for copied in self.saved_snapshots:
+            copied.save(folder / self.file(copied.purpose))
 
     def restore_learner(self, folder: Path, version: int) -> None:
         """Take back what ``save_learner`` wrote.
@@ -366,8 +366,8 @@ class Policy(PlayingPolicy):
             ModelError: a file is of another model.
         """
         load_weights(self.model, folder / self.file("model"), version)
-        for one in self.kept:
-            one.restore(folder / self.file(one.purpose), version)
+        for copied in self.saved_snapshots:
+            copied.restore(folder / self.file(copied.purpose), version)
         path = folder / self.file("optimizer")
         if self.moments is not None:
             self.moments.keep(self.name, path)
@@ -412,7 +412,7 @@ class Policy(PlayingPolicy):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Book:
+class _StateIndex:
     states: InfoStates
     number: dict[tuple[int, str], int]
 
@@ -432,11 +432,11 @@ class ExactColumns:
         self, games: Sequence[Environment], limit: int, scales: Mapping[str, float] | None = None
     ) -> None:
         self._scales = dict(scales or {})
-        self._books: dict[str, _Book] = {}
+        self._books: dict[str, _StateIndex] = {}
         for game in games:
             states = enumerate_info_states(game, limit=limit)
             number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
-            self._books[game.name] = _Book(states=states, number=number)
+            self._books[game.name] = _StateIndex(states=states, number=number)
 
     def of(
         self, turns: TurnTable, episodes: Sequence[Episode], policy: ActionScorer
@@ -459,17 +459,22 @@ class ExactColumns:
         )
         rows = ordered_turns(episodes, candidates=turns.state_group is not None)
         for row, (episode, turn) in enumerate(rows):
-            book, own = self._books[episode.game], values[episode.game]
+            book, exact = self._books[episode.game], values[episode.game]
             memory = turn.event == "memory"
             index = book.number[turn.seat, turn.state_key.removesuffix("|memory" if memory else "")]
             scale = self._scales.get(episode.game, 1.0)
-            state[row], default[row] = scale * own.state[index], scale * own.action[index].mean()
+            state[row], default[row] = (
+                scale * exact.state[index],
+                scale * exact.action[index].mean(),
+            )
             if memory:  # which leads to the same state, whatever is written
                 action[row] = default[row] = state[row]
             if turn.action is not None:
                 action[row] = (
                     scale
-                    * own.action[index][book.states.queries[index].legal_actions.index(turn.action)]
+                    * exact.action[index][
+                        book.states.queries[index].legal_actions.index(turn.action)
+                    ]
                 )
         return {"action_value": action, "state_value": state, "default_value": default}
 
@@ -482,12 +487,12 @@ class LocalEngine(Players):
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config, Policy)
         self.exact = self._exact_columns([game for game, _ in self.environments])
-        self.elsewhere: Distributed | None = None  # who plays, where this process does not
+        self.workers: DistributedRollouts | None = None  # who plays, where this process does not
         self.ranks: LearningRanks | None = None  # who learns together, where there are several
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
         """Play these games, here or on workers; see ``Players.play``."""
-        return (self.elsewhere.play if self.elsewhere else super().play)(specs, judging)
+        return (self.workers.play if self.workers else super().play)(specs, judging)
 
     def begin(
         self,
@@ -495,28 +500,28 @@ class LocalEngine(Players):
         judging: Judging | None = None,
         pinned: Pinned | None = None,
     ) -> Begun:
-        """Have these games played; see ``Distributed.begin``."""
-        if self.elsewhere is None:
+        """Have these games played; see ``DistributedRollouts.begin``."""
+        if self.workers is None:
             return Begun(partial(self.play, specs, judging))
-        return self.elsewhere.begin(specs, judging, pinned)
+        return self.workers.begin(specs, judging, pinned)
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:
         """Keep the weights of now, or those a checkpoint has kept; see ``PublishedWeights``."""
-        if self.elsewhere is None:
+        if self.workers is None:
             return None
-        published = self.elsewhere.published
-        return published.every() if keys is None else published.keep(keys)
+        published = self.workers.published
+        return published.pin_all() if keys is None else published.keep(keys)
 
     def release(self, pinned: Pinned) -> None:
         """Let weights go that were pinned."""
-        if self.elsewhere is not None:
-            self.elsewhere.published.release(pinned)
+        if self.workers is not None:
+            self.workers.published.release(pinned)
 
     @property
     def fresh(self) -> FreshRollouts | None:
         """The workers of a run in fresh order; None where there are none."""
-        in_fresh_order = self.config.scale.order == FRESH and self.elsewhere is not None
-        return cast("FreshRollouts", self.elsewhere) if in_fresh_order else None
+        in_fresh_order = self.config.scale.order == FRESH and self.workers is not None
+        return cast("FreshRollouts", self.workers) if in_fresh_order else None
 
     @property
     def versions(self) -> dict[str, int]:
@@ -524,8 +529,8 @@ class LocalEngine(Players):
         return {name: self.policies[name].model.version for name in self.learners}
 
     def timing(self) -> dict[str, float]:
-        """Return figures of the time since they were last asked for; see ``Distributed.timing``."""
-        return self.elsewhere.timing() if self.elsewhere else {}
+        """Return figures of the time since they were last asked for; see ``DistributedRollouts.timing``."""
+        return self.workers.timing() if self.workers else {}
 
     def _exact_columns(self, games: Sequence[Environment]) -> ExactColumns | None:
         if not any(
@@ -562,10 +567,10 @@ class LocalEngine(Players):
             policy: its name; None: the first one that is trained.
             turns: the turn table of the plays, where it has been made before.
         """
-        own = self.policies[self.learners[0] if policy is None else policy]
-        found = self.trained_in(own.name, episodes)
-        known = turns if found is episodes else None
-        return own.batch(found, progress=progress, exact=self._exact_of, turns=known)
+        owner = self.policies[self.learners[0] if policy is None else policy]
+        trained = self.trained_in(owner.name, episodes)
+        known = turns if trained is episodes else None
+        return owner.batch(trained, progress=progress, exact=self._exact_of, turns=known)
 
     def _exact_of(self, source: EngineSource) -> Mapping[str, FloatArray]:
         """Return the exact columns of a batch; see ``columns.base.Source``."""
@@ -585,37 +590,39 @@ class LocalEngine(Players):
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
         """Update the weights of the batch's policy once; see ``Policy.learn``."""
-        own = self.policies[batch.policy]
+        policy = self.policies[batch.policy]
         if self.ranks is not None:
-            return self.ranks.learn(own, batch, credit, step=step, progress=progress)
-        return own.learn(batch, credit, step=step, progress=progress)
+            return self.ranks.learn(policy, batch, credit, step=step, progress=progress)
+        return policy.learn(batch, credit, step=step, progress=progress)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step of each policy towards the games' moves; return mean loss."""
-        own = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
-        losses = [policy.imitate(plays) for policy, plays in own if plays]
+        policy_plays = [
+            (self.policies[name], self.trained_in(name, episodes)) for name in self.learners
+        ]
+        losses = [policy.imitate(plays) for policy, plays in policy_plays if plays]
         return sum(losses) / max(len(losses), 1)
 
     def refer(self) -> None:
         """Take what each policy has learnt so far as its reference."""
-        for own in map(self.policies.__getitem__, self.learners):
-            refer(own.trained.snapshots, own.model)
-            if own.moments is not None:
-                own.moments.refer(own.name)
+        for policy in map(self.policies.__getitem__, self.learners):
+            refer(policy.trained.snapshots, policy.model)
+            if policy.moments is not None:
+                policy.moments.refer(policy.name)
 
     def take_member(self, member: PlayerRef) -> None:
         """Add copies of the policies that a snapshot is of to the league."""
         assert member.step is not None, "a snapshot"
-        for one in self.parts(member):
-            own = self.policies[one.name or MAIN]
-            own.past[member.step] = Snapshot.of(own.model, "past")
+        for part in self.parts(member):
+            policy = self.policies[part.name or MAIN]
+            policy.past[member.step] = Snapshot.of(policy.model, "past")
 
     def restart(self, member: PlayerRef) -> None:
         """Let the policies that a snapshot is of go on from it; see ``Learner.restart``."""
         assert member.step is not None, "a snapshot"
-        for one in self.parts(member):
-            own = self.policies[one.name or MAIN]
-            own.trained.restart(own.past[member.step])
+        for part in self.parts(member):
+            policy = self.policies[part.name or MAIN]
+            policy.trained.restart(policy.past[member.step])
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
         """Write everything that must be saved into a folder (safetensors and JSON only).
@@ -629,10 +636,10 @@ class LocalEngine(Players):
             DivergedError: something of it is not finite.
             OSError: the disk is full or not writable.
         """
-        metas = {name: own.save(folder, earlier) for name, own in self.policies.items()}
+        metas = {name: policy.save(folder, earlier) for name, policy in self.policies.items()}
         meta = {"policies": metas} if self.config.policies else metas[MAIN]
-        if self.config.scale.lag and self.elsewhere is not None and self.fresh is None:
-            meta = {**meta, "open": self.elsewhere.published.save(folder)}
+        if self.config.scale.lag and self.workers is not None and self.fresh is None:
+            meta = {**meta, "open": self.workers.published.save(folder)}
         write_synced(folder / "engine.json", json.dumps(meta).encode())
 
     def restore(self, folder: Path) -> None:
@@ -645,14 +652,14 @@ class LocalEngine(Players):
         if self.ranks is not None:
             self.ranks.forget()
         try:
-            found = parse_json((folder / "engine.json").read_bytes())
-            metas = found["policies"] if self.config.policies else {MAIN: found}
+            saved = parse_json((folder / "engine.json").read_bytes())
+            metas = saved["policies"] if self.config.policies else {MAIN: saved}
             for member in self.members:
                 self.drop_member(member)
-            for name, own in self.policies.items():
-                own.restore(folder, metas[name])
-            if self.elsewhere is not None:
-                self.elsewhere.published.restore(folder, found.get("open", {}))
+            for name, policy in self.policies.items():
+                policy.restore(folder, metas[name])
+            if self.workers is not None:
+                self.workers.published.restore(folder, saved.get("open", {}))
         except SparringError:
             raise
         except UNREADABLE as error:

@@ -17,7 +17,7 @@ from sparring.core.records import Episode
 if TYPE_CHECKING:
     from sparring.engine.players import Players
 
-SAME = ("logprob_difference_max", "logprob_difference_mean")
+LOGPROB_METRICS = ("logprob_difference_max", "logprob_difference_mean")
 
 
 class LogprobCheck(NamedTuple):
@@ -29,19 +29,19 @@ class LogprobCheck(NamedTuple):
     largest: float
 
 
-def metrics(plays: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
+def logprob_metrics(plays: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
     """Return a policy's ``logprob_difference_max`` and ``_mean``; nothing where none was scored."""
-    own = [one for one in plays if one.policy == policy]
-    if not own:
+    scored = [play for play in plays if play.policy == policy]
+    if not scored:
         return {}
-    mean = sum(one.total for one in own) / sum(one.tokens for one in own)
-    return dict(zip(SAME, (max(one.largest for one in own), mean), strict=True))
+    mean = sum(play.total for play in scored) / sum(play.tokens for play in scored)
+    return dict(zip(LOGPROB_METRICS, (max(play.largest for play in scored), mean), strict=True))
 
 
 EVERY = 100  # one play in so many is scored, and the first of a step
 
 
-def scored(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
+def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
     """Return the differences in the plays that are to be scored, each play by itself.
 
     A play that went on over a change of weights is left out: those that began it are gone.
@@ -56,24 +56,24 @@ def scored(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck,
     )
 
     every = min(EVERY, players.config.rollout.games_per_step)
-    asked = [episode for episode in episodes if episode.episode_id % every == 0]
-    found = []
+    due = [episode for episode in episodes if episode.episode_id % every == 0]
+    checks = []
     for name in players.learners:
-        own = players.policies[name]
+        policy = players.policies[name]
         reader = Reader(
-            own.model,
-            temperature=own.params.temperature,
-            micro_tokens=own.config.learner.micro_tokens,
+            policy.model,
+            temperature=policy.params.temperature,
+            micro_tokens=policy.config.learner.micro_tokens,
         )
-        for episode in players.trained_in(name, asked):
-            if not _is_of(episode, own.model.version):
+        for episode in players.trained_in(name, due):
+            if not _is_of(episode, policy.model.version):
                 continue
             data = pack([episode])
             if len(data.turn_of):
                 difference = np.abs(reader.logprobs(data) - data.logprobs)
                 total, largest = float(difference.sum()), float(difference.max())
-                found.append(LogprobCheck(name, len(difference), total, largest))
-    return tuple(found)
+                checks.append(LogprobCheck(name, len(difference), total, largest))
+    return tuple(checks)
 
 
 def _is_of(episode: Episode, version: int) -> bool:

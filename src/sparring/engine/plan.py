@@ -70,7 +70,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 def _methods(config: RunConfig) -> dict[str, Any]:
     if config.policies:
-        return {"policies": {name: _methods(own) for name, own in config.by_policy.items()}}
+        return {"policies": {name: _methods(each) for name, each in config.by_policy.items()}}
     return {
         "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
         "context": config.context.name,
@@ -135,7 +135,7 @@ def _learners(config: RunConfig) -> dict[str, Any]:
 
 
 def _models(config: RunConfig) -> dict[str, Any]:
-    models = {name: _model(own) for name, own in config.by_policy.items()}
+    models = {name: _model(each) for name, each in config.by_policy.items()}
     for name, model in models.items():
         if config.is_frozen(name):
             model["frozen"] = True
@@ -211,11 +211,11 @@ def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None
     if shape is None:
         return None
     tokens, reply = config.learner.micro_tokens, config.rollout.max_new_tokens
-    asked = round(tokens * reply / (reply + TOLD))
+    reply_tokens = round(tokens * reply / (reply + TOLD))
     return activation_bytes(
         shape,
         tokens=tokens,
-        asked=asked,
+        asked=reply_tokens,
         size=size,
         checkpointing=config.model.gradient_checkpointing,
     )
@@ -255,7 +255,7 @@ class ProcessMemory(NamedTuple):
 
 def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
     """Return what a run's processes hold, by kind; empty where a model's size is not known."""
-    sizes = {name: size_in(own) for name, own in config.by_policy.items()}
+    sizes = {name: size_in(each) for name, each in config.by_policy.items()}
     if any(parameters is None for parameters, _, _ in sizes.values()):
         return {}
     training = _training_parts(config)
@@ -267,9 +267,9 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
         parts = {name: size for name, size in training.items() if name != CACHE}
         memory[LEARNER] = ProcessMemory(learner.ranks - 1, parts)
     replicas = {
-        REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(own)
-        for name, own in config.by_policy.items()
-        if own.sampler.name == VLLM
+        REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(each)
+        for name, each in config.by_policy.items()
+        if each.sampler.name == VLLM
     }
     if config.scale.workers:
         parts = {name: training[name] for name in ("weights", CACHE, "program")}
@@ -288,11 +288,11 @@ def _training_parts(config: RunConfig) -> dict[str, int]:
     activations are those of the largest.
     """
     total, bases = dict[str, int](), set[tuple[str, str, str]]()
-    for name, own in config.by_policy.items():
-        model, frozen = own.model, config.is_frozen(name)
+    for name, each in config.by_policy.items():
+        model, frozen = each.model, config.is_frozen(name)
         base = (model.name, model.dtype, model.device)
         shares_base = model.name != TINY and (model.lora is not None or frozen)
-        for part, size in _parts(own, frozen).items():
+        for part, size in _parts(each, frozen).items():
             if part in ("program", ACTIVATIONS):
                 total[part] = max(total.get(part, 0), size)
             elif part != "weights" or not shares_base or base not in bases:
@@ -327,10 +327,10 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
 def _shard_parts(config: RunConfig) -> dict[str, int]:
     """Return about what a learner of split weights holds, who makes the whole model first."""
     split = whole = 0
-    for name, own in config.by_policy.items():
+    for name, each in config.by_policy.items():
         if not config.is_frozen(name):
-            own_split, own_whole = _shard(own)
-            split, whole = split + own_split, max(whole, own_whole)
+            policy_split, policy_whole = _shard(each)
+            split, whole = split + policy_split, max(whole, policy_whole)
     return {"split": split, "whole_for_a_time": whole, "program": PROGRAM}
 
 

@@ -28,7 +28,7 @@ from sparring.core.records import (
 from sparring.core.rng import Stream
 from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
 from sparring.engine.protocol import Clock, Judging
-from sparring.engine.workers.gpu_placement import check_there
+from sparring.engine.workers.gpu_placement import check_gpus_exist
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
 from sparring.learn.weights import Snapshot
@@ -60,15 +60,19 @@ class Roles:
     """
 
     def __init__(self, config: RunConfig, games: Sequence[Environment]) -> None:
-        own = list(zip(games, config.environments, strict=True))
+        sections = list(zip(games, config.environments, strict=True))
         self._policies, self._shared = tuple(config.by_policy), config.roles
         self._several = bool(config.policies) and not config.league.learners
-        self._given = {game.name: {**config.roles, **section.roles} for game, section in own}
-        every = {role: None for game, _ in own for role in game.roles}
+        self._policies_of = {
+            game.name: {**config.roles, **section.roles} for game, section in sections
+        }
+        every = {role: None for game, _ in sections for role in game.roles}
         _check(config.roles, every)
-        for game, section in own:
+        for game, section in sections:
             _check(section.roles, game.roles)
-        seated = {name for game, _ in own for name in self.of(game)} | set(config.league.learners)
+        seated = {name for game, _ in sections for name in self.of(game)} | set(
+            config.league.learners
+        )
         for name in self._policies:
             if name not in seated:
                 raise ConfigError(
@@ -84,8 +88,8 @@ class Roles:
         """
         if not self._several:
             return (MAIN,) * game.num_seats
-        given = self._given.get(game.name, self._shared)
-        missing = [role for role in game.roles if role not in given]
+        policies = self._policies_of.get(game.name, self._shared)
+        missing = [role for role in game.roles if role not in policies]
         if missing:
             raise ConfigError(
                 f"roles: the role {missing[0]!r} of {game.name!r} has no policy. Its roles are "
@@ -93,14 +97,14 @@ class Roles:
                 f"{{{missing[0]}: {self._policies[0]}}}, or another one of the policies "
                 f"{', '.join(self._policies)}."
             )
-        return tuple(given[role] for role in game.roles)
+        return tuple(policies[role] for role in game.roles)
 
 
-def _check(given: Iterable[str], there: Iterable[str]) -> None:
+def _check(roles: Iterable[str], known: Iterable[str]) -> None:
     """Refuse a role that nobody has."""
-    for role in given:
-        if role not in there:
-            raise UnknownNameError("role in `roles`", role, there)
+    for role in roles:
+        if role not in known:
+            raise UnknownNameError("role in `roles`", role, known)
 
 
 Base = tuple[str, str, str]  # name, dtype and device of a pretrained model
@@ -113,12 +117,12 @@ def build_models(
 
     A pretrained model under the adapters of several policies is in memory once.
     """
-    found, bases = {}, dict[Base, LanguageModel]()
-    for name, own in config.by_policy.items():
+    models, bases = {}, dict[Base, LanguageModel]()
+    for name, each in config.by_policy.items():
         stream = root if name == MAIN else root.child("policy").child(name)
         frozen = config.is_frozen(name)
-        found[name] = own, build_model(own, games, stream, bases, frozen=frozen), stream
-    return found
+        models[name] = each, build_model(each, games, stream, bases, frozen=frozen), stream
+    return models
 
 
 def build_model(
@@ -139,9 +143,9 @@ def build_model(
             loaded for such a use is added.
         frozen: whether the policy is not trained.
     """
-    asked = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
+    needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
     with_values = not frozen and (
-        "critic" in asks(config.credit.bind("credit")) or "values" in asked
+        "critic" in asks(config.credit.bind("credit")) or "values" in needs
     )
     if config.model.name != TINY:
         return _pretrained(config, root, with_values, bases, frozen)
@@ -183,7 +187,7 @@ def _pretrained(
     chosen, lora = config.model, config.model.lora
     gpus = config.learner.gpus
     if gpus:
-        check_there(gpus, f"learner.gpus={list(gpus)}")
+        check_gpus_exist(gpus, f"learner.gpus={list(gpus)}")
     device = find_device(training_device(config))
     base = (chosen.name, chosen.dtype, str(device))
     plain = bases.get(base) if frozen or lora is not None else None
@@ -277,7 +281,7 @@ class PlayingPolicy:
                 renderer=self.renderer, name=str(who), context=self.context, player=self.imitated
             )
         model = self.model_of(who)
-        return None if model is None else self._sit(who, model)
+        return None if model is None else self._policy_agent(who, model)
 
     @cached_property
     def imitated(self) -> TextAgent | None:
@@ -322,15 +326,15 @@ class PlayingPolicy:
     @property
     def invariant(self) -> bool:
         """Whether a reply of its has the same bits whatever else is sampled; see ``Sampler``."""
-        return self._sit(LEARNER, self.model).sampler.invariant
+        return self._policy_agent(LEARNER, self.model).sampler.invariant
 
     @property
     def decoding(self) -> str:
         """What computes its replies, in words: its sampler's, or its model's."""
-        sampler = self._sit(LEARNER, self.model).sampler
+        sampler = self._policy_agent(LEARNER, self.model).sampler
         return str(getattr(sampler, "decoding", self.model.decoding))
 
-    def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
+    def _policy_agent(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
         return policy(
             sampler=self.config.sampler.bind("samplers")(model),
             renderer=self.renderer,
@@ -361,18 +365,18 @@ class Players:
         games = [game for game, _ in self.environments]
         self.roles = Roles(config, games)
         self.policies = {
-            name: kind(name, own, model, root, frozen=config.is_frozen(name))
-            for name, (own, model, root) in build_models(config, games, self.root).items()
+            name: kind(name, policy, model, root, frozen=config.is_frozen(name))
+            for name, (policy, model, root) in build_models(config, games, self.root).items()
         }
-        for own in self.policies.values():
-            check_context(own.context, games, own.renderer)
+        for each in self.policies.values():
+            check_context(each.context, games, each.renderer)
         self.agents: dict[str, Agent] = {}
         self.between: Callable[[], None] | None = None  # called while plays go on; see ``rollout``
 
     @property
     def learners(self) -> tuple[str, ...]:
         """The policies that are trained, in the order of the configuration."""
-        return tuple(name for name, own in self.policies.items() if not own.frozen)
+        return tuple(name for name, policy in self.policies.items() if not policy.frozen)
 
     def seats(self, game: Environment) -> tuple[tuple[str, bool], ...]:
         """Return the policy of each seat of an environment, and whether it is trained."""
@@ -393,10 +397,10 @@ class Players:
         """
         if not self.apart:
             return tuple(map(snapshot, self.policies[self.learners[0]].past))
-        found = [
+        snapshots = [
             snapshot(step, name) for name in self.learners for step in self.policies[name].past
         ]
-        return tuple(sorted(found, key=lambda member: member.step or 0))
+        return tuple(sorted(snapshots, key=lambda member: member.step or 0))
 
     def parts(self, member: PlayerRef) -> tuple[PlayerRef, ...]:
         """Return the snapshots, of a policy each, that a member is."""
@@ -413,42 +417,44 @@ class Players:
         """
         who = ref(player)
         if self.apart or len(self.policies) == 1 or who.kind not in OWN or who.name:
-            return self._one(who)
+            return self._single_agent(who)
 
         def at(game: Environment, seat: int) -> Agent:
-            return self._one(who.of(self.roles.of(game)[seat]))
+            return self._single_agent(who.of(self.roles.of(game)[seat]))
 
         if who.kind == "snapshot" and who not in self.members:
             raise self._unknown(who)
         games = [game for game, _ in self.environments]
         return Team(str(who), at, games, self.config.rollout.in_flight)
 
-    def _one(self, who: PlayerRef) -> Agent:
+    def _single_agent(self, who: PlayerRef) -> Agent:
         """Return a player who is one agent; without a name it is of the policy ``main``."""
         if str(who) not in self.agents:
-            self.agents[str(who)] = self._made(who)
+            self.agents[str(who)] = self._build_agent(who)
         agent = self.agents[str(who)]
         if who.kind in OWN:
             self.policies[who.name or MAIN].publish(agent, who)
         return agent
 
-    def _made(self, who: PlayerRef) -> Agent:
+    def _build_agent(self, who: PlayerRef) -> Agent:
         if who.kind in OWN:
             name = who.name or (MAIN if MAIN in self.policies else "")
-            found = None if name not in self.policies else self.policies[name].agent(who)
-            if found is None:
+            agent = None if name not in self.policies else self.policies[name].agent(who)
+            if agent is None:
                 raise self._unknown(who)
-            return found
+            return agent
         if who.kind not in ("bot", "named"):
             raise self._unknown(who)
-        given = self.config.bots.get(who.name)
-        made: Agent = (given.bind("players") if given else bound_agent(who.name))()
-        return made
+        bot = self.config.bots.get(who.name)
+        bot_agent: Agent = (bot.bind("players") if bot else bound_agent(who.name))()
+        return bot_agent
 
     def _unknown(self, who: PlayerRef) -> UnknownNameError:
-        own = [str(LEARNER.of(name)) for name in self.policies]
-        there = [str(one) for member in self.members for one in self.parts(member)]
-        return UnknownNameError("player of this run", str(who), {*self.agents, *own, *there})
+        learners = [str(LEARNER.of(name)) for name in self.policies]
+        snapshots = [str(part) for member in self.members for part in self.parts(member)]
+        return UnknownNameError(
+            "player of this run", str(who), {*self.agents, *learners, *snapshots}
+        )
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
         """Play these games; see ``rollout.play.rollout``.
@@ -460,13 +466,13 @@ class Players:
         """
         specs = self.seated(specs)
         players = {str(player): player for spec in specs for player in spec.players}
-        agents = {name: self._one(players[name]) for name in sorted(players)}
+        agents = {name: self._single_agent(players[name]) for name in sorted(players)}
         for agent in agents.values():
             sampler: Any = getattr(agent, "sampler", None)
             if hasattr(sampler, "between"):
                 sampler.between = self.between
         section, clock = self.config.rollout, Clock()
-        found = rollout(
+        result = rollout(
             specs,
             agents,
             in_flight=section.in_flight,
@@ -475,21 +481,21 @@ class Players:
             candidates=judging.candidates if judging else None,
             between=self.between,
         )
-        return Rollout(found.episodes, replace(found.counts, judging=clock.seconds))
+        return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return specs in which every policy is named, by default the one of the seat's role."""
-        return [self._seated(spec) for spec in specs] if self.config.policies else specs
+        return [self._with_policies(spec) for spec in specs] if self.config.policies else specs
 
-    def _seated(self, spec: EpisodeSpec) -> EpisodeSpec:
+    def _with_policies(self, spec: EpisodeSpec) -> EpisodeSpec:
         policies = self.roles.of(spec.game)
         seats = tuple(
             player if player.name else player.of(name)
             for player, name in zip(spec.players, policies, strict=True)
         )
         trained = tuple(
-            asked and not (player.kind in OWN and self.policies[player.name or MAIN].frozen)
-            for asked, player in zip(spec.trained, seats, strict=True)
+            is_trained and not (player.kind in OWN and self.policies[player.name or MAIN].frozen)
+            for is_trained, player in zip(spec.trained, seats, strict=True)
         )
         return replace(spec, seats=seats, trained=trained)
 
@@ -497,25 +503,25 @@ class Players:
         """Give the samplers of the players of now the weights that their policies have."""
         for name in list(self.agents):
             if ref(name).kind in OWN:
-                self._one(ref(name))
+                self._single_agent(ref(name))
 
     def trained_in(self, policy: str, episodes: Sequence[Episode]) -> Sequence[Episode]:
         """Return the plays in which seats of a policy are trained, and those seats alone."""
         if not self.config.policies:
             return episodes
-        name, found = "" if policy == MAIN else policy, []
+        name, plays = "" if policy == MAIN else policy, []
         for episode in episodes:
             trained = tuple(
-                asked and player.kind in OWN and player.name == name
-                for asked, player in zip(episode.trained, episode.players, strict=True)
+                is_trained and player.kind in OWN and player.name == name
+                for is_trained, player in zip(episode.trained, episode.players, strict=True)
             )
             if any(trained):
-                found.append(replace(episode, trained=trained))
-        return found
+                plays.append(replace(episode, trained=trained))
+        return plays
 
     def drop_member(self, member: PlayerRef) -> None:
         """Let a snapshot leave the league."""
         assert member.step is not None, "a snapshot"
-        for one in self.parts(member):
-            self.policies[one.name or MAIN].past.pop(member.step, None)
-            self.agents.pop(str(one), None)
+        for part in self.parts(member):
+            self.policies[part.name or MAIN].past.pop(member.step, None)
+            self.agents.pop(str(part), None)

@@ -79,11 +79,11 @@ class Judging:
             oracles: its oracles; none: nobody judges turns.
             rewards: its rewards, for candidates.
         """
-        asked, candidates = config.rollout.candidates, None
-        if asked.count > 1:
+        section, candidates = config.rollout.candidates, None
+        if section.count > 1:
             known = {game.name: game for game in games}
-            grade = by_oracle if asked.by == "oracle" else by_rewards(rewards, known, progress)
-            candidates = Candidates(asked.count, grade, asked.commit, asked.explore)
+            grade = by_oracle if section.by == "oracle" else by_rewards(rewards, known, progress)
+            candidates = Candidates(section.count, grade, section.commit, section.explore)
         return cls(progress=progress, oracles=oracles, candidates=candidates)
 
     def judges(self, clock: Clock) -> dict[str, Judge]:
@@ -96,9 +96,9 @@ def _timed(oracle: Oracle, clock: Clock) -> Judge:
 
     def judge(states: Sequence[SearchablePlay], streams: Sequence[Stream]) -> list[Verdict | None]:
         began = time.perf_counter()
-        found = verdicts(oracle, states, streams)
+        results = verdicts(oracle, states, streams)
         clock.seconds += time.perf_counter() - began
-        return found
+        return results
 
     return judge
 
@@ -175,7 +175,7 @@ class FreshRollouts(Protocol):
     ) -> list[int]:
         """Have units of plays played; return their numbers."""
 
-    def come(self, *, wait: bool) -> tuple[list[int], list[tuple[int, Rollout]]]:
+    def poll_units(self, *, wait: bool) -> tuple[list[int], list[tuple[int, Rollout]]]:
         """Return the units that were lost, and those that were answered."""
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:

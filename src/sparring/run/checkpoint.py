@@ -109,14 +109,14 @@ def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # else all are read
             files = parse_json((earlier / MANIFEST).read_bytes())["files"]
             known = {(name, (earlier / name).stat().st_ino): files[name] for name in files}
-    found = {}
+    entries = {}
     for path in sorted(folder.iterdir()):
         entry = known.get((path.name, path.stat().st_ino))
         if entry is None:
             sync_files([path])
             entry = [path.stat().st_size, file_digest(path)]
-        found[check_file_name(path.name)] = entry
-    return found
+        entries[check_file_name(path.name)] = entry
+    return entries
 
 
 def _put_in_place(temporary: Path, final: Path) -> None:
@@ -136,12 +136,12 @@ def _prune(root: Path, step: int, keep: int) -> None:
     Later ones were passed over as damaged when the run went on from an earlier step, and are
     removed as well.
     """
-    found = _found(root)
-    kept = [path for number, path in found if number <= step and not path.name.endswith(_ASIDE)][
-        -keep:
-    ]
-    for _, path in found:
-        if path not in kept:
+    checkpoints = _checkpoints_in(root)
+    newest = [
+        path for number, path in checkpoints if number <= step and not path.name.endswith(_ASIDE)
+    ][-keep:]
+    for _, path in checkpoints:
+        if path not in newest:
             _remove(path)
 
 
@@ -177,11 +177,11 @@ def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
     root = folder / "checkpoints"
     _remove_leftovers(root)
     if latest is not None:
-        earlier = [(step, path) for step, path in _found(root) if step <= latest.step]
-        kept = sorted({step for step, _ in earlier})[-keep:]
+        earlier = [(step, path) for step, path in _checkpoints_in(root) if step <= latest.step]
+        kept_steps = sorted({step for step, _ in earlier})[-keep:]
         for step, path in earlier:
             heir = path.with_name(path.name.removesuffix(_ASIDE))
-            if path != latest.path and (step not in kept or (heir != path and heir.exists())):
+            if path != latest.path and (step not in kept_steps or (heir != path and heir.exists())):
                 _remove(path)
 
 
@@ -194,10 +194,10 @@ def load_latest(folder: Path) -> Checkpoint | None:
     root = folder / "checkpoints"
     while True:
         notes: list[str] = []
-        entries = _found(root)
+        entries = _checkpoints_in(root)
         for step, path in reversed(entries):
             try:
-                found = Checkpoint(step=step, path=path, state=_state(path), notes=tuple(notes))
+                latest = Checkpoint(step=step, path=path, state=_state(path), notes=tuple(notes))
             except CheckpointError as damage:
                 notes.append(
                     f"Checkpoint {path.name} is damaged ({damage}); going back to the one before."
@@ -205,10 +205,10 @@ def load_latest(folder: Path) -> Checkpoint | None:
             else:
                 for note in notes:
                     log.warning("%s", note)
-                return found
+                return latest
         if not notes:
             return None
-        if _found(root) == entries:  # else a trainer has saved and pruned in the meantime
+        if _checkpoints_in(root) == entries:  # else a trainer has saved and pruned in the meantime
             raise CheckpointError(
                 f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with "
                 "--overwrite."
@@ -217,10 +217,10 @@ def load_latest(folder: Path) -> Checkpoint | None:
 
 def latest_in_words(folder: Path) -> str:
     """Return in words which checkpoint there is to go back to."""
-    found = load_latest(folder)
+    latest = load_latest(folder)
     return (
-        f"The checkpoint of step {found.step} is good: {found.path}."
-        if found is not None
+        f"The checkpoint of step {latest.step} is good: {latest.path}."
+        if latest is not None
         else "No checkpoint had been saved."
     )
 
@@ -246,20 +246,20 @@ def load_step(folder: Path, step: int) -> Checkpoint:
 
 def steps(folder: Path) -> list[int]:
     """Return the steps of all checkpoints of a run folder, in order, damaged ones included."""
-    return sorted({step for step, _ in _found(folder / "checkpoints")})
+    return sorted({step for step, _ in _checkpoints_in(folder / "checkpoints")})
 
 
-def _found(root: Path) -> list[tuple[int, Path]]:
+def _checkpoints_in(root: Path) -> list[tuple[int, Path]]:
     """Return (step, folder) of everything that is named like a checkpoint, oldest first, one set
     aside before its heir.
     """
     entries = root.iterdir() if root.is_dir() else ()
-    found = [
+    checkpoints = [
         (int(match[1]), match[2] is None, path)
         for path in entries
         if (match := _NAME.fullmatch(path.name))
     ]
-    return [(step, path) for step, _, path in sorted(found)]
+    return [(step, path) for step, _, path in sorted(checkpoints)]
 
 
 def _state(path: Path) -> dict[str, Any]:
@@ -270,12 +270,12 @@ def _state(path: Path) -> dict[str, Any]:
         if f"step_{manifest['step']:06d}" != path.name.removesuffix(_ASIDE):
             raise CheckpointError(f"its manifest is of step {manifest['step']}")
         for name, (size, digest) in {**manifest["files"], STATE: manifest["files"][STATE]}.items():
-            own = path / check_file_name(name)
-            if own.stat().st_size != size or size > machine_bytes():  # before it is read
+            file = path / check_file_name(name)
+            if file.stat().st_size != size or size > machine_bytes():  # before it is read
                 raise CheckpointError(
                     f"{name} has changed, or is larger than this machine's memory"
                 )
-            if file_digest(own) != digest:
+            if file_digest(file) != digest:
                 raise CheckpointError(f"{name} has changed")
         value: dict[str, Any] = dict(parse_json((path / STATE).read_bytes()))
     except CheckpointError:

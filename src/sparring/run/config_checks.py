@@ -46,7 +46,7 @@ FREE_BELOW = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf
 FREE_IF_THERE = ("learner.gpus",)  # and others, which are written down only where they are given
 
 
-class Change(NamedTuple):
+class ConfigChange(NamedTuple):
     """A key in dotted form whose value differs; ``...`` stands for a key that is absent."""
 
     key: str
@@ -69,7 +69,7 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
     Raises:
         RunError: anything differs that would make it another run.
     """
-    changed = _binding(_completed(folder.config()), config)
+    changed = _binding(_with_defaults(folder.config()), config)
     if changed:
         raise RunError(
             f"{folder.path} was started with another configuration: {changed}. Resume without "
@@ -77,27 +77,27 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
         )
 
 
-def edits(config: RunConfig, latest: Checkpoint) -> str:
+def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
     """Return in words how a configuration differs from a checkpoint's; "" if it does not."""
     if SAVED not in latest.state:
         return ""
-    return _binding(_completed(latest.state[SAVED]), config.model_dump(mode="json"))
+    return _binding(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
-def saved(config: RunConfig) -> dict[str, Any]:
+def binding_settings(config: RunConfig) -> dict[str, Any]:
     """Return the part of a configuration that a checkpoint holds: what makes a run this run."""
-    whole = config.model_dump(mode="json")
-    own = {key: value for key, value in whole.items() if key not in FREE}
+    settings = config.model_dump(mode="json")
+    binding = {key: value for key, value in settings.items() if key not in FREE}
     for section, keys in FREE_BELOW.items():
-        own[section] = {
+        binding[section] = {
             key: value
-            for key, value in own[section].items()
+            for key, value in binding[section].items()
             if key not in keys and f"{section}.{key}" not in FREE_IF_THERE
         }
-    return {**own, "scale": {key: whole["scale"][key] for key in BINDING}}
+    return {**binding, "scale": {key: settings["scale"][key] for key in BINDING}}
 
 
-def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
+def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
     """Write down what a run starts or goes on with: config.yaml becomes this configuration,
     changes.jsonl says what has changed.
 
@@ -113,19 +113,25 @@ def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> No
     now = config.model_dump(mode="json")
     lines = [{"step": 0, START: _free(now)}]
     if latest is not None:
-        changed = edits(config, latest)
+        changed = describe_edits(config, latest)
         if changed:
             raise RunError(
                 f"{folder.path / CONFIG} was edited after step {latest.step} was "
                 f"saved: {changed}. A run goes on only as itself: put the old values back, or "
                 "train another run with the new ones."
             )
-        lines = _before(folder, latest.step)
-        found = differences(_in_force(lines), _free(now))
+        lines = _lines_until(folder, latest.step)
+        changes = differences(_settings_in_force(lines), _free(now))
         lines += [
-            {"step": latest.step, "key": c.key, "old": _plain(c.old), "new": _plain(c.new)}
-            for c in found
-            if _plain(c.old) != _plain(c.new)  # a key that is left out again stands as null
+            {
+                "step": latest.step,
+                "key": c.key,
+                "old": _json_value(c.old),
+                "new": _json_value(c.new),
+            }
+            for c in changes
+            if _json_value(c.old)
+            != _json_value(c.new)  # a key that is left out again stands as null
         ]
     data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
     for name, contents in (
@@ -137,11 +143,11 @@ def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> No
             write_bytes_atomic(path, contents)
 
 
-def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
+def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
     """Return the lines of changes.jsonl up to a step; without any, config.yaml was in force."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
-        return [{"step": 0, START: _free(_completed(folder.config()))}]
+        return [{"step": 0, START: _free(_with_defaults(folder.config()))}]
     return [
         line
         for number, line in enumerate(lines)
@@ -149,7 +155,7 @@ def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
     ]
 
 
-def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
+def _settings_in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
     settings: dict[str, Any] = json.loads(json.dumps({**FREE_BELOW, **lines[0][START]}))
     for line in lines[1:]:
         *sections, name = str(line["key"]).split(".")
@@ -165,15 +171,15 @@ def _free(config: Mapping[str, Any]) -> dict[str, Any]:
         section: {key: config.get(section, {}).get(key, usual) for key, usual in keys.items()}
         for section, keys in FREE_BELOW.items()
     }
-    for section, key in (one.split(".") for one in FREE_IF_THERE):
+    for section, key in (key_path.split(".") for key_path in FREE_IF_THERE):
         if key in config.get(section, {}):
             below[section][key] = config[section][key]
     return {**{key: config[key] for key in FREE if key in config}, **below}
 
 
 def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    found = differences(old, new)
-    return "; ".join(str(change) for change in found if not _may_change(change.key))
+    changes = differences(old, new)
+    return "; ".join(str(change) for change in changes if not _may_change(change.key))
 
 
 def _may_change(key: str) -> bool:
@@ -182,7 +188,7 @@ def _may_change(key: str) -> bool:
     return free or (section in FREE and key not in FIXED)
 
 
-def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a configuration with the keys that have come since, or as it is where it can no longer
     be read.
     """
@@ -194,7 +200,7 @@ def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
-) -> Iterator[Change]:
+) -> Iterator[ConfigChange]:
     """Yield the keys whose values differ."""
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key, ...), new.get(key, ...)
@@ -203,10 +209,10 @@ def differences(
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             yield from differences(before, after, f"{prefix}{key}.")
         else:
-            yield Change(f"{prefix}{key}", before, after)
+            yield ConfigChange(f"{prefix}{key}", before, after)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """Return a value as JSON holds it."""
     return None if value is ... else value
 
@@ -223,12 +229,12 @@ def check_effect(config: RunConfig) -> None:
     Raises:
         ConfigError: there is such a setting; the message says what to write.
     """
-    for name, own in config.by_policy.items():
+    for name, each in config.by_policy.items():
         try:
-            _check_model(own.model)
+            _check_model(each.model)
             if not config.is_frozen(name):
-                _check_update(own)
-                _check_groups(own)
+                _check_update(each)
+                _check_groups(each)
         except ConfigError as error:
             error.args = (f"policies.{name}: {error}" if config.policies else str(error),)
             raise

@@ -86,7 +86,7 @@ from sparring.play.players.base import Agent
 from sparring.play.players.mixture import MemberMixture
 
 
-def answer_of(engine: Engine, book: Payoffs, asked: str, *, apart: bool = False) -> Agent:
+def answer_of(engine: Engine, book: Payoffs, answer: str, *, apart: bool = False) -> Agent:
     """Return who answers for a run.
 
     Args:
@@ -104,9 +104,9 @@ def answer_of(engine: Engine, book: Payoffs, asked: str, *, apart: bool = False)
         GameError: the solver cannot solve the meta-game.
         PluginError: the solver gave what is no distribution over the members.
     """
-    if asked in PLAIN or not engine.members:
-        return engine.agent(LEARNER if asked == LAST else PUBLISHED)
-    solver = PluginConfig.model_validate(asked).bind("league.meta_solvers")
+    if answer in PLAIN or not engine.members:
+        return engine.agent(LEARNER if answer == LAST else PUBLISHED)
+    solver = PluginConfig.model_validate(answer).bind("league.meta_solvers")
     trained = [(game, weight) for game, weight in engine.environments if weight]
     if apart:
         sides = {game.name: two_sides(game, weight) for game, weight in trained}
@@ -116,10 +116,10 @@ def answer_of(engine: Engine, book: Payoffs, asked: str, *, apart: bool = False)
         weights = {game.name: weight for game, weight in trained}
         meta_game = member_payoffs(book, engine.members, weights)
     notes = [note] if (note := unmet_note(solver, meta_game)) else []
-    found = [
+    sides_weights = [
         dict(zip(engine.members, side.tolist(), strict=True)) for side in solver(meta_game).sides
     ]
-    return MemberMixture(found[0], engine.agent, notes, found[1] if apart else None)
+    return MemberMixture(sides_weights[0], engine.agent, notes, sides_weights[1] if apart else None)
 
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class Evaluator:
         games: those of weight 0 included.
         config: what is measured.
         oracles: by the name of the game whose turns they judge.
-        met: the starts that training meets; None: nothing is known of them, and those of the games
+        seen: the starts that training meets; None: nothing is known of them, and those of the games
             are played.
         measuring: called with how many games of a measurement have ended, first 0, and with how
             many there are.
@@ -151,17 +151,17 @@ class Evaluator:
         games: list[Environment],
         config: EvaluationConfig,
         oracles: Mapping[str, Oracle] | None = None,
-        met: SeenInitialStates | None = None,
+        seen: SeenInitialStates | None = None,
         measuring: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.games, self.config, self.met = games, config, met
+        self.games, self.config, self.seen = games, config, seen
         self._measuring = measuring or (lambda done, of: None)
         self._starts: dict[str, tuple[Starts, ...]] = {}
         self._judges = {
             name: Judge(oracle=without_faults(oracle)) for name, oracle in (oracles or {}).items()
         }
         self.notes: list[str] = []
-        self._told = 0
+        self._num_returned = 0
         self._noted: set[str] = set()
         self._info_states: dict[str, InfoStates] = {}
         for game in games if config.exact else ():
@@ -181,7 +181,7 @@ class Evaluator:
 
     def fresh_notes(self) -> tuple[str, ...]:
         """Return the notes that have not been returned before."""
-        fresh, self._told = tuple(self.notes[self._told :]), len(self.notes)
+        fresh, self._num_returned = tuple(self.notes[self._num_returned :]), len(self.notes)
         return fresh
 
     def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
@@ -202,7 +202,7 @@ class Evaluator:
                     self.notes.append(str(error))
                     del self._info_states[game.name]
             for name, entry, bot in self._opponents:
-                own = stream.child(game.name).child(name)
+                games_stream = stream.child(game.name).child(name)
                 judge = self._judges.get(game.name)
                 for starts in self._columns(game):
                     report = play_matches(
@@ -210,7 +210,7 @@ class Evaluator:
                         policy,
                         bot,
                         games_per_seat=entry.games_per_seat,
-                        stream=own,
+                        stream=games_stream,
                         judge=judge,
                         starts=starts,
                         on_finished=partial(self._finished, ended, every_game),
@@ -233,7 +233,7 @@ class Evaluator:
     def _columns(self, game: Environment) -> tuple[Starts, ...]:
         if game.name not in self._starts:
             self._starts[game.name] = (
-                (every(game),) if self.met is None else columns(game, self.met)
+                (every(game),) if self.seen is None else columns(game, self.seen)
             )
         return self._starts[game.name]
 

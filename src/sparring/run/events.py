@@ -29,7 +29,7 @@ from sparring.config.plugins.guard import Call
 from sparring.config.plugins.registry import Bound
 from sparring.core.errors import ConfigError, HungError, SparringError
 from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
-from sparring.run.sinks.base import Sink, Start
+from sparring.run.sinks.base import RunStart, Sink
 
 log = logging.getLogger(__name__)
 PATIENCE = 3  # failures in a row from which on a sink rests between tries: 2, 4, 8 ... steps
@@ -67,7 +67,7 @@ class Sinks:
         SparringError: one of them cannot be opened.
     """
 
-    def __init__(self, sinks: Sequence[PluginConfig], start: Start) -> None:
+    def __init__(self, sinks: Sequence[PluginConfig], start: RunStart) -> None:
         self._open: list[_OpenSink] = []
         for bound in [sink.bind("run.sinks") for sink in sinks]:
             try:
@@ -80,49 +80,51 @@ class Sinks:
     def of(cls, config: RunConfig, folder: Path, step: int) -> Sinks:
         """Return those of a run after ``step`` steps."""
         check_packages(config.logging.sinks)
-        whole = config.model_dump(mode="json")
-        start = Start(folder=folder, name=config.name, seed=config.seed, step=step, config=whole)
+        settings = config.model_dump(mode="json")
+        start = RunStart(
+            folder=folder, name=config.name, seed=config.seed, step=step, config=settings
+        )
         return cls(config.logging.sinks, start)
 
     def write(self, step: int, figures: Mapping[str, float]) -> int:
         """Give the finite figures of a step to all; return how many did not take them."""
         finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
-        return sum(not self._taken(one, step, finite) for one in self._open)
+        return sum(not self._write_to(open_sink, step, finite) for open_sink in self._open)
 
-    def _taken(self, one: _OpenSink, step: int, figures: Mapping[str, float]) -> bool:
-        if one.rest:
-            one.rest -= 1
+    def _write_to(self, open_sink: _OpenSink, step: int, figures: Mapping[str, float]) -> bool:
+        if open_sink.rest:
+            open_sink.rest -= 1
             return False
         try:
-            with Call(one.bound):
-                one.sink.write(step, figures)
+            with Call(open_sink.bound):
+                open_sink.sink.write(step, figures)
         except SparringError as error:
-            self._failed(one, step, error)
+            self._record_failure(open_sink, step, error)
             return False
-        one.failures = 0
+        open_sink.failures = 0
         return True
 
-    def _failed(self, one: _OpenSink, step: int, error: SparringError) -> None:
+    def _record_failure(self, open_sink: _OpenSink, step: int, error: SparringError) -> None:
         """Say once in a row of failures that a sink failed, and let it rest if it fails on."""
-        one.failures += 1
-        if one.failures >= PATIENCE:
-            one.rest = 2 ** min(one.failures - PATIENCE + 1, LONGEST)
+        open_sink.failures += 1
+        if open_sink.failures >= PATIENCE:
+            open_sink.rest = 2 ** min(open_sink.failures - PATIENCE + 1, LONGEST)
         if isinstance(error, HungError):
-            one.rest = math.inf
-        if one.failures == 1 or one.rest == math.inf:
-            then = "asked no more" if one.rest == math.inf else "tried again"
+            open_sink.rest = math.inf
+        if open_sink.failures == 1 or open_sink.rest == math.inf:
+            then = "asked no more" if open_sink.rest == math.inf else "tried again"
             log.warning(
                 "%s Step %d is not in it; it is %s, and the run goes on.", error, step, then
             )
 
     def close(self) -> None:
         """Close all; what cannot be closed is said."""
-        for one in self._open:
+        for open_sink in self._open:
             try:
-                with Call(one.bound):
-                    one.sink.close()
+                with Call(open_sink.bound):
+                    open_sink.sink.close()
             except SparringError as error:
-                log.warning("The %s could not be closed: %s", one.bound, error)
+                log.warning("The %s could not be closed: %s", open_sink.bound, error)
 
 
 LARGEST = 1e150  # the square of a figure is still a number
@@ -192,8 +194,8 @@ class MetricsWriter:
         Raises:
             RunError: the disk is full or not writable.
         """
-        for one in taken:
-            self._append(LEAGUE, {**one, "step": step})
+        for snapshot in taken:
+            self._append(LEAGUE, {**snapshot, "step": step})
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         with (
@@ -342,7 +344,7 @@ OTHERWISE = "see docs/health.md, and the metric's meaning in docs/metrics.md"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class HealthFinding:
     """What a rule found: where, how much, whether the run stops, and all of it in plain words with
     the usual remedy.
     """
@@ -393,9 +395,9 @@ class HealthMonitor:
                 line["step"], {name: value for name, value in line.items() if name != "step"}
             )
 
-    def observe(self, step: int, metrics: Mapping[str, float | None]) -> list[Finding]:
+    def observe(self, step: int, metrics: Mapping[str, float | None]) -> list[HealthFinding]:
         """Count a step's figures, once per step in order; return what the rules find now."""
-        found = []
+        findings = []
         for number, rule in enumerate(self._rules):
             names = sorted(
                 name
@@ -405,11 +407,11 @@ class HealthMonitor:
             if names:
                 self._seen.add(number)
             elif number not in self._seen and step == UNRECORDED_AFTER and not rule.if_recorded:
-                found.append(_missing(rule, step))
+                findings.append(_missing(rule, step))
             for name in names if step > first_steps(rule, self._steps) else ():
                 bounds = self._bounds((number, name), rule, metrics[name])
                 if bounds is not None and self._count((number, name), bounds, metrics[name]):
-                    found.append(
+                    findings.append(
                         _finding(
                             bounds,
                             step,
@@ -419,14 +421,14 @@ class HealthMonitor:
                             policies=self._policies,
                         )
                     )
-        return found
+        return findings
 
     def _bounds(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
         """Return the rule with bounds in the metric's units; None while nothing compares."""
         if rule.times_best:
-            return self._beside_best(key, rule, value)
+            return self._relative_to_best(key, rule, value)
         if not rule.times_start:
             return rule
         start = self._starts.setdefault(key, [])
@@ -435,7 +437,7 @@ class HealthMonitor:
             return None
         return _times(rule, sum(start) / START)
 
-    def _beside_best(
+    def _relative_to_best(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
         best = self._best.get(key)
@@ -463,7 +465,7 @@ def _times(rule: HealthRule, unit: float) -> HealthRule:
     return rule.model_copy(update=bounds)
 
 
-def stopping(findings: Iterable[Finding]) -> str:
+def stop_message(findings: Iterable[HealthFinding]) -> str:
     """Return the message of the first finding that stops the run, or nothing."""
     return next((finding.message for finding in findings if finding.stops), "")
 
@@ -504,7 +506,7 @@ def _finding(
     *,
     stops: bool,
     policies: frozenset[str],
-) -> Finding:
+) -> HealthFinding:
     number = value if value is not None and math.isfinite(value) else None
     bound = f"above {rule.above:g}" if rule.above is not None else f"below {rule.below:g}"
     often = f" for {rule.for_steps} records in a row" if rule.for_steps > 1 else ""
@@ -515,13 +517,13 @@ def _finding(
     )
     first = of_any(name, policies).split("/")[0]
     message = f"{state}. Usual remedy: {REMEDIES.get(first, OTHERWISE)}."
-    return Finding(step=step, metric=name, value=number, stops=stops, message=message)
+    return HealthFinding(step=step, metric=name, value=number, stops=stops, message=message)
 
 
-def _missing(rule: HealthRule, step: int) -> Finding:
+def _missing(rule: HealthRule, step: int) -> HealthFinding:
     """Return the finding that nothing has been recorded for a rule; it never stops a run."""
     message = (
         f"No step up to {step} has recorded {rule.metric}, which a health rule watches: see "
         "metrics.jsonl for the names there are."
     )
-    return Finding(step=step, metric=rule.metric, value=None, stops=False, message=message)
+    return HealthFinding(step=step, metric=rule.metric, value=None, stops=False, message=message)

@@ -172,12 +172,12 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
         folder = cls(path)
         folder._new = True
-        with cls(path) as own:
+        with cls(path) as locked:
             cls.check_free(path, overwrite=overwrite)  # again, now that nobody else may change it
             if not _is_unbegun(path):
                 folder._replacement = config_yaml
             else:
-                own._begin(config_yaml)
+                locked._begin(config_yaml)
         return folder
 
     def _begin(self, config_yaml: str) -> None:
@@ -255,13 +255,13 @@ class RunFolder:
         """
         if step is not None:
             return checkpoint.load_step(self.path, step)
-        found = checkpoint.load_latest(self.path)
-        if found is None:
+        latest = checkpoint.load_latest(self.path)
+        if latest is None:
             raise RunError(
                 f"{self.path} has no checkpoint yet; train it first with "
                 f"`sparring train --run {self.path} --resume`."
             )
-        return found
+        return latest
 
     def __enter__(self) -> RunFolder:
         with disk_errors(self.path):
@@ -343,10 +343,10 @@ def load_tokenizers(path: Path) -> dict[str, Any]:
 
     config = resolve(RunFolder.open(path).config())
     return {
-        name: tiny_tokenizer(vocabulary(own))
-        if own.model.name == TINY
-        else tokenizer_of(own.model.name)
-        for name, own in config.by_policy.items()
+        name: tiny_tokenizer(vocabulary(each))
+        if each.model.name == TINY
+        else tokenizer_of(each.model.name)
+        for name, each in config.by_policy.items()
     }
 
 

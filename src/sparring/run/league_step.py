@@ -49,8 +49,8 @@ class LeagueRecord:
     @classmethod
     def of(cls, state: RunState) -> LeagueRecord:
         """Return what a run's state says of its league."""
-        found = {name: value for name, value in state.json(LEAGUE).items() if name in _FIELDS}
-        return cls(**{**found, "anew": tuple(found.get("anew", ()))})
+        fields = {name: value for name, value in state.json(LEAGUE).items() if name in _FIELDS}
+        return cls(**{**fields, "anew": tuple(fields.get("anew", ()))})
 
     def to_json(self) -> dict[str, Any]:
         """Return it as values of JSON, without what says nothing."""
@@ -110,23 +110,23 @@ def league_step(
         return state
     record, every = LeagueRecord.of(state), list(config.league.tags)
     names = [record.live] if record.live else every
-    record = _older(config, methods, state, record, names, episodes)
-    due = [name for name in names if _due(config, engine, methods, state, record, name)]
+    record = _with_step_added(config, methods, state, record, names, episodes)
+    due = [name for name in names if _is_due(config, engine, methods, state, record, name)]
     if note is not None:
-        note(state.step, [_taken(config, state, record, name) for name in due])
+        note(state.step, [_snapshot_line(config, state, record, name) for name in due])
     for name in due:
-        record = _snapshot(config, engine, methods, state, record, name)
+        record = _take_snapshot(config, engine, methods, state, record, name)
     if due:
         book = with_plays(config, engine, state.payoffs.among(engine.members), state.step)
         state = state.remembering(payoffs=book.to_json())
     if due and record.live:
         record = replace(record, live=every[(every.index(record.live) + 1) % len(every)])
-    there = {str(member) for member in engine.members}
-    kept = {name: one for name, one in record.members.items() if name in there}
-    return state.remembering(**{LEAGUE: replace(record, members=kept).to_json()})
+    present = {str(member) for member in engine.members}
+    remaining = {name: origin for name, origin in record.members.items() if name in present}
+    return state.remembering(**{LEAGUE: replace(record, members=remaining).to_json()})
 
 
-def _older(
+def _with_step_added(
     config: RunConfig,
     methods: Methods,
     state: RunState,
@@ -146,17 +146,17 @@ def _older(
 
 def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], apart: bool) -> list[float]:
     """Return the mean return of the seats in which a learner was trained; nothing without any."""
-    found = [
+    returns = [
         episode.returns[seat]
         for episode in episodes
         if not episode.has_outgrown_context
         for seat, (trained, who) in enumerate(zip(episode.trained, episode.players, strict=True))
         if trained and (who if apart else who.of(MAIN)) == learner
     ]
-    return [math.fsum(found) / len(found)] if found else []
+    return [math.fsum(returns) / len(returns)] if returns else []
 
 
-def _due(
+def _is_due(
     config: RunConfig,
     engine: Engine,
     methods: Methods,
@@ -173,17 +173,19 @@ def _due(
         payoffs=state.payoffs,
         returns=record.returns.get(name, ()),
     )
-    found: bool = methods.schedules[name](request, progress=state.step / config.steps)
-    return found
+    is_due: bool = methods.schedules[name](request, progress=state.step / config.steps)
+    return is_due
 
 
-def _taken(config: RunConfig, state: RunState, record: LeagueRecord, name: str) -> dict[str, str]:
+def _snapshot_line(
+    config: RunConfig, state: RunState, record: LeagueRecord, name: str
+) -> dict[str, str]:
     tag = {"tag": config.league.tags[name]} if config.league.learners else {}
     parent = record.origin.get(name, str(START.of(name)))
     return {"member": str(snapshot(state.step, name)), "parent": parent, **tag}
 
 
-def _snapshot(
+def _take_snapshot(
     config: RunConfig,
     engine: Engine,
     methods: Methods,
@@ -191,22 +193,22 @@ def _snapshot(
     record: LeagueRecord,
     name: str,
 ) -> LeagueRecord:
-    league, taken, start = config.league, snapshot(state.step, name), START.of(name)
-    engine.take_member(taken)
+    league, new_member, start = config.league, snapshot(state.step, name), START.of(name)
+    engine.take_member(new_member)
     stream = engine.root.child("keeping").child(state.step)
-    own = [one for one in engine.members if one.name == taken.name]
+    snapshots = [each for each in engine.members if each.name == new_member.name]
     stays = [start] if league.start else []
     request = KeepRequest(
-        members=[member for member in own if member not in stays],
+        members=[member for member in snapshots if member not in stays],
         keep=league.keep - len(stays),
         payoffs=state.payoffs,
         step=state.step,
         stream=stream if name == MAIN else stream.child(name),
-        others=[one for one in engine.members if one in stays or one.name != taken.name],
+        others=[each for each in engine.members if each in stays or each.name != new_member.name],
     )
-    kept = methods.keeping(request, progress=state.step / config.steps)
+    survivors = methods.keeping(request, progress=state.step / config.steps)
     for member in request.members:
-        if member not in kept:
+        if member not in survivors:
             engine.drop_member(member)
     coin = engine.root.child("restart").child(state.step).child(name).uniform(0)
     anew = coin < league.restart_of(name)
@@ -214,18 +216,21 @@ def _snapshot(
     if league.restarts or league.learners:
         parent = record.origin.get(name, str(start) if league.start else "")
         known = {"parent": parent} if parent else {}
-        members[str(taken)] = {**known, **({"tag": league.tags[name]} if league.learners else {})}
+        members[str(new_member)] = {
+            **known,
+            **({"tag": league.tags[name]} if league.learners else {}),
+        }
     return replace(
         record,
         members=members,
         age={**record.age, name: 0},
-        origin={**record.origin, name: str(start if anew else taken)},
+        origin={**record.origin, name: str(start if anew else new_member)},
         returns={**record.returns, name: ()} if name in record.returns else record.returns,
         anew=(*record.anew, name) if anew else record.anew,
     )
 
 
-def begun_anew(config: RunConfig, engine: Engine, state: RunState) -> RunState:
+def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunState:
     """Let the learners begin anew from their start that are to.
 
     This is the first thing that a step does, so that a snapshot's step is measured, and saved, with
@@ -248,6 +253,6 @@ def begun_anew(config: RunConfig, engine: Engine, state: RunState) -> RunState:
     forgotten: dict[str, Any] = {"replay": ReplayBuffer()}
     for name in record.anew:
         engine.restart(START.of(name))
-        own = (name,) if config.league.learners else engine.learners
-        forgotten |= {owner_of(policy): {} for policy in own}
+        policies = (name,) if config.league.learners else engine.learners
+        forgotten |= {owner_of(policy): {} for policy in policies}
     return state.remembering(**forgotten, **{LEAGUE: replace(record, anew=()).to_json()})

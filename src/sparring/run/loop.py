@@ -27,11 +27,11 @@ from sparring.league.meta_game import apart_by
 from sparring.measure.initial_states import SeenInitialStates
 from sparring.play.store import CreditStore, EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.config_checks import SAVED, adopt, saved
+from sparring.run.config_checks import SAVED, binding_settings, write_configuration
 from sparring.run.evaluation import Evaluator, answer_of
-from sparring.run.events import HealthMonitor, MetricsWriter, Sinks, stopping
+from sparring.run.events import HealthMonitor, MetricsWriter, Sinks, stop_message
 from sparring.run.folder import RunFolder
-from sparring.run.league_step import begin_league, begun_anew, league_step
+from sparring.run.league_step import begin_league, league_step, restart_learners
 from sparring.run.pipeline import FreshSteps, Prefetch
 from sparring.run.state import RunState
 from sparring.run.step import Methods, StepSource, play_round
@@ -53,7 +53,7 @@ class StepReport:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Summary:
+class RunSummary:
     """How a run ended: its last figures of each name, whether all steps were done, and what a
     health rule said when it stopped.
     """
@@ -76,7 +76,7 @@ def train(
     warming: Callable[[WarmupReport], None] | None = None,
     measuring: Callable[[int, int], None] | None = None,
     stop: GracefulStop | None = None,
-) -> Summary:
+) -> RunSummary:
     """Train until all steps are done, a stop is requested or a health rule asks for one.
 
     Every path leaves a checkpoint to go on from.
@@ -99,7 +99,7 @@ def train(
     games = [game for game, _ in engine.environments]
     methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
     evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, measuring)
-    state, kept, notes = _restore(config, engine, folder, resume)
+    state, saved_path, notes = _restore(config, engine, folder, resume)
     number, halt = 0, ""  # the step at work, 0: the warm-up; why a health rule stops the run
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
@@ -115,7 +115,7 @@ def train(
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
             began, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0
-            state = begun_anew(config, engine, state)
+            state = restart_learners(config, engine, state)
             outcome = play_round(config, engine, methods, state, recorded=recorded, source=source)
             state, step = outcome.state, outcome.state.step
             metrics, timing, plays = outcome.metrics, outcome.timing, outcome.episodes
@@ -125,8 +125,8 @@ def train(
                 apart = bool(apart_by(config))
                 answer = answer_of(engine, state.payoffs, config.league.answer, apart=apart)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}
-                spent = time.perf_counter() - began - timing["seconds/round"]
-                timing = {**timing, "seconds/evaluation": spent}
+                seconds = time.perf_counter() - began - timing["seconds/round"]
+                timing = {**timing, "seconds/evaluation": seconds}
             if outcome.learned:
                 store.append(step, outcome.episodes)
                 credit.append(step, outcome.episodes, outcome.learned)
@@ -134,9 +134,9 @@ def train(
             latest.update(metrics)
             findings = monitor.observe(step, metrics)
             writer.record(step, [finding.event() for finding in findings])
-            warnings, halt = tuple(finding.message for finding in findings), stopping(findings)
+            warnings, halt = tuple(finding.message for finding in findings), stop_message(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
-                kept = save(config, engine, folder, state, kept)
+                saved_path = save(config, engine, folder, state, saved_path)
             if watch is not None:
                 report = StepReport(
                     step=step,
@@ -151,14 +151,14 @@ def train(
                 watch(report)
                 notes = ()
         if state.step < config.steps and state.step % config.checkpoint.every:
-            save(config, engine, folder, state, kept)
+            save(config, engine, folder, state, saved_path)
     except (DivergedError, PluginError) as error:
         raise type(error)(
             f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}"
         ) from error
     finally:
         writer.close()
-    return Summary(
+    return RunSummary(
         steps=state.step,
         finished=state.step >= config.steps,
         metrics=latest,
@@ -194,7 +194,7 @@ def save(
 
     def write(target: Path) -> None:
         engine.save(target, earlier)
-        state.save(target, **{SAVED: saved(config)})
+        state.save(target, **{SAVED: binding_settings(config)})
 
     path = checkpoint.save(
         folder.path, state.step, write, keep=config.checkpoint.keep, earlier=earlier
@@ -206,18 +206,18 @@ def save(
 def _restore(
     config: RunConfig, engine: Engine, folder: RunFolder, resume: bool
 ) -> tuple[RunState, Path | None, tuple[str, ...]]:
-    found = checkpoint.load_latest(folder.path) if resume else None
-    checkpoint.tidy(folder.path, found, config.checkpoint.keep)
-    adopt(folder, config, found)
-    if found is None:
+    latest = checkpoint.load_latest(folder.path) if resume else None
+    checkpoint.tidy(folder.path, latest, config.checkpoint.keep)
+    write_configuration(folder, config, latest)
+    if latest is None:
         return (
             RunState(),
             None,
             ("No checkpoint yet: starting from the beginning.",) if resume else (),
         )
-    engine.restore(found.path)
+    engine.restore(latest.path)
     return (
-        RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED})),
-        found.path,
-        found.notes,
+        RunState.restored(latest.path, latest.step, latest.state, apart=frozenset({SAVED})),
+        latest.path,
+        latest.notes,
     )

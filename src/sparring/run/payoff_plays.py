@@ -49,22 +49,22 @@ def with_exact(
         GameError: an environment, or a policy, allows no exact values; see ``check_exact``.
     """
     apart = bool(config.league.learners)
-    alone = [(one, one) for one in engine.members] if itself else []
-    for game in _shared(engine):
+    alone = [(each, each) for each in engine.members] if itself else []
+    for game in _environments_with_sides(engine):
         pairs = [
             pair
             for pair in (*itertools.permutations(engine.members, 2), *alone)
             if not book.results(*pair, environment=game.name).exact
         ]
         states = _states(Held(game), config.evaluation.max_states)
-        asked: dict[PlayerRef, list[FloatArray]] = {}
+        probabilities: dict[PlayerRef, list[FloatArray]] = {}
         for member in dict.fromkeys(itertools.chain.from_iterable(pairs)):
             scorer: Any = engine.agent(member)
-            asked[member] = ask(scorer, states)[0]
-        found: dict[Row, Results] = {}
+            probabilities[member] = ask(scorer, states)[0]
+        results: dict[Row, Results] = {}
         for pair in pairs:
-            found |= pair_results(game, states, pair, asked, apart=apart)
-        book = book.with_exact(found)
+            results |= pair_results(game, states, pair, probabilities, apart=apart)
+        book = book.with_exact(results)
     return book
 
 
@@ -97,13 +97,13 @@ def pair_results(
     rows = [policies[seated[seat]][place] for place, seat in enumerate(states.seats.tolist())]
     ends = history_reach(states, rows)[states.tree.terminal]
     together = len(sides_of(teams)) == 1
-    paid = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
-    found: dict[Row, list[Results]] = {}
-    for row, own, other in meetings_of(game.name, seated, teams, apart):
+    payoffs = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
+    row_results: dict[Row, list[Results]] = {}
+    for row, place_of_side, other in meetings_of(game.name, seated, teams, apart):
         if row.player != row.opponent or pair[0] == pair[1]:
-            result = _results(ends, paid[own], paid[other], decided=not together)
-            found.setdefault(row, []).append(result)
-    return {row: _mean(own) for row, own in found.items()}
+            result = _results(ends, payoffs[place_of_side], payoffs[other], decided=not together)
+            row_results.setdefault(row, []).append(result)
+    return {row: _mean_results(place_of_side) for row, place_of_side in row_results.items()}
 
 
 def check_exact(config: RunConfig, engine: Engine) -> None:
@@ -117,7 +117,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
         ConfigError: an environment has too many information states, or no tree of histories; or
             not every reply of a policy has a probability.
     """
-    for game in _shared(engine):
+    for game in _environments_with_sides(engine):
         try:
             states = _states(Held(game), config.evaluation.max_states)
             for name in config.league.tags:
@@ -137,18 +137,20 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
             ) from None
 
 
-def _shared(engine: Engine) -> Iterator[Environment]:
+def _environments_with_sides(engine: Engine) -> Iterator[Environment]:
     for game, weight in engine.environments:
         if weight and len(filled_together(tuple(teams_of(game)))) > 1:
             yield game
 
 
 @lru_cache(maxsize=8)  # the walk is long, and no policy changes it
-def _states(held: Held[Environment], limit: int) -> InfoStates:
-    return enumerate_info_states(held.value, limit=limit)
+def _states(game: Held[Environment], limit: int) -> InfoStates:
+    return enumerate_info_states(game.value, limit=limit)
 
 
-def _results(ends: FloatArray, own: FloatArray, other: FloatArray, *, decided: bool) -> Results:
+def _results(
+    ends: FloatArray, payoff: FloatArray, opponent_payoff: FloatArray, *, decided: bool
+) -> Results:
     """Return the results of a side against another.
 
     Args:
@@ -157,21 +159,24 @@ def _results(ends: FloatArray, own: FloatArray, other: FloatArray, *, decided: b
         other: what the other one is paid, [Z].
         decided: whether somebody wins.
     """
-    larger = np.maximum(np.abs(own), np.abs(other))
-    equal = np.abs(own - other) <= np.maximum(TIE * larger, TIE)
-    won, lost = ends[~equal & (own > other)].sum(), ends[~equal & (own < other)].sum()
+    larger = np.maximum(np.abs(payoff), np.abs(opponent_payoff))
+    equal = np.abs(payoff - opponent_payoff) <= np.maximum(TIE * larger, TIE)
+    won, lost = (
+        ends[~equal & (payoff > opponent_payoff)].sum(),
+        ends[~equal & (payoff < opponent_payoff)].sum(),
+    )
     return Results(
         games=1,
         wins=float(won) if decided else 0,
         draws=float(ends[equal].sum()) if decided else 0,
         losses=float(lost) if decided else 0,
-        returns=float(ends @ own),
+        returns=float(ends @ payoff),
         exact=True,
     )
 
 
-def _mean(found: Sequence[Results]) -> Results:
-    total, share = sum(found[1:], found[0]), 1 / len(found)
+def _mean_results(results: Sequence[Results]) -> Results:
+    total, share = sum(results[1:], results[0]), 1 / len(results)
     return Results(
         games=1,
         wins=share * total.wins,
@@ -251,8 +256,10 @@ def next_pairs(
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
     parts = [1.0] * len(pairs) if shares is None else [max(share, LEAST) for share in shares]
     if itself:  # each play of one with itself is in the book once for each side
-        pairs += [(one, one) for one in members]
-        counts += [book.results(one, one, environment=environment).games for one in members]
+        pairs += [(member, member) for member in members]
+        counts += [
+            book.results(member, member, environment=environment).games for member in members
+        ]
         parts += [sum(parts) / max(len(parts), 1) or 1.0] * len(members)
     waiting = [(games / parts[place], 0, place) for place, games in enumerate(counts)]
     heapq.heapify(waiting)

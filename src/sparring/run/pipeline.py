@@ -45,14 +45,14 @@ from sparring.engine.workers.episode_budget import ISSUED, Admission
 from sparring.league.payoffs import Payoffs
 from sparring.play.rollout import Begun, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
-from sparring.run.state import FRESH, FreshRecord, Group, RunState
+from sparring.run.state import FRESH, FreshGroup, FreshRecord, RunState
 from sparring.run.step import (
     Methods,
     StepEpisodes,
     StepInputs,
     book_of,
     request_plays,
-    shaped,
+    shape_episodes,
     specs_of,
 )
 
@@ -97,12 +97,14 @@ class Prefetch:
         if current.inputs.pinned is not None:
             engine.release(current.inputs.pinned)
         for other in self._open.values():
-            other.go_on()
+            other.advance()
         return episodes
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds of the steps that are open, by owner."""
-        return {OPEN: {str(step): _record(one.inputs) for step, one in self._open.items()}}
+        return {
+            OPEN: {str(step): _record(open_step.inputs) for step, open_step in self._open.items()}
+        }
 
     def _inputs(self, step: int, state: RunState) -> StepInputs:
         config, engine, _ = self._parts
@@ -133,7 +135,7 @@ class _OpenStep:
         else:
             self._waiting = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Request more games, if those requested are there, without waiting."""
         while self._waiting is not None and self._waiting.there():
             self._begin(self._waiting.result())
@@ -192,10 +194,12 @@ class FreshSteps:
         self._config, self._engine, self._methods = config, engine, methods
         self._admission: Admission | None = None  # from the first step on
         self._draws = 0
-        self._drawn: deque[list[EpisodeSpec]] = deque()  # groups that are not issued yet
-        self._pasts: list[Pinned] = []  # snapshots that plays of a draw may meet, of each draw
+        self._unissued: deque[list[EpisodeSpec]] = deque()  # groups that are not issued yet
+        self._snapshot_pins: list[
+            Pinned
+        ] = []  # snapshots that plays of a draw may meet, of each draw
         self._arms: dict[int, str] = {}  # of the groups that are drawn and not learnt from
-        self._came: dict[int, tuple[Episode, ...]] = {}
+        self._arrived: dict[int, tuple[Episode, ...]] = {}
         self._counts = RolloutCounts()  # of what has come since the step before
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
@@ -213,18 +217,18 @@ class FreshSteps:
         admission.begin(state.step)
         self._workers.renew()
         games, lag = self._config.rollout.games_per_step, self._config.scale.lag
-        kept, old = list[Group](), list[Group]()
-        while sum(len(group.episodes) for group in kept) < games:
+        fresh, stale = list[FreshGroup](), list[FreshGroup]()
+        while sum(len(group.episodes) for group in fresh) < games:
             self._issue(state, admission)
-            if not admission.came:
+            if not admission.arrived_groups:
                 self._listen(admission, wait=True)
                 continue
-            number = admission.came[0]
-            group = Group(number, self._arms.pop(number), self._came.pop(number))
-            is_old = max(self._lags(group.episodes), default=0) > lag
+            number = admission.arrived_groups[0]
+            group = FreshGroup(number, self._arms.pop(number), self._arrived.pop(number))
+            is_old = max(self._staleness(group.episodes), default=0) > lag
             admission.take(number, old=is_old)
-            (old if is_old else kept).append(group)
-        return self._step(state, admission, kept, old)
+            (stale if is_old else fresh).append(group)
+        return self._step(state, admission, fresh, stale)
 
     def state(self) -> dict[str, Any]:
         """Publish what was learnt; return what a checkpoint holds of plays, by owner."""
@@ -232,39 +236,42 @@ class FreshSteps:
         assert admission is not None, "a step was played"
         self._workers.renew()
         self._listen(admission, wait=False)
-        groups = [Group(one, self._arms[one], self._came[one]) for one in admission.came]
+        groups = [
+            FreshGroup(number, self._arms[number], self._arrived[number])
+            for number in admission.arrived_groups
+        ]
         return {FRESH: FreshRecord(admission.account, self._draws, groups)}
 
     @property
     def _workers(self) -> FreshRollouts:
-        found = self._engine.fresh
-        if found is None:
+        workers = self._engine.fresh
+        if workers is None:
             raise ConfigError(
                 "scale.order=fresh: no workers play here; train with `sparring train` or "
                 "sparring.train, or write scale.order: pinned."
             )
-        return found
+        return workers
 
     def _begin(self, state: RunState) -> Admission:
         """Take up what a checkpoint holds: what was open there, or was issued since, is lost."""
         record, config = state.fresh, self._config
-        account = record.account.gone(_issued(self._workers.run / ISSUED))
+        account = record.account.gone(_read_issued(self._workers.run / ISSUED))
         self._workers.issued_before(account.issued)
         self._draws = record.draws
-        self._admission = found = Admission(
+        self._admission = admission = Admission(
             games=config.rollout.games_per_step,
             lag=config.scale.lag,
             steps=config.steps,
             account=account,
         )
-        found.kept({group.number: len(group.episodes) for group in record.groups})
+        admission.restore_groups({group.number: len(group.episodes) for group in record.groups})
         self._arms = {group.number: group.arm for group in record.groups}
-        self._came = {group.number: group.episodes for group in record.groups}
-        return found
+        self._arrived = {group.number: group.episodes for group in record.groups}
+        return admission
 
     def _issue(self, state: RunState, admission: Admission) -> None:
         parts: list[list[EpisodeSpec]] = []
-        room = admission.room
+        room = admission.num_issuable
         while room > 0:
             part: list[EpisodeSpec] = []
             while len(part) < min(self._config.scale.unit_games, room):
@@ -274,18 +281,18 @@ class FreshSteps:
         if not parts:
             return
         progress = state.step / self._config.steps
-        past = tuple(sorted({key for pinned in self._pasts for key in pinned}))
+        past = tuple(sorted({key for pinned in self._snapshot_pins for key in pinned}))
         units = self._workers.issue(parts, progress, past)
         for unit, part in zip(units, parts, strict=True):
             admission.issue(unit, Counter(spec.group_id for spec in part))
-        while len(self._pasts) > 1:  # what is left to be issued is of the last draw
-            self._workers.published.release(self._pasts.pop(0))
+        while len(self._snapshot_pins) > 1:  # what is left to be issued is of the last draw
+            self._workers.published.release(self._snapshot_pins.pop(0))
 
     def _next(self, state: RunState) -> list[EpisodeSpec]:
         """Return the next group of plays; more are drawn if none is left."""
-        if not self._drawn:
+        if not self._unissued:
             self._draw(state)
-        return self._drawn.popleft()
+        return self._unissued.popleft()
 
     def _draw(self, state: RunState) -> None:
         config, published = self._config, self._workers.published
@@ -299,71 +306,75 @@ class FreshSteps:
             progress=state.step / config.steps,
         )
         seated = {player for spec in self._workers.seated(specs) for player in spec.players}
-        self._pasts.append(published.pin(one for one in seated if one.step is not None))
+        self._snapshot_pins.append(published.pin(each for each in seated if each.step is not None))
         groups: dict[int, list[EpisodeSpec]] = {}
         for spec in specs:  # those of one fixed start need not lie together
             groups.setdefault(spec.group_id, []).append(spec)
             self._arms[spec.group_id] = spec.arm
-        self._drawn.extend(groups.values())
+        self._unissued.extend(groups.values())
         self._draws += 1
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
         """Take what has come; ``wait`` for something."""
-        lost, found = self._workers.come(wait=wait)
+        lost, answered = self._workers.poll_units(wait=wait)
         for unit in lost:
-            admission.again(unit)
-        for unit, rollout in found:
+            admission.reissue(unit)
+        for unit, rollout in answered:
             self._counts += rollout.counts
-            came: dict[int, list[Episode]] = {}
+            episodes: dict[int, list[Episode]] = {}
             for episode in rollout.episodes:
-                came.setdefault(episode.group_id, []).append(episode)
-            admission.answer(unit, {group: len(plays) for group, plays in came.items()})
-            self._came |= {group: tuple(plays) for group, plays in came.items()}
+                episodes.setdefault(episode.group_id, []).append(episode)
+            admission.answer(unit, {group: len(plays) for group, plays in episodes.items()})
+            self._arrived |= {group: tuple(plays) for group, plays in episodes.items()}
             for group in rollout.counts.dropped_groups:
                 self._arms.pop(group, None)
 
-    def _lags(self, episodes: tuple[Episode, ...]) -> list[int]:
+    def _staleness(self, episodes: tuple[Episode, ...]) -> list[int]:
         """Return of each trained turn how many updates its weights are behind, its oldest ones."""
         versions = self._engine.versions
         return [
-            versions[player.name or MAIN] - _oldest(turn)
+            versions[player.name or MAIN] - _oldest_version(turn)
             for episode in episodes
             for turn in episode.turns
             if episode.trained[turn.seat] and (player := episode.players[turn.seat]).kind in OWN
         ]
 
     def _step(
-        self, state: RunState, admission: Admission, kept: list[Group], old: list[Group]
+        self,
+        state: RunState,
+        admission: Admission,
+        fresh: list[FreshGroup],
+        stale: list[FreshGroup],
     ) -> StepEpisodes:
         """Return the plays of a step: shaped, and without those that selection leaves out."""
-        lags = [lag for group in kept for lag in self._lags(group.episodes)]
-        played = shaped(
+        lags = [lag for group in fresh for lag in self._staleness(group.episodes)]
+        played = shape_episodes(
             self._config,
             self._engine,
             self._methods,
-            [episode for group in (*kept, *old) for episode in group.episodes],
+            [episode for group in (*fresh, *stale) for episode in group.episodes],
             step=state.step,
-            withheld=frozenset(one.episode_id for group in old for one in group.episodes),
+            withheld=frozenset(each.episode_id for group in stale for each in group.episodes),
         )
-        played.arm_of = {group.number: group.arm for group in (*kept, *old)}
+        played.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
         played.observed = [(table, played.arm_of) for table, _ in played.observed]
         played.counts, self._counts = self._counts, RolloutCounts()
         played.lag = sum(lags) / max(len(lags), 1)
         played.metrics["lag_max"] = float(max(lags, default=0))
-        taken = [sum(len(group.episodes) for group in groups) for groups in (old, kept)]
+        taken = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
         played.metrics["withheld_share"] = taken[0] / max(sum(taken), 1)
         account = asdict(admission.account)
         played.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
         return played
 
 
-def _oldest(turn: Turn) -> int:
+def _oldest_version(turn: Turn) -> int:
     """Return the version of the oldest weights that a reply was sampled with."""
     runs = [part for part in turn.segments if part.kind == "sampled" and part.ids]
     return min((part.weights_version for part in runs), default=turn.weights_version)
 
 
-def _issued(path: Path) -> int:
+def _read_issued(path: Path) -> int:
     """Return how many plays a run folder says were issued; 0 where it says nothing."""
     try:
         return int(parse_json(path.read_bytes())["issued"])

@@ -76,12 +76,12 @@ def note_start(
     earlier = starts(path)
     # a start after which no checkpoint was written has left no numbers
     counted = [
-        one
-        for one in earlier
-        if isinstance(step := one.get("after_step"), int) and step < after_step
+        entry
+        for entry in earlier
+        if isinstance(step := entry.get("after_step"), int) and step < after_step
     ]
     before = counted[-1].get("decoding") if counted else None
-    if isinstance(before, str) and _ways(before) != _ways(decoding):
+    if isinstance(before, str) and _decoders(before) != _decoders(decoding):
         log.warning(
             "%s: replies were computed by %s up to step %d, and are by %s from here on. Their last "
             "bits differ, so the run goes on to other numbers. To keep them, go on where replies "
@@ -111,7 +111,7 @@ def note_start(
     write_json_atomic(path / PROVENANCE, {"starts": [*earlier, start]})
 
 
-def _ways(decoding: str) -> set[str]:
+def _decoders(decoding: str) -> set[str]:
     """Return what computes the replies of a run's policies, without the reasons."""
     return set(re.findall(r"(?:^|, )(compiled|torch|vllm|openai)\b", decoding))
 
@@ -127,10 +127,12 @@ def starts(path: Path) -> list[dict[str, Any]]:
 def starts_in(data: bytes) -> list[dict[str, Any]]:
     """Return the starts that the content of provenance.json tells of; none where it is damaged."""
     try:
-        found = parse_json(data)["starts"]
+        entries = parse_json(data)["starts"]
     except (ValueError, LookupError, TypeError):
         return []
-    return [start for start in found if isinstance(start, dict)] if isinstance(found, list) else []
+    return (
+        [start for start in entries if isinstance(start, dict)] if isinstance(entries, list) else []
+    )
 
 
 def versions() -> dict[str, str]:
@@ -141,13 +143,13 @@ def versions() -> dict[str, str]:
 @cache
 def _versions() -> dict[str, str]:
     """Return them, read once: a process keeps what it has imported."""
-    found = {}
+    versions_by_package = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions_by_package[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions_by_package
 
 
 def code_commit() -> str | None:

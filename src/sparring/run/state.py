@@ -28,7 +28,7 @@ from sparring.play.store import from_bytes, to_bytes
 FILE, NOTES = "fresh.parquet", "fresh.json"
 
 
-class Group(NamedTuple):
+class FreshGroup(NamedTuple):
     """A group of plays that has come, and that no step has taken yet."""
 
     number: int
@@ -46,7 +46,10 @@ class FreshRecord:
     """
 
     def __init__(
-        self, account: EpisodeBudget | None = None, draws: int = 0, groups: Iterable[Group] = ()
+        self,
+        account: EpisodeBudget | None = None,
+        draws: int = 0,
+        groups: Iterable[FreshGroup] = (),
     ) -> None:
         self.account, self.draws, self.groups = account or EpisodeBudget(), draws, tuple(groups)
 
@@ -60,7 +63,7 @@ class FreshRecord:
             "account": asdict(self.account),
             "draws": self.draws,
             "groups": [
-                [group.number, group.arm, [one.episode_id for one in group.episodes]]
+                [group.number, group.arm, [each.episode_id for each in group.episodes]]
                 for group in self.groups
             ],
             "silent": [record_of(episode) for episode in episodes if not episode.turns],
@@ -80,12 +83,12 @@ class FreshRecord:
             return cls()
         try:
             notes: Mapping[str, Any] = parse_json((folder / NOTES).read_bytes())
-            found = [episode_of(record) for record in notes["silent"]]
+            episodes = [episode_of(record) for record in notes["silent"]]
             if (folder / FILE).exists():
-                found += [episode for _, episode in from_bytes((folder / FILE).read_bytes())]
-            own = {episode.episode_id: episode for episode in found}
+                episodes += [episode for _, episode in from_bytes((folder / FILE).read_bytes())]
+            episode_by_id = {episode.episode_id: episode for episode in episodes}
             groups = [
-                Group(int(number), str(arm), tuple(own[play] for play in plays))
+                FreshGroup(int(number), str(arm), tuple(episode_by_id[play] for play in plays))
                 for number, arm, plays in notes["groups"]
             ]
             return cls(EpisodeBudget.of(notes["account"]), int(notes["draws"]), groups)
@@ -142,14 +145,14 @@ class RunState:
     @property
     def replay(self) -> ReplayBuffer:
         """A copy of the replay buffer, empty at the beginning."""
-        found = self.owners.get("replay")
-        return ReplayBuffer(found.stored if found is not None else ())
+        buffer = self.owners.get("replay")
+        return ReplayBuffer(buffer.stored if buffer is not None else ())
 
     @property
     def fresh(self) -> FreshRecord:
         """What is remembered of plays in fresh order, empty at the beginning."""
-        found: FreshRecord = self.owners.get(FRESH) or FreshRecord()
-        return found
+        record: FreshRecord = self.owners.get(FRESH) or FreshRecord()
+        return record
 
     @property
     def payoffs(self) -> Payoffs:

@@ -110,8 +110,7 @@ from sparring.core.errors import ConfigError, RolloutError
 from sparring.core.records import MAIN, Credit, Episode, PlayerRef, Turn, TurnTable
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.engine.logprob_check import SAME
-from sparring.engine.logprob_check import metrics as same_numbers
+from sparring.engine.logprob_check import LOGPROB_METRICS, logprob_metrics
 from sparring.engine.protocol import Batch, Engine, Judging, Pinned, rewards_of
 from sparring.environments.base import Environment, teams_of
 from sparring.league.payoffs import Payoffs
@@ -162,8 +161,8 @@ class Methods:
             curriculum=config.curriculum.bind("selection.curricula"),
             selection=config.selection.bind("selection"),
             credit={
-                name: own.credit.bind("credit")
-                for name, own in config.by_policy.items()
+                name: section.credit.bind("credit")
+                for name, section in config.by_policy.items()
                 if not config.is_frozen(name)
             },
             rewards=rewards_of(config),
@@ -175,15 +174,15 @@ class Methods:
             learners=tuple(
                 LeagueLearner(
                     policy=name,
-                    matchmaker=(own.matchmaker or config.matchmaker).bind("league.matchmakers"),
-                    share=own.share,
+                    matchmaker=(section.matchmaker or config.matchmaker).bind("league.matchmakers"),
+                    share=section.share,
                 )
-                for name, own in config.league.learners.items()
+                for name, section in config.league.learners.items()
             ),
             mixtures={
-                name: given.bind("players")()
-                for name, given in config.bots.items()
-                if stands_for_others(given)
+                name: bot.bind("players")()
+                for name, bot in config.bots.items()
+                if stands_for_others(bot)
             },
             oracles=configured_oracles(config.environments, games) if games else {},
         )
@@ -226,21 +225,23 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     trials = {
-        one.game
-        for one in episodes
-        if any(turn.attempt and one.trained[turn.seat] for turn in one.turns)
+        each.game
+        for each in episodes
+        if any(turn.attempt and each.trained[turn.seat] for turn in each.turns)
     }
-    paid: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
+    payoffs_by_attempt: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(
+        dict
+    )
     for number, episode in enumerate(episodes):
         turns = episode.turns if episode.game in trials else ()
         lost = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
             if episode.trained[turn.seat] and turn.attempt not in lost:
-                own, who = paid[episode.game, turn.attempt], (number, turn.seat)
-                own[who] = own.get(who, 0.0) + turn.rewards.get("game", 0.0)
+                payoffs, who = payoffs_by_attempt[episode.game, turn.attempt], (number, turn.seat)
+                payoffs[who] = payoffs.get(who, 0.0) + turn.rewards.get("game", 0.0)
     return {
-        f"attempt/{game}/{attempt + 1}": sum(own.values()) / len(own)
-        for (game, attempt), own in sorted(paid.items())
+        f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
+        for (game, attempt), payoffs in sorted(payoffs_by_attempt.items())
     }
 
 
@@ -255,11 +256,15 @@ def environment_metrics(
     for game in games:
         counted: dict[str, list[float]] = {name: [] for name in game.figures}
         for episode in episodes if counted else ():
-            found = figures_of(game, episode) if episode.game == game.name else None
-            for name, values in (found or {}).items():
-                own = (values[n] for n, mine in enumerate(episode.trained) if mine)
-                counted[name] += (value for value in own if not math.isnan(value))
-        means = {name: sum(own) / len(own) for name, own in counted.items() if own}
+            figures = figures_of(game, episode) if episode.game == game.name else None
+            for name, values in (figures or {}).items():
+                seat_values = (values[n] for n, mine in enumerate(episode.trained) if mine)
+                counted[name] += (value for value in seat_values if not math.isnan(value))
+        means = {
+            name: sum(seat_values) / len(seat_values)
+            for name, seat_values in counted.items()
+            if seat_values
+        }
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics
 
@@ -277,16 +282,16 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
             if not trained[turn.seat]:
                 continue
             replies += 1
-            event, said = turn.event, 0
+            event, num_sampled = turn.event, 0
             if turn.legal_actions:
                 listed[episode.game] += 1
                 legal[episode.game] += event == "ok"
             unparsable += event == "unparsable"
             for segment in turn.segments:
                 if segment.kind == "sampled":
-                    said += len(segment.ids)
+                    num_sampled += len(segment.ids)
                     surprise -= sum(segment.logprobs)
-            tokens += said
+            tokens += num_sampled
             truncated += turn.truncated
     turns = replies + unsent
     metrics = {
@@ -325,7 +330,14 @@ def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the figures of candidates listed above; none where every prompt had one reply."""
     groups = [
-        (turn, [one.score for one in (turn, *turn.candidates) if one.score is not None])
+        (
+            turn,
+            [
+                candidate.score
+                for candidate in (turn, *turn.candidates)
+                if candidate.score is not None
+            ],
+        )
         for episode in episodes
         for turn in episode.turns
         if turn.candidates
@@ -344,7 +356,8 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     )
     return {
         "candidates/decisions": len(groups) / len(episodes),
-        "candidates/equal_share": sum(max(own) == min(own) for _, own in judged) / len(groups),
+        "candidates/equal_share": sum(max(of_prompt) == min(of_prompt) for _, of_prompt in judged)
+        / len(groups),
         "candidates/unjudged": 1 - len(judged) / len(groups),
         "candidates/score": mean,
         "candidates/gain": sum(played) / max(len(played), 1) - mean,
@@ -385,11 +398,11 @@ def group_metrics(turns: TurnTable) -> dict[str, float]:
         return {}
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
-    own = groups[starts]
-    shared = group_counts(own, count) > 1
+    group_of = groups[starts]
+    shared = group_counts(group_of, count) > 1
     if not shared.any():
         return {}
-    deviation = group_std(returns, own, count, ddof=0)[shared]
+    deviation = group_std(returns, group_of, count, ddof=0)[shared]
     equal = deviation <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
     return {"group_deviation": float(deviation.mean()), "group_equal_share": float(equal.mean())}
 
@@ -478,7 +491,7 @@ class StepEpisodes:
     """The games of a step: all of them, those that are trained on, and figures of both."""
 
     episodes: list[Episode] = field(default_factory=list)
-    kept: list[Episode] = field(default_factory=list)
+    selected: list[Episode] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     counts: RolloutCounts = field(default_factory=RolloutCounts)
     arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
@@ -522,11 +535,11 @@ def request_plays(
         planned = play_planned(
             methods.plan, specs, group_size=rollout.group_size, progress=progress
         )
-        (episodes, counts), figures = yield from _requesting(planned, judging)
+        (episodes, counts), figures = yield from _relay_requests(planned, judging)
         played.counts += counts
         if rollout.playouts:
             valued = _playouts(episodes, config, engine, step, refill)
-            episodes, more = yield from _requesting(valued, None)
+            episodes, more = yield from _relay_requests(valued, None)
             figures = {**figures, **more}
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
         if not episodes:
@@ -538,14 +551,14 @@ def request_plays(
         if refill < rollout.refills:  # the next one looks at it
             book.observe(turns, arm_of, step)
         stream = engine.root.child("selection").child(step).child(refill)
-        kept, share = _selected(methods, stream, episodes, turns, progress)
-        played.kept += kept
+        selected, share = _select(methods, stream, episodes, turns, progress)
+        played.selected += selected
         played.episodes += episodes
         figures = {**figures, **shaping, **group_metrics(turns), "kept_share": share}
         tables.append((len(episodes), figures))
-        if len(played.kept) >= rollout.games_per_step:
+        if len(played.selected) >= rollout.games_per_step:
             break
-    played.kept = _whole_groups(played.kept, rollout.games_per_step)
+    played.selected = _whole_groups(played.selected, rollout.games_per_step)
     played.turns = turns if len(tables) == 1 else None
     played.metrics = (
         {**_mean_metrics(tables), "refills": float(len(tables) - 1)}
@@ -587,7 +600,7 @@ class StepSource(Protocol):
         """Return what a checkpoint holds of episodes that are being played, by owner."""
 
 
-def shaped(
+def shape_episodes(
     config: RunConfig,
     engine: Engine,
     methods: Methods,
@@ -608,18 +621,18 @@ def shaped(
     """
     progress = step / config.steps
     episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
-    kept = [episode for episode in episodes if episode.episode_id not in withheld]
+    trained = [episode for episode in episodes if episode.episode_id not in withheld]
     turns = turn_table(episodes)
-    own = turns if len(kept) == len(episodes) else turn_table(kept)
+    trained_turns = turns if len(trained) == len(episodes) else turn_table(trained)
     stream = engine.root.child("selection").child(step).child(0)
-    kept, share = _selected(methods, stream, kept, own, progress)
-    metrics = {**shaping, **group_metrics(own), "kept_share": share}
+    trained, share = _select(methods, stream, trained, trained_turns, progress)
+    metrics = {**shaping, **group_metrics(trained_turns), "kept_share": share}
     return StepEpisodes(
-        episodes=episodes, kept=kept, metrics=metrics, turns=turns, observed=[(turns, {})]
+        episodes=episodes, selected=trained, metrics=metrics, turns=turns, observed=[(turns, {})]
     )
 
 
-def _selected(
+def _select(
     methods: Methods, stream: Stream, episodes: list[Episode], turns: TurnTable, progress: float
 ) -> tuple[list[Episode], float]:
     """Return the episodes that are trained on, and the share of turns that are."""
@@ -631,7 +644,9 @@ def _selected(
     return [episode for episode in episodes if episode.episode_id in alive], share
 
 
-def _requesting(asking: Asking[T], judging: Judging | None) -> Generator[PlayRequest, Rollout, T]:
+def _relay_requests(
+    asking: Asking[T], judging: Judging | None
+) -> Generator[PlayRequest, Rollout, T]:
     try:
         specs = next(asking)
         while True:
@@ -652,30 +667,30 @@ def _playouts(
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
     count = config.rollout.playouts
-    credits = [own.credit.bind("credit") for own in config.by_policy.values()]
+    credits = [each.credit.bind("credit") for each in config.by_policy.values()]
     before = any("playouts" in asks(credit) for credit in credits)
     return with_playouts(
         episodes, games, count=count, stream=stream, max_turns=limit, before=before
     )
 
 
-def _whole_groups(episodes: list[Episode], wanted: int) -> list[Episode]:
-    if len(episodes) <= wanted:
+def _whole_groups(episodes: list[Episode], num_games: int) -> list[Episode]:
+    if len(episodes) <= num_games:
         return episodes
-    groups = {episode.group_id for episode in episodes[:wanted]}
+    groups = {episode.group_id for episode in episodes[:num_games]}
     return [episode for episode in episodes if episode.group_id in groups]
 
 
 def _mean_metrics(parts: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
     """Return the means of metrics over parts of so many games, of those that have them."""
     names = {name: None for _, metrics in parts for name in metrics}
-    own = {
+    values_by_name = {
         name: [(games, metrics[name]) for games, metrics in parts if name in metrics]
         for name in names
     }
     return {
-        name: sum(games * value for games, value in found) / sum(games for games, _ in found)
-        for name, found in own.items()
+        name: sum(games * value for games, value in values) / sum(games for games, _ in values)
+        for name, values in values_by_name.items()
     }
 
 
@@ -733,28 +748,28 @@ def update_knowledge(
         step=state.step,
         stream=engine.root.child(OWNER).child(state.step),
     )
-    found: Knowledge = methods.knowledge(gathered, state.json(OWNER), progress=progress)
-    episodes = with_scores(played.episodes, found.scores)
+    knowledge: Knowledge = methods.knowledge(gathered, state.json(OWNER), progress=progress)
+    episodes = with_scores(played.episodes, knowledge.scores)
     now = {episode.episode_id: episode for episode in episodes}
     name = methods.knowledge.plugin.name
-    figures = {f"{OWNER}/{name}/{key}": value for key, value in found.metrics.items()}
+    figures = {f"{OWNER}/{name}/{key}": value for key, value in knowledge.metrics.items()}
     judged = replace(
         played,
         episodes=episodes,
-        kept=[now[episode.episode_id] for episode in played.kept],
-        metrics={**played.metrics, **figures, f"{OWNER}/judged": _judged(episodes)},
+        selected=[now[episode.episode_id] for episode in played.selected],
+        metrics={**played.metrics, **figures, f"{OWNER}/judged": _judged_share(episodes)},
     )
-    return judged, {OWNER: found.state}
+    return judged, {OWNER: knowledge.state}
 
 
-def _judged(episodes: list[Episode]) -> float:
+def _judged_share(episodes: list[Episode]) -> float:
     """Return the share of the replies to prompts with several that have a score."""
     every = [
-        one.score is not None
+        reply.score is not None
         for episode in episodes
         for turn in episode.turns
         if turn.candidates
-        for one in replies(turn)
+        for reply in replies(turn)
     ]
     return sum(every) / max(len(every), 1)
 
@@ -806,7 +821,7 @@ def play_round(
     buffer = state.replay
     joined, replayed = buffer.join(
         methods.replay,
-        played.kept,
+        played.selected,
         played.arm_of,
         wanted=config.rollout.games_per_step,
         step=step,
@@ -828,17 +843,21 @@ def play_round(
     figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
     clock.append(time.perf_counter())
     learned, metrics = list[Learned](), dict[str, float]()
-    for batch, credit, own in zip(batches, credits, figures, strict=True):
+    for batch, credit, policy_figures in zip(batches, credits, figures, strict=True):
         if recorded:
-            learned.append(_learned(engine, batch, credit))
+            learned.append(_learned_record(engine, batch, credit))
         if batch.episodes and batch.teaches(credit):
-            own |= engine.learn(batch, credit, step=step, progress=progress)
+            policy_figures |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
-            own = {name: value for name, value in own.items() if name not in SAME}
-            own |= same_numbers(played.counts.scored, batch.policy)
-        metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in own.items()}
+            policy_figures = {
+                name: value for name, value in policy_figures.items() if name not in LOGPROB_METRICS
+            }
+            policy_figures |= logprob_metrics(played.counts.scored, batch.policy)
+        metrics |= {
+            f"{prefix(batch.policy)}{name}": value for name, value in policy_figures.items()
+        }
     clock.append(time.perf_counter())
-    metrics = {**_of_plays(config, engine, played, methods), **replayed, **metrics}
+    metrics = {**_play_metrics(config, engine, played, methods), **replayed, **metrics}
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
     timing |= {"seconds/oracle": played.counts.judging} if methods.oracles else {}
@@ -867,7 +886,7 @@ def play_round(
     )
 
 
-def _of_plays(
+def _play_metrics(
     config: RunConfig, engine: Engine, played: StepEpisodes, methods: Methods
 ) -> dict[str, float]:
     return {
@@ -904,7 +923,7 @@ def _figures(batch: Batch, credit: Credit) -> dict[str, float]:
     }
 
 
-def _learned(engine: Engine, batch: Batch, credit: Credit) -> Learned:
+def _learned_record(engine: Engine, batch: Batch, credit: Credit) -> Learned:
     entropies = engine.entropies(batch) if batch.episodes else np.zeros(0)
     return Learned(batch=batch.episodes, turns=batch.turns, credit=credit, entropies=entropies)
 

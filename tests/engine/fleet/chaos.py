@@ -136,7 +136,7 @@ class Chaos:
                     patience = min(patience, SLICE)
             found = self._fleet.poll(max(patience, 0.0))
             with self._lock:
-                heard = [one for came in found for one in self._hear(came)] + self._take()
+                heard = [one for came in found for one in self._handle(came)] + self._take()
             if heard or self.now() >= end:
                 return heard
 
@@ -170,7 +170,7 @@ class Chaos:
     def _later(self, time: float, worker: int, life: int, what: bytes | signal.Signals) -> None:
         heapq.heappush(self._due, _Due(time, next(self._order), worker, life, what))
 
-    def _hear(self, heard: WorkerMessage) -> list[WorkerMessage]:
+    def _handle(self, heard: WorkerMessage) -> list[WorkerMessage]:
         """Take what the fleet has said; return what of it is heard at once."""
         worker, message = heard
         own = self._there.get(worker)

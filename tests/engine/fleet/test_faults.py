@@ -73,7 +73,7 @@ def test_plays_that_fail_are_begun_anew_and_dropped_as_without_workers(tmp_path,
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_path, kuhn, monkeypatch, mixed):
-    monkeypatch.setattr(simulated, "ready", lambda: b'{"ready": {"torch": "9.9"}}')
+    monkeypatch.setattr(simulated, "ready_message", lambda: b'{"ready": {"torch": "9.9"}}')
     changes = ("steps=1", *WORKERS, f"scale.mixed={str(mixed).lower()}")
     if mixed:
         assert kuhn(tmp_path / "run", *changes).timing[-1]["workers"] == 3

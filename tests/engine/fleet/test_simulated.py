@@ -11,8 +11,8 @@ from sparring.core.errors import RolloutError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
-from sparring.engine.workers.distributed import Distributed
-from sparring.engine.workers.units import Unit, UnreadableError, answer_of, head_of
+from sparring.engine.workers.distributed import DistributedRollouts
+from sparring.engine.workers.units import WorkUnit, UnreadableError, answer_of, head_of
 from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
@@ -47,10 +47,10 @@ def run(path, fleet=None, changes=()):
     engine = LocalEngine(config)
     with RunFolder.create(path, to_yaml(config), overwrite=path.exists()) as folder:
         if fleet is not None:
-            engine.elsewhere = Distributed(engine, fleet, path / "weights")
+            engine.workers = DistributedRollouts(engine, fleet, path / "weights")
         train(config, engine, folder)
-        if engine.elsewhere is not None:
-            engine.elsewhere.close()
+        if engine.workers is not None:
+            engine.workers.close()
     last = checkpoint.load_latest(path).path
     weights = {file.name: file.read_bytes() for file in last.glob("*.safetensors")}
     lines = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]
@@ -133,7 +133,7 @@ def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(room):
         for number in range(60)
     ]
     for seed in range(3):
-        workers = Distributed(engine, simulated(seed), room.parent / "weights")
+        workers = DistributedRollouts(engine, simulated(seed), room.parent / "weights")
         assert workers.play(specs) == engine.play(specs)
         workers.close()
 
@@ -194,4 +194,4 @@ def test_rubbish_is_never_an_answer():
     for message in found:
         with pytest.raises(UnreadableError):
             head_of(message)
-            answer_of(message, {0: Unit((), (), None)})
+            answer_of(message, {0: WorkUnit((), (), None)})

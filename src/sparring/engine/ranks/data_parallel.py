@@ -44,7 +44,7 @@ from sparring.engine.ranks.messages import (
     Sums,
     in_a_thread,
 )
-from sparring.engine.workers.fleet.processes import ONE_THREAD, Child
+from sparring.engine.workers.fleet.processes import ONE_THREAD, PythonProcess
 from sparring.engine.workers.gpu_placement import for_learner, gpus_of_learners
 from sparring.engine.workers.units import error_of
 from sparring.learn.gradient_step import Means
@@ -68,12 +68,12 @@ class Ranks:
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
         self.ranks, self._config, self._folder = config.learner.ranks, config, folder
-        self._children: list[Child] = []
-        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
+        self._children: list[PythonProcess] = []
+        self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
         self._stopped: set[int] = set()  # numbers of learners that are stopped, as a warning said
         self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: it has ended
-        self._learns: Policy | None = None  # now
-        self._held: dict[str, int] = {}  # version of each policy's weights that all hold
+        self._learning: Policy | None = None  # now
+        self._versions_held: dict[str, int] = {}  # version of each policy's weights that all hold
         self._sums: Sums | None = None
         self._others = range(1, self.ranks)  # the numbers of the processes
         self._environment: dict[str, str] = {}  # variables that they are given
@@ -86,14 +86,14 @@ class Ranks:
         Raises:
             ConfigError: they are on GPUs, of which this machine has fewer than learners.
         """
-        self._gpus = gpus_of_learners(self._config, [own.model.device for own in policies])
+        self._gpus = gpus_of_learners(self._config, [policy.model.device for policy in policies])
 
     def end(self) -> None:
         """Learn no more."""
         self.close()
 
     def learn(
-        self, own: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
+        self, policy: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
         """Update a policy's weights once, together with the others; see ``Policy.learn``.
 
@@ -102,57 +102,57 @@ class Ranks:
             SparringError: as learning alone would.
         """
         if not len(batch.pack.turn_of):
-            return own.learn(batch, credit, step=step, progress=progress)
+            return policy.learn(batch, credit, step=step, progress=progress)
         try:
             self._start()
-            self._bring(own)
-            self._tell(lesson_of(batch, credit, step, progress).to_bytes())
-            self._learns = own
-            own.trained.share(self)
-            found = own.learn(batch, credit, step=step, progress=progress)
+            self._send_policy(policy)
+            self._broadcast(learn_message_of(batch, credit, step, progress).to_bytes())
+            self._learning = policy
+            policy.trained.share(self)
+            metrics = policy.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
             raise self._lost(error) from error
         except BaseException:  # an interrupt leaves the others in the middle of an update
             self.close()
             raise
         finally:
-            own.trained.share(None)
-        self._held[own.name] = own.model.version
+            policy.trained.share(None)
+        self._versions_held[policy.name] = policy.model.version
         for folder in self._folder.glob(f"{STATE}*"):  # read by now
             shutil.rmtree(folder, ignore_errors=True)
-        return found
+        return metrics
 
-    def added(self, own: Tensor) -> Tensor:
+    def added(self, total: Tensor) -> Tensor:
         """Return the sum over all leaves; see ``RankGroup``.
 
         Raises:
             LostError: a learner has ended, or cannot be reached.
         """
         assert self._sums is not None, "started before"
-        return in_a_thread(partial(self._sums.added, own), self._look)
+        return in_a_thread(partial(self._sums.added, total), self._check_children)
 
-    def counted(self, own: Means) -> None:
+    def counted(self, means: Means) -> None:
         """Put the parts of all learners in the order of the leaves; see ``RankGroup``.
 
         Raises:
             RunError: a learner has ended, or its weights are not the same as ours now.
         """
-        assert self._learns is not None, "learn was called"
-        parts, weights = {self.rank: own.parts}, fingerprint(self._learns.model)
+        assert self._learning is not None, "learn was called"
+        parts, weights = {self.rank: means.parts}, fingerprint(self._learning.model)
         for child in self._children:
             head, rest = self._answer(child, PATIENCE)
             ends = list(itertools.accumulate(head["parts"], initial=0))
-            found = [rest[begin:end] for begin, end in itertools.pairwise(ends)]
-            parts[child.number] = [Means.from_bytes(part) for part in found]
+            chunks = [rest[begin:end] for begin, end in itertools.pairwise(ends)]
+            parts[child.number] = [Means.from_bytes(part) for part in chunks]
             if head["weights"] != weights:
                 raise RunError(
                     f"Learner {child.number} has other weights than the training process after the "
                     "same update. The run goes on from its last checkpoint with --resume; "
                     "threads: 1 gives equal bits."
                 )
-        each = self._learns.config.learner.leaves // self.ranks
-        updates = len(own.parts) // each
-        own.parts = [
+        each = self._learning.config.learner.leaves // self.ranks
+        updates = len(means.parts) // each
+        means.parts = [
             part
             for update in range(updates)
             for rank in range(self.ranks)
@@ -175,21 +175,23 @@ class Ranks:
         environment = {**threads, **self._environment}
         for rank in self._others:
             first = json.dumps({**settings, "rank": rank}).encode()
-            own = seeing([self._gpus[rank]], "learner.gpus") if self._gpus else {}
-            child = Child(
-                *(rank, first, self._heard), module=self.module, environment={**environment, **own}
+            variables = seeing([self._gpus[rank]], "learner.gpus") if self._gpus else {}
+            child = PythonProcess(
+                *(rank, first, self._mailbox),
+                module=self.module,
+                environment={**environment, **variables},
             )
             self._children.append(child)
         for child in self._children:
             self._answer(child, PATIENCE)
-        self._meet()
+        self._connect()
 
-    def _meet(self) -> None:
+    def _connect(self) -> None:
         """Find the other learners; they are there."""
         store = self._folder / "store"
-        self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._look)
+        self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._check_children)
 
-    def _look(self) -> None:
+    def _check_children(self) -> None:
         for child in self._children:
             if child.has_ended():
                 raise LostError(f"learner {child.number} has ended")
@@ -210,17 +212,19 @@ class Ranks:
             )
         self._stopped = set(stopped)
 
-    def _bring(self, own: Policy) -> None:
-        if self._held.get(own.name) == own.model.version:
+    def _send_policy(self, policy: Policy) -> None:
+        if self._versions_held.get(policy.name) == policy.model.version:
             return
         with disk_errors(self._folder):
             folder = Path(tempfile.mkdtemp(prefix=STATE, dir=self._folder))
-            own.save_learner(folder)
-        self._tell(json.dumps({"take": [own.name, str(folder), own.model.version]}).encode())
+            policy.save_learner(folder)
+        self._broadcast(
+            json.dumps({"take": [policy.name, str(folder), policy.model.version]}).encode()
+        )
 
     def forget(self) -> None:
         """Send the others everything anew before they next learn."""
-        self._held.clear()
+        self._versions_held.clear()
 
     def close(self) -> None:
         """End the other learners; they are started again when they are next needed."""
@@ -231,22 +235,22 @@ class Ranks:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._children, self._sums = [], None
         self._waiting.clear()
-        self._heard = Mailbox()
+        self._mailbox = Mailbox()
         self.forget()
 
-    def _tell(self, message: bytes) -> None:
+    def _broadcast(self, message: bytes) -> None:
         for child in self._children:
             child.send(message, {})
 
     def _answer(
-        self, child: Child, seconds: float, *, alone: bool = False
+        self, child: PythonProcess, seconds: float, *, alone: bool = False
     ) -> tuple[dict[str, Any], bytes]:
         """Return a learner's next line of JSON and the rest; ``alone``: others may have ended."""
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
             rest = max(until - time.monotonic(), 0.001)
             try:
-                who, message = self._heard.get(timeout=min(rest, LOOK))
+                who, message = self._mailbox.get(timeout=min(rest, LOOK))
             except queue.Empty:
                 self._warn_of_stopped()
                 if rest > LOOK:
@@ -257,20 +261,20 @@ class Ranks:
             self._waiting.setdefault(who.number, []).append(message)
             if message is None and who is not child and not alone:
                 raise LostError(f"learner {who.number} has ended")
-        said = self._waiting[child.number].pop(0)
-        if said is None:
+        reply = self._waiting[child.number].pop(0)
+        if reply is None:
             raise RunError(
                 f"Learner {child.number} has ended, such as by a signal or for want of memory. The "
                 "run goes on from its last checkpoint with --resume, or with fewer: learner.ranks."
             )
-        head, _, content = said.partition(b"\n")
-        found: dict[str, Any] = json.loads(head)
-        if "lost" in found:
-            self._waiting[child.number].insert(0, said)  # it says so whenever it is asked
-            raise LostError(found["lost"])
-        if "error" in found:
-            raise error_of(found["error"])
-        return found, content
+        head, _, content = reply.partition(b"\n")
+        result: dict[str, Any] = json.loads(head)
+        if "lost" in result:
+            self._waiting[child.number].insert(0, reply)  # it says so whenever it is asked
+            raise LostError(result["lost"])
+        if "error" in result:
+            raise error_of(result["error"])
+        return result, content
 
     def _lost(self, lost: LostError) -> SparringError:
         reason = self._reason(lost)
@@ -285,12 +289,12 @@ class Ranks:
                 self._answer(child, until - time.monotonic(), alone=True)
             except LostError:
                 continue  # it has lost another one too
-            except SparringError as found:
-                return found
+            except SparringError as error:
+                return error
         return lost
 
 
-def lesson_of(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:
+def learn_message_of(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:
     """Return what the others learn from."""
     arrays = {"advantages": batch.advantages(credit)}
     if credit.value_targets is not None:

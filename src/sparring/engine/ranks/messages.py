@@ -51,9 +51,9 @@ class LearnMessage(NamedTuple):
         return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(spoken)])
 
     @classmethod
-    def from_bytes(cls, said: Any, rest: bytes) -> LearnMessage:
+    def from_bytes(cls, fields: Any, rest: bytes) -> LearnMessage:
         """Return what ``to_bytes`` was given, but for plays in which nobody was asked."""
-        policy, step, progress, sizes = said
+        policy, step, progress, sizes = fields
         arrays: dict[str, FloatArray] = {}
         begin = 0
         for name, size in sizes.items():
@@ -104,12 +104,12 @@ class Sums:
         options._devices = [gloo.create_device(hostname=LOOPBACK)]
         options._timeout = timedelta(seconds=PATIENCE)
         try:
-            found = dist.FileStore(str(store), ranks)
-            self._group = gloo(dist.PrefixStore("sums", found), rank, ranks, options)
+            file_store = dist.FileStore(str(store), ranks)
+            self._group = gloo(dist.PrefixStore("sums", file_store), rank, ranks, options)
         except RuntimeError as error:
             raise LostError(error) from error
 
-    def added(self, own: Tensor) -> Tensor:
+    def added(self, leaf_sum: Tensor) -> Tensor:
         """Return the sum of what all learners have, added along a binary tree.
 
         At each level a learner and its partner send each other the sums of their subtrees; as
@@ -121,7 +121,7 @@ class Sums:
         Raises:
             LostError: a learner is gone, or has not answered in ``PATIENCE`` seconds.
         """
-        total, distance = own.cpu(), 1
+        total, distance = leaf_sum.cpu(), 1
         while distance < self.ranks:
             theirs, partner = torch.empty_like(total), self.rank ^ distance
             try:
@@ -131,7 +131,7 @@ class Sums:
             except RuntimeError as error:
                 raise LostError(error) from error
             total, distance = total + theirs, 2 * distance
-        return total.to(own.device)
+        return total.to(leaf_sum.device)
 
 
 def in_a_thread(work: Callable[[], Result], look: Callable[[], None]) -> Result:

@@ -18,7 +18,7 @@ from sparring.core.errors import RunError, SparringError
 from sparring.engine.local import LocalEngine, Policy
 from sparring.engine.ranks.messages import LearnMessage, LostError, Sums
 from sparring.engine.workers.fleet.processes import end_with_parent
-from sparring.engine.workers.worker import failed, unexpected
+from sparring.engine.workers.worker import error_message, unexpected_error_message
 from sparring.learn.gradient_step import Means
 from sparring.learn.weights import fingerprint
 
@@ -48,14 +48,14 @@ class Rank:
         for name in self.engine.learners:
             self.engine.policies[name].trained.share(self)
 
-    def added(self, own: Any) -> Any:
+    def added(self, total: Any) -> Any:
         """Return the sum over all leaves; see ``RankGroup``."""
         assert self._sums is not None, "met before"
-        return self._sums.added(own)
+        return self._sums.added(total)
 
-    def counted(self, own: Means) -> None:
+    def counted(self, means: Means) -> None:
         """Keep one's own parts, which rank 0 counts; see ``RankGroup``."""
-        self.parts = list(own.parts)
+        self.parts = list(means.parts)
 
     def answer(self, data: bytes) -> bytes:
         """Do what a message asks for, and return what is said to it; nothing to ``take``.
@@ -64,31 +64,31 @@ class Rank:
             SparringError: as learning here would.
         """
         head, _, rest = data.partition(b"\n")
-        said = json.loads(head)
-        if "take" in said:
-            name, folder, version = said["take"]
+        request = json.loads(head)
+        if "take" in request:
+            name, folder, version = request["take"]
             self.engine.policies[name].restore_learner(Path(folder), version)
             return b""
-        lesson = LearnMessage.from_bytes(said["learn"], rest)
-        own = self.engine.policies[lesson.policy]
-        learn(own, lesson)
+        message = LearnMessage.from_bytes(request["learn"], rest)
+        policy = self.engine.policies[message.policy]
+        learn(policy, message)
         parts = [part.to_bytes() for part in self.parts]
-        answer = {"weights": fingerprint(own.model), "parts": [len(part) for part in parts]}
+        answer = {"weights": fingerprint(policy.model), "parts": [len(part) for part in parts]}
         return b"".join([json.dumps(answer).encode(), b"\n", *parts])
 
 
-def learn(own: Policy, lesson: LearnMessage) -> None:
+def learn(policy: Policy, message: LearnMessage) -> None:
     """Update what a learner holds of a policy."""
-    pack, turns = own.packed(lesson.episodes)
-    trained = lesson.arrays.get("trained")
-    own.update(
+    pack, turns = policy.packed(message.episodes)
+    trained = message.arrays.get("trained")
+    policy.update(
         pack,
-        lesson.arrays["advantages"],
-        lesson.arrays.get("value_targets"),
+        message.arrays["advantages"],
+        message.arrays.get("value_targets"),
         trained=None if trained is None else trained > 0.0,
         turns=turns,
-        step=lesson.step,
-        progress=lesson.progress,
+        step=message.step,
+        progress=message.progress,
     )
 
 
@@ -103,17 +103,17 @@ def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
     end_with_parent()
     pipe, back = Connection(hear, writable=False), Connection(say, readable=False)
 
-    def heard() -> bytes:
+    def receive() -> bytes:
         pipe.recv_bytes()  # names of files, of which there are none
         return pipe.recv_bytes()
 
     try:
-        settings = json.loads(heard())
+        settings = json.loads(receive())
         rank = (kind or Rank)(settings)
         back.send_bytes(b"{}\n")
         rank.meet()
         while True:
-            answer = rank.answer(heard())
+            answer = rank.answer(receive())
             if answer:
                 back.send_bytes(answer)
     except (EOFError, BrokenPipeError):
@@ -121,6 +121,6 @@ def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
     except LostError as error:  # not its fault: another one says what has happened
         back.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
     except SparringError as error:
-        back.send_bytes(failed(error) + b"\n")
+        back.send_bytes(error_message(error) + b"\n")
     except Exception as error:
-        back.send_bytes(unexpected(error, "A learner", RunError) + b"\n")
+        back.send_bytes(unexpected_error_message(error, "A learner", RunError) + b"\n")

@@ -43,17 +43,24 @@ from sparring.core.records import LEARNER, MAIN, OWN, PlayerRef, ref, refs
 from sparring.engine.players import Players
 from sparring.engine.protocol import Judging, Pinned, WeightKey
 from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
-from sparring.engine.workers.scheduler import Command, End, Scheduler, Send, Start, Utilisation
+from sparring.engine.workers.unit_scheduler import (
+    Command,
+    EndWorker,
+    SendUnits,
+    StartWorker,
+    UnitScheduler,
+    UtilisationMeter,
+)
 from sparring.engine.workers.units import (
-    Unit,
     UnreadableError,
-    Weights,
+    WeightsFile,
+    WorkUnit,
     answer_of,
-    cut,
     error_of,
     head_of,
-    held_after,
+    split_into_units,
     task_bytes,
+    weights_after,
 )
 from sparring.engine.workers.worker import check_same
 from sparring.learn.weights import save_weights
@@ -73,7 +80,7 @@ class PublishedWeights:
     def __init__(self, players: Players, folder: Path) -> None:
         self.folder = folder.absolute()
         self._players = players
-        self._written: dict[WeightKey, Weights] = {}
+        self._written: dict[WeightKey, WeightsFile] = {}
         self._pinned: list[Pinned] = []
         with disk_errors(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -88,20 +95,20 @@ class PublishedWeights:
         """
         models: dict[str, LanguageModel] = {}
         for who in sorted({player for player in seated if player.kind in OWN}, key=str):
-            found = self._model(who)
-            if found is not None:
-                models[found[0]] = found[1]
+            named_model = self._model(who)
+            if named_model is not None:
+                models[named_model[0]] = named_model[1]
         for name, model in models.items():
             if (name, model.version) not in self._written:
                 self._write(name, model)
         return self.keep(tuple((name, model.version) for name, model in models.items()))
 
-    def every(self) -> Pinned:
+    def pin_all(self) -> Pinned:
         """Pin the weights of now of every policy, and of every snapshot of one."""
-        past = [one for member in self._players.members for one in self._players.parts(member)]
+        past = [part for member in self._players.members for part in self._players.parts(member)]
         return self.pin([*self._own(), *past])
 
-    def newest(self) -> Pinned:
+    def pin_newest(self) -> Pinned:
         """Pin the weights of now of every policy."""
         return self.pin(self._own())
 
@@ -128,15 +135,15 @@ class PublishedWeights:
     def release(self, keys: Pinned) -> None:
         """Let pinned files go; those that nobody else has pinned are removed."""
         self._pinned.remove(keys)
-        wanted = {key for pinned in self._pinned for key in pinned}
-        for key in self._written.keys() - wanted:
+        still_pinned = {key for pinned in self._pinned for key in pinned}
+        for key in self._written.keys() - still_pinned:
             Path(self._written.pop(key).file).unlink(missing_ok=True)
 
-    def files(self, keys: Pinned) -> tuple[Weights, ...]:
+    def files(self, keys: Pinned) -> tuple[WeightsFile, ...]:
         """Return pinned files."""
         return tuple(self._written[key] for key in keys)
 
-    def again(self, keys: Pinned) -> int:
+    def rewrite_damaged(self, keys: Pinned) -> int:
         """Write those of these files anew that are damaged, from the weights of now.
 
         Return how many were.
@@ -146,14 +153,14 @@ class PublishedWeights:
         """
         damaged = [key for key in keys if not _is_whole(self._written[key])]
         for name, version in damaged:
-            found = self._model(ref(name))
-            if found is None or found[1].version != version:
+            named_model = self._model(ref(name))
+            if named_model is None or named_model[1].version != version:
                 raise CheckpointError(
                     f"{self._written[name, version].file} was damaged after it was written, and "
                     "the policy has learnt on. Go on from the last checkpoint with --resume, on "
                     "another disk."
                 )
-            self._write(name, found[1])
+            self._write(name, named_model[1])
         return len(damaged)
 
     def save(self, folder: Path) -> dict[str, list[Any]]:
@@ -162,15 +169,15 @@ class PublishedWeights:
         Raises:
             OSError: the disk is full or not writable.
         """
-        found = {}
+        saved = {}
         for pinned in self._pinned:
             for key in pinned:
-                one = self._written[key]
-                name = f"open-{Path(one.file).name}"
-                if name not in found and not link_or_copy(Path(one.file), folder / name):
-                    raise OSError(f"{one.file} cannot be copied to {folder}")
-                found[name] = [*key, one.digest]
-        return found
+                weights = self._written[key]
+                name = f"open-{Path(weights.file).name}"
+                if name not in saved and not link_or_copy(Path(weights.file), folder / name):
+                    raise OSError(f"{weights.file} cannot be copied to {folder}")
+                saved[name] = [*key, weights.digest]
+        return saved
 
     def restore(self, folder: Path, saved: Mapping[str, Sequence[Any]]) -> None:
         """Take back what ``save`` linked, to be pinned again.
@@ -182,16 +189,16 @@ class PublishedWeights:
             path = self._path(player, version)
             with disk_errors(path):
                 link_or_copy(folder / name, path)
-            self._written[player, version] = Weights(player, str(path), digest, version)
+            self._written[player, version] = WeightsFile(player, str(path), digest, version)
 
     def _model(self, who: PlayerRef) -> tuple[str, LanguageModel] | None:
         """Return a player's name and model at a worker; None where it has no trained weights."""
-        own = self._players.policies.get(who.name or MAIN)
-        frozen = own is None or own.frozen or who.kind == "demonstrator"
-        model = None if own is None or frozen else own.model_of(who)
-        if own is None or model is None:
+        policy = self._players.policies.get(who.name or MAIN)
+        frozen = policy is None or policy.frozen or who.kind == "demonstrator"
+        model = None if policy is None or frozen else policy.model_of(who)
+        if policy is None or model is None:
             return None
-        return str(LEARNER.of(own.name)) if model is own.model else str(who), model
+        return str(LEARNER.of(policy.name)) if model is policy.model else str(who), model
 
     def _path(self, player: str, version: int) -> Path:
         return self.folder / f"{player}-v{version:06d}.safetensors"
@@ -203,25 +210,25 @@ class PublishedWeights:
             save_weights(model, temporary)
             digest = file_digest(temporary)
             os.replace(temporary, path)
-        self._written[name, model.version] = Weights(name, str(path), digest, model.version)
+        self._written[name, model.version] = WeightsFile(name, str(path), digest, model.version)
 
     def close(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _is_whole(one: Weights) -> bool:
+def _is_whole(weights: WeightsFile) -> bool:
     try:
-        return file_digest(Path(one.file)) == one.digest
+        return file_digest(Path(weights.file)) == weights.digest
     except OSError:
         return False
 
 
-HERE = "scale.workers=0 scale.fleet=here"  # where errors show: in the training process
-HERE_IN_ORDER = f"scale.order=pinned {HERE}"  # for a run in fresh order
+IN_PROCESS = "scale.workers=0 scale.fleet=here"  # where errors show: in the training process
+IN_PROCESS_PINNED = f"scale.order=pinned {IN_PROCESS}"  # for a run in fresh order
 
 
-def given_up(why: str, unit: Unit | None, run: Path, steps: int) -> RolloutError:
+def unplayable_error(why: str, unit: WorkUnit | None, run: Path, steps: int) -> RolloutError:
     """Return the error of plays that cannot be had.
 
     Args:
@@ -233,22 +240,22 @@ def given_up(why: str, unit: Unit | None, run: Path, steps: int) -> RolloutError
     if unit is None:
         return RolloutError(
             f"The plays of this step cannot go on: {why}. Play with fewer workers "
-            f"(scale.workers), or with none, where errors show: {HERE}."
+            f"(scale.workers), or with none, where errors show: {IN_PROCESS}."
         )
     specs = unit.specs
     return RolloutError(
         f"The plays {specs[0].episode_id} to {specs[-1].episode_id} of this step of "
         f"{specs[0].game.name} cannot be played: {why}, perhaps for lack of memory. "
         "Smaller units (scale.unit_games) or fewer workers need less; in this process, where "
-        f"errors show: {_alone(unit, run, steps)}."
+        f"errors show: {_replay_command(unit, run, steps)}."
     )
 
 
-def _alone(unit: Unit, run: Path, steps: int) -> str:
+def _replay_command(unit: WorkUnit, run: Path, steps: int) -> str:
     if unit.fresh:
-        return HERE_IN_ORDER
+        return IN_PROCESS_PINNED
     if unit.progress is None:  # of the warm-up, or played on after a turn: no step's own
-        return HERE
+        return IN_PROCESS
     step = round(unit.progress * steps) + 1
     return f"sparring replay-unit {shlex.quote(str(run))} {step} {unit.place}"
 
@@ -267,37 +274,37 @@ class WorkerWeights:
         self.refusing: list[int] = []  # workers that were sent damaged weights
         self.refused = 0  # files that were written anew
         self._published = published
-        self._held: dict[int, dict[str, Weights]] = {}  # by each worker that is there
+        self._weights_of: dict[int, dict[str, WeightsFile]] = {}  # by each worker that is there
         self._refusals = Counter[int]()  # of each worker, since it last answered
 
     def __contains__(self, worker: int) -> bool:
         """Whether a worker is there."""
-        return worker in self._held
+        return worker in self._weights_of
 
     def begin(self, worker: int) -> None:
         """Take note that a worker is started: it holds nothing."""
-        self._held[worker] = {}
+        self._weights_of[worker] = {}
 
     def end(self, worker: int) -> None:
         """Take note that a worker is gone."""
-        del self._held[worker]
-        self.refusing = [one for one in self.refusing if one != worker]
+        del self._weights_of[worker]
+        self.refusing = [other for other in self.refusing if other != worker]
 
     def answered(self, worker: int) -> None:
         """Take note that a worker could read what it was sent."""
         self._refusals.pop(worker, None)
 
-    def sent(self, worker: int, units: Iterable[Unit]) -> dict[str, Path]:
+    def record_sent(self, worker: int, units: Iterable[WorkUnit]) -> dict[str, Path]:
         """Take note that a worker is sent units; return the files that it does not hold."""
-        held, files = self._held[worker], dict[str, Path]()
+        current, files = self._weights_of[worker], dict[str, Path]()
         for unit in units:
-            new = [one for one in unit.weights if held.get(one.player) != one]
-            files |= {one.digest: Path(one.file) for one in new}
-            held = held_after(held, unit.weights)
-        self._held[worker] = held
+            new = [weights for weights in unit.weights if current.get(weights.player) != weights]
+            files |= {weights.digest: Path(weights.file) for weights in new}
+            current = weights_after(current, unit.weights)
+        self._weights_of[worker] = current
         return files
 
-    def write_again(self, worker: int, units: Iterable[Unit]) -> None:
+    def rewrite_refused(self, worker: int, units: Iterable[WorkUnit]) -> None:
         """Write the weights of units anew that a worker has refused.
 
         Raises:
@@ -310,16 +317,16 @@ class WorkerWeights:
                 f"{self._refusals[worker]} times: what it reads is not what was written. Choose a "
                 "run folder on another disk, which all workers can read."
             )
-        named = {(one.player, one.version) for unit in units for one in unit.weights}
-        self.refused += self._published.again(tuple(sorted(named)))
-        self._held[worker] = {}
+        named = {(weights.player, weights.version) for unit in units for weights in unit.weights}
+        self.refused += self._published.rewrite_damaged(tuple(sorted(named)))
+        self._weights_of[worker] = {}
 
 
 log = logging.getLogger(__name__)
 LOOK = 1.0  # seconds between looks at the time, at most
 
 
-class Distributed:
+class DistributedRollouts:
     """Plays on workers.
 
     Args:
@@ -333,22 +340,22 @@ class Distributed:
         self._fleet, self._unit_games = fleet, scale.unit_games
         self._players, self.published = players, PublishedWeights(players, folder)
         self._mixed, self._run = scale.mixed, folder.parent
-        self._scheduler = Scheduler(
+        self._scheduler = UnitScheduler(
             max(fleet.workers, 1),
             timeout=scale.timeout,
             restarts=scale.restarts,
             elastic=fleet.elastic,
         )
         self._numbers = itertools.count()
-        self._begun = Counter[float | None]()  # units of each step
-        self._open: dict[int, Unit] = {}  # units without an answer
-        self._found: dict[int, Rollout] = {}
-        self._holding = WorkerWeights(self.published)
-        self._before, self._lanes = dict[str, float](), Utilisation()
+        self._units_of_step = Counter[float | None]()  # units of each step
+        self._open: dict[int, WorkUnit] = {}  # units without an answer
+        self._rollouts: dict[int, Rollout] = {}
+        self._weights = WorkerWeights(self.published)
+        self._before, self._utilisation = dict[str, float](), UtilisationMeter()
         self._changed = threading.Condition()  # guards everything but the fleet
         self._error: BaseException | None = None
         self._closed = False
-        self._do(self._scheduler.tick(fleet.now()))
+        self._execute(self._scheduler.tick(fleet.now()))
         self._listener = threading.Thread(target=self._listen, name="fleet", daemon=True)
         if fleet.apart:
             self._listener.start()
@@ -372,22 +379,23 @@ class Distributed:
         """
         seated = self._players.seated(specs)
         players = {player for spec in seated for player in spec.players}
-        own = None if pinned is not None else self.published.pin(players)
-        weights = self.published.files(pinned if pinned is not None else own or ())
+        new_pin = None if pinned is not None else self.published.pin(players)
+        weights = self.published.files(pinned if pinned is not None else new_pin or ())
         progress = judging.progress if judging else None
-        parts, first = cut(seated, self._unit_games), self._begun[progress]
-        self._begun[progress] += len(parts)
+        parts, first = split_into_units(seated, self._unit_games), self._units_of_step[progress]
+        self._units_of_step[progress] += len(parts)
         units = [
-            Unit(part, weights, progress, place) for place, part in enumerate(parts, start=first)
+            WorkUnit(part, weights, progress, place)
+            for place, part in enumerate(parts, start=first)
         ]
         with self._changed:
             self._check()
             numbered = {next(self._numbers): unit for unit in units}
             self._open |= numbered
-            self._do(self._scheduler.issued(numbered, self._fleet.now()))
+            self._execute(self._scheduler.issued(numbered, self._fleet.now()))
         numbers = frozenset(numbered)
         return Begun(
-            partial(self._wait, tuple(numbered), own), lambda: numbers <= self._found.keys()
+            partial(self._wait, tuple(numbered), new_pin), lambda: numbers <= self._rollouts.keys()
         )
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
@@ -398,21 +406,21 @@ class Distributed:
         """
         return self.begin(specs, judging).result()
 
-    def _wait(self, numbers: Sequence[int], own: Pinned | None) -> Rollout:
+    def _wait(self, numbers: Sequence[int], new_pin: Pinned | None) -> Rollout:
         """Return the rollout of units once all are answered; ``own`` are weights pinned for it."""
         with self._changed:
-            while not self._found.keys() >= set(numbers):
-                self._moment()
-            parts = [self._found.pop(number) for number in numbers]
-        if own is not None:
-            self.published.release(own)
+            while not self._rollouts.keys() >= set(numbers):
+                self._wait_for_change()
+            parts = [self._rollouts.pop(number) for number in numbers]
+        if new_pin is not None:
+            self.published.release(new_pin)
         counts = sum((part.counts for part in parts), RolloutCounts())
         return Rollout([episode for part in parts for episode in part.episodes], counts)
 
-    def _moment(self) -> None:
+    def _wait_for_change(self) -> None:
         self._check()
-        while self._holding.refusing:
-            self._do(self._write_again(self._holding.refusing.pop()))
+        while self._weights.refusing:
+            self._execute(self._rewrite_refused(self._weights.refusing.pop()))
         if self._fleet.apart:
             self._changed.wait(LOOK)
         else:
@@ -428,18 +436,18 @@ class Distributed:
         self.published.close()
 
     def timing(self) -> dict[str, float]:
-        """Return the figures listed above and those of ``Utilisation``, since the last call."""
+        """Return the figures listed above and those of ``UtilisationMeter``, since the last call."""
         with self._changed:
             now = self._fleet.now()
             busy, ready = self._scheduler.busy(now), self._scheduler.ready
-            own = self._lanes.since(self._scheduler.lanes(now), now)
-            total = {**asdict(self._scheduler.counts), "refused_weights": self._holding.refused}
+            utilisation = self._utilisation.since_last_call(self._scheduler.utilisation(now), now)
+            total = {**asdict(self._scheduler.counts), "refused_weights": self._weights.refused}
             total |= {"busy": busy, "clock": now}
             since = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
             first, self._before = not self._before, total
-        whole, played = since.pop("clock") * self._scheduler.workers, since.pop("busy")
-        idle = 1 - played / whole if whole and not first else 0.0
-        return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since, **own}
+        available, played = since.pop("clock") * self._scheduler.workers, since.pop("busy")
+        idle = 1 - played / available if available and not first else 0.0
+        return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since, **utilisation}
 
     def _check(self) -> None:
         if self._error is not None:
@@ -460,44 +468,44 @@ class Distributed:
         with self._changed:
             now = self._fleet.now()
             patience = min(self._scheduler.wait(now), LOOK)
-        found = self._fleet.poll(patience)
+        messages = self._fleet.poll(patience)
         with self._changed:
             if self._closed:
                 return
             now = self._fleet.now()  # one for all: nobody is started again among what one has said
-            for heard in found:
-                self._do(self._hear(heard, now))
-            self._do(self._scheduler.tick(self._fleet.now()))
+            for worker_message in messages:
+                self._execute(self._handle(worker_message, now))
+            self._execute(self._scheduler.tick(self._fleet.now()))
             self._changed.notify_all()
 
-    def _do(self, commands: Sequence[Command]) -> None:
+    def _execute(self, commands: Sequence[Command]) -> None:
         for command in commands:
-            if isinstance(command, Start):
-                self._holding.begin(command.worker)
+            if isinstance(command, StartWorker):
+                self._weights.begin(command.worker)
                 self._fleet.start(command.worker)
-            elif isinstance(command, Send):
-                task = {number: self._sending(number) for number in command.units}
-                files = self._holding.sent(command.worker, task.values())
+            elif isinstance(command, SendUnits):
+                task = {number: self._unit_to_send(number) for number in command.units}
+                files = self._weights.record_sent(command.worker, task.values())
                 self._fleet.send(command.worker, task_bytes(task), files)
-            elif isinstance(command, End):
+            elif isinstance(command, EndWorker):
                 log.warning("Ended: %s.", command.why)
-                self._do(self._lost(command.worker, self._fleet.now()))
+                self._execute(self._lost(command.worker, self._fleet.now()))
             else:
                 lost = None if command.unit is None else self._open[command.unit]
-                raise given_up(command.why, lost, self._run, self._players.config.steps)
+                raise unplayable_error(command.why, lost, self._run, self._players.config.steps)
 
-    def _sending(self, number: int) -> Unit:
+    def _unit_to_send(self, number: int) -> WorkUnit:
         """Return a unit as it is sent now."""
         return self._open[number]
 
-    def _losing(self, units: Sequence[int]) -> None:
+    def _record_loss(self, units: Sequence[int]) -> None:
         """Take note of the units that a worker is lost with; here they are played again, and that
         is all."""
 
-    def _hear(self, heard: WorkerMessage, now: float) -> Sequence[Command]:
+    def _handle(self, worker_message: WorkerMessage, now: float) -> Sequence[Command]:
         """Take a message of a worker; return what follows."""
-        worker, message = heard
-        if worker not in self._holding:
+        worker, message = worker_message
+        if worker not in self._weights:
             return []  # it was ended when this was on its way
         if message is None:
             log.warning("Worker %d is gone; what it played is played again.", worker)
@@ -511,28 +519,28 @@ class Distributed:
                     check_same(head["ready"])
                 return self._scheduler.joined(worker, now)
             if "refused" in head:
-                self._holding.refusing.append(worker)  # weights may change now: see ``_wait``
+                self._weights.refusing.append(worker)  # weights may change now: see ``_wait``
                 return []
             answer = answer_of(message, self._open)
         except UnreadableError as error:
             log.warning("Worker %d is ended: %s", worker, error)
             return self._lost(worker, now)
-        self._holding.answered(worker)
-        self._found.update(answer.rollouts)
+        self._weights.answered(worker)
+        self._rollouts.update(answer.rollouts)
         for number in answer.rollouts:
             self._open.pop(number)
         return self._scheduler.answered(worker, answer.units, now)
 
     def _lost(self, worker: int, now: float) -> Sequence[Command]:
         """End a worker, or what is left of it; return what follows."""
-        self._losing(self._scheduler.playing(worker))
-        self._holding.end(worker)
+        self._record_loss(self._scheduler.playing(worker))
+        self._weights.end(worker)
         self._fleet.end(worker)
         return self._scheduler.lost(worker, now)
 
-    def _write_again(self, worker: int) -> Sequence[Command]:
+    def _rewrite_refused(self, worker: int) -> Sequence[Command]:
         """Write the weights anew that a worker has refused; return what follows."""
         playing = self._scheduler.playing(worker)
-        units = [self._sending(unit) for unit in playing if unit in self._open]
-        self._holding.write_again(worker, units)
+        units = [self._unit_to_send(unit) for unit in playing if unit in self._open]
+        self._weights.rewrite_refused(worker, units)
         return self._scheduler.returned(worker, self._fleet.now())

@@ -83,53 +83,55 @@ class Admission:
         self._closed = {name: getattr(before, name) for name in CLOSED}
         self._learnt = self._taken = 0  # steps before this one, and plays that it learns from
         self._playing: dict[int, dict[int, int]] = {}  # by unit: plays of each of its groups
-        self._there: dict[int, int] = {}  # plays of each group that has come, the first first
+        self._arrived: dict[int, int] = {}  # plays of each group that has come, the first first
 
     @property
     def account(self) -> EpisodeBudget:
         """What became of the plays so far."""
-        return EpisodeBudget(issued=self._issued, open=self.playing + self.there, **self._closed)
+        return EpisodeBudget(
+            issued=self._issued, open=self.num_playing + self.num_arrived, **self._closed
+        )
 
     @property
-    def playing(self) -> int:
+    def num_playing(self) -> int:
         """Plays that are being played, or wait for a worker."""
         return sum(sum(groups.values()) for groups in self._playing.values())
 
     @property
-    def there(self) -> int:
+    def num_arrived(self) -> int:
         """Plays that have come and were not taken yet."""
-        return sum(self._there.values())
+        return sum(self._arrived.values())
 
     @property
-    def came(self) -> tuple[int, ...]:
+    def arrived_groups(self) -> tuple[int, ...]:
         """The groups that have come and were not taken yet, the first first."""
-        return tuple(self._there)
+        return tuple(self._arrived)
 
     def begin(self, learnt: int) -> None:
         """Let a step begin, after so many that were learnt from."""
         self._learnt, self._taken = learnt, 0
 
     @property
-    def room(self) -> int:
+    def num_issuable(self) -> int:
         """How many plays may be issued.
 
         Those that are open, and those that the step has taken so far, are at most ``lag`` + 1 steps
         of them, and no more than the run has left to learn from.
         """
         steps = min(self._lag + 1, self._steps - self._learnt)
-        return max(steps * self._games - self._taken - self.playing - self.there, 0)
+        return max(steps * self._games - self._taken - self.num_playing - self.num_arrived, 0)
 
     def issue(self, unit: int, groups: Mapping[int, int]) -> None:
         """Take note that a unit is issued: plays of each of its groups."""
         self._playing[unit] = dict(groups)
         self._issued += sum(groups.values())
 
-    def kept(self, groups: Mapping[int, int]) -> None:
+    def restore_groups(self, groups: Mapping[int, int]) -> None:
         """Take note of groups that had come before; they were counted as lost since."""
-        self._there |= groups
+        self._arrived |= groups
         self._closed["lost"] -= sum(groups.values())
 
-    def again(self, unit: int) -> None:
+    def reissue(self, unit: int) -> None:
         """Take note that a unit is lost and, if somebody waits for it, issued again."""
         plays = sum(self._playing.get(unit, {}).values())
         self._closed["lost"] += plays
@@ -140,15 +142,15 @@ class Admission:
 
         One that nobody waits for changes nothing.
         """
-        wanted = self._playing.pop(unit, None)
-        if wanted is None:
+        issued = self._playing.pop(unit, None)
+        if issued is None:
             return
-        whole = {group: wanted[group] for group in groups if groups[group] == wanted.get(group)}
-        self._there |= whole
-        self._closed["lost"] += sum(wanted.values()) - sum(whole.values())
+        complete = {group: issued[group] for group in groups if groups[group] == issued.get(group)}
+        self._arrived |= complete
+        self._closed["lost"] += sum(issued.values()) - sum(complete.values())
 
     def take(self, group: int, *, old: bool) -> None:
         """Take note that a step takes a group that has come: to learn from it, unless it is old."""
-        plays = self._there.pop(group)
+        plays = self._arrived.pop(group)
         self._closed["withheld" if old else "learned"] += plays
         self._taken += 0 if old else plays

@@ -15,15 +15,15 @@ from sparring.core.files import disk_errors, write_json_atomic
 from sparring.core.records import ref
 from sparring.engine.players import Players
 from sparring.engine.protocol import Pinned
-from sparring.engine.workers.distributed import Distributed
+from sparring.engine.workers.distributed import DistributedRollouts
 from sparring.engine.workers.episode_budget import ISSUED
 from sparring.engine.workers.fleet.base import Fleet
-from sparring.engine.workers.units import Unit, Weights, news_bytes
+from sparring.engine.workers.units import WeightsFile, WorkUnit, news_bytes
 from sparring.play.rollout import Rollout
 from sparring.play.spec import EpisodeSpec
 
 
-class FreshUnits(NamedTuple):
+class UnitOutcomes(NamedTuple):
     """What has become of units since it was last asked.
 
     Args:
@@ -36,23 +36,23 @@ class FreshUnits(NamedTuple):
     found: list[tuple[int, Rollout]]
 
 
-class FreshWorkers(Distributed):
+class FreshWorkers(DistributedRollouts):
     """Plays on workers, given as they come.
 
-    All but ``_sending`` and ``_losing`` is called by the thread that learns: weights do not change
+    All but ``_unit_to_send`` and ``_record_loss`` is called by the thread that learns: weights do not change
     while they are written.
 
     Args:
-        players: as ``Distributed``.
+        players: as ``DistributedRollouts``.
         fleet: as there.
         folder: as there; it is in the run's.
     """
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
         self.run, self._issued = folder.parent, 0
-        self._newest: tuple[Weights, ...] = ()
-        self._kept: list[Pinned] = []  # of the newest weights, and of older ones that units name
-        self._past: dict[int, Pinned] = {}  # the snapshots of each fresh unit's seats
+        self._newest: tuple[WeightsFile, ...] = ()
+        self._pins: list[Pinned] = []  # of the newest weights, and of older ones that units name
+        self._snapshots_of: dict[int, Pinned] = {}  # the snapshots of each fresh unit's seats
         self._lost_units: list[int] = []
         super().__init__(players, fleet, folder)
 
@@ -68,15 +68,15 @@ class FreshWorkers(Distributed):
         Raises:
             RunError: the disk is full or not writable.
         """
-        pinned = self.published.newest()
+        pinned = self.published.pin_newest()
         with self._changed:
             before, self._newest = self._newest, self.published.files(pinned)
             units = [unit for unit in self._open.values() if unit.fresh]
-        named = {(one.player, one.version) for unit in units for one in unit.weights}
-        for older in self._kept:
+        named = {(weights.player, weights.version) for unit in units for weights in unit.weights}
+        for older in self._pins:
             if not named & set(older):
                 self.published.release(older)
-        self._kept = [older for older in self._kept if named & set(older)] + [pinned]
+        self._pins = [older for older in self._pins if named & set(older)] + [pinned]
         if before != self._newest:
             self._fleet.tell(news_bytes(self._newest))
 
@@ -96,16 +96,16 @@ class FreshWorkers(Distributed):
         snapshots = self.published.files(past)
         with self._changed:
             self._check()
-            self._count(sum(map(len, parts)))
+            self._record_issued(sum(map(len, parts)))
             numbers = [next(self._numbers) for _ in parts]
             for number, specs in zip(numbers, parts, strict=True):
                 seated = tuple(self.seated(specs))
-                self._open[number] = Unit(seated, snapshots, progress, fresh=True)
-                self._past[number] = self.published.keep(past)
-            self._do(self._scheduler.issued(numbers, self._fleet.now()))
+                self._open[number] = WorkUnit(seated, snapshots, progress, fresh=True)
+                self._snapshots_of[number] = self.published.keep(past)
+            self._execute(self._scheduler.issued(numbers, self._fleet.now()))
         return numbers
 
-    def come(self, *, wait: bool) -> FreshUnits:
+    def poll_units(self, *, wait: bool) -> UnitOutcomes:
         """Return what has become of fresh units.
 
         Args:
@@ -115,39 +115,39 @@ class FreshWorkers(Distributed):
             SparringError: the workers cannot go on.
         """
         with self._changed:
-            while wait and not (self._lost_units or self._mine()):
-                self._moment()
+            while wait and not (self._lost_units or self._answered_units()):
+                self._wait_for_change()
             self._check()
             lost, self._lost_units = self._lost_units, []
-            found = [(number, self._found.pop(number)) for number in self._mine()]
-        for number, _ in found:
-            self.published.release(self._past.pop(number))
-        return FreshUnits(lost, found)
+            answered = [(number, self._rollouts.pop(number)) for number in self._answered_units()]
+        for number, _ in answered:
+            self.published.release(self._snapshots_of.pop(number))
+        return UnitOutcomes(lost, answered)
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return plays in which every policy is named; see ``Players.seated``."""
         return self._players.seated(specs)
 
-    def _mine(self) -> list[int]:
+    def _answered_units(self) -> list[int]:
         """Return the fresh units that were answered, in the order in which they were."""
-        return [number for number in self._found if number in self._past]
+        return [number for number in self._rollouts if number in self._snapshots_of]
 
-    def _sending(self, number: int) -> Unit:
+    def _unit_to_send(self, number: int) -> WorkUnit:
         """Return a unit as it is sent: a fresh one with the newest weights."""
         unit = self._open[number]
         if not unit.fresh:
             return unit
-        past = (one for one in unit.weights if ref(one.player).step is not None)
-        self._open[number] = found = unit._replace(weights=(*self._newest, *past))
-        return found
+        past = (weights for weights in unit.weights if ref(weights.player).step is not None)
+        self._open[number] = updated = unit._replace(weights=(*self._newest, *past))
+        return updated
 
-    def _losing(self, units: Sequence[int]) -> None:
-        lost = [unit for unit in units if unit in self._open and unit in self._past]
+    def _record_loss(self, units: Sequence[int]) -> None:
+        lost = [unit for unit in units if unit in self._open and unit in self._snapshots_of]
         if lost:
-            self._count(sum(len(self._open[unit].specs) for unit in lost))
+            self._record_issued(sum(len(self._open[unit].specs) for unit in lost))
         self._lost_units += lost
 
-    def _count(self, plays: int) -> None:
+    def _record_issued(self, plays: int) -> None:
         """Write down how many plays were issued, for whoever goes on after a kill."""
         self._issued += plays
         with disk_errors(self.run):

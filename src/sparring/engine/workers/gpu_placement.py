@@ -15,7 +15,7 @@ from sparring.config.checks import CUDA, VLLM, learner_gpus
 from sparring.core.errors import ConfigError
 
 
-def check_there(gpus: Sequence[int], key: str) -> None:
+def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
     """Check that this machine has GPUs of these numbers.
 
     Args:
@@ -49,7 +49,7 @@ def gpus_of_learners(config: RunConfig, devices: Sequence[torch.device]) -> tupl
         return ()
     gpus = learner_gpus(config)
     key = f"learner.gpus={list(gpus)}" if config.learner.gpus else f"learner.ranks={len(gpus)}"
-    check_there(gpus, key)
+    check_gpus_exist(gpus, key)
     return gpus
 
 
@@ -59,7 +59,7 @@ def for_learner(settings: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         settings: of the run, as values of JSON.
     """
-    return _placed(settings, CUDA)
+    return _place_on_device(settings, CUDA)
 
 
 def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
@@ -75,26 +75,28 @@ def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
     if not gpus:
         return dict(settings)
     count = max(int(gpus), 1)
-    drawn = any(_draws(own) for own in _sections(settings))
-    found = _placed(settings, "cpu" if drawn else CUDA)
-    for own in _sections(found):
-        if _draws(own):
-            own["sampler"].update(replicas=count, gpus=list(range(count)))
-    return found
+    uses_replicas = any(_uses_vllm_on_gpu(section) for section in _sections(settings))
+    placed = _place_on_device(settings, "cpu" if uses_replicas else CUDA)
+    for section in _sections(placed):
+        if _uses_vllm_on_gpu(section):
+            section["sampler"].update(replicas=count, gpus=list(range(count)))
+    return placed
 
 
-def _placed(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    found = dict(settings)
-    if found.get("policies"):
-        found["policies"] = {name: dict(own) for name, own in found["policies"].items()}
-    for own in _sections(found):
-        own["model"], own["sampler"] = dict(own["model"]), dict(own["sampler"])
-        wherever = device == "cpu" and own["model"]["device"] == "auto"  # would find a GPU it sees
-        if wherever or own["model"]["device"].startswith(CUDA):
-            own["model"]["device"] = device
-    found["learner"] = {key: one for key, one in found["learner"].items() if key != "gpus"}
-    found["scale"] = {**found["scale"], "share_gpus": True}  # numbers there are not its own
-    return found
+def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
+    placed = dict(settings)
+    if placed.get("policies"):
+        placed["policies"] = {name: dict(section) for name, section in placed["policies"].items()}
+    for section in _sections(placed):
+        section["model"], section["sampler"] = dict(section["model"]), dict(section["sampler"])
+        wherever = (
+            device == "cpu" and section["model"]["device"] == "auto"
+        )  # would find a GPU it sees
+        if wherever or section["model"]["device"].startswith(CUDA):
+            section["model"]["device"] = device
+    placed["learner"] = {key: value for key, value in placed["learner"].items() if key != "gpus"}
+    placed["scale"] = {**placed["scale"], "share_gpus": True}  # numbers there are not its own
+    return placed
 
 
 def _sections(settings: Mapping[str, Any]) -> Iterator[Any]:
@@ -102,6 +104,6 @@ def _sections(settings: Mapping[str, Any]) -> Iterator[Any]:
     yield from settings.get("policies", {}).values()
 
 
-def _draws(own: Mapping[str, Any]) -> bool:
-    sampler: Mapping[str, Any] = own["sampler"]
+def _uses_vllm_on_gpu(section: Mapping[str, Any]) -> bool:
+    sampler: Mapping[str, Any] = section["sampler"]
     return (sampler["name"], sampler.get("device")) == (VLLM, CUDA)

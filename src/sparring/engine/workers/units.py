@@ -59,7 +59,7 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
     )
 
 
-class Weights(NamedTuple):
+class WeightsFile(NamedTuple):
     """Weights that a player speaks with, as a file."""
 
     player: str  # the text form of a reference
@@ -68,20 +68,20 @@ class Weights(NamedTuple):
     version: int  # number of updates that they have seen
 
 
-class Unit(NamedTuple):
+class WorkUnit(NamedTuple):
     """Plays that one worker plays, and what they are played with; any worker gives the same."""
 
     specs: tuple[EpisodeSpec, ...]
-    weights: tuple[Weights, ...]
+    weights: tuple[WeightsFile, ...]
     progress: float | None  # share of the run that is done; None: nobody judges
     place: int = 0  # its number among those of its step; it is not sent
     fresh: bool = False  # it is played with the weights that are newest when it is; it is not sent
 
 
-Task = Mapping[int, Unit]  # what a worker is asked: units by their numbers
+Task = Mapping[int, WorkUnit]  # what a worker is asked: units by their numbers
 
 
-class Answer(NamedTuple):
+class WorkerAnswer(NamedTuple):
     """What a worker answers."""
 
     rollouts: Mapping[int, Rollout]  # of each unit by its number
@@ -106,7 +106,7 @@ UNREADABLE = (
 )
 
 
-def cut(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...]]:
+def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...]]:
     """Return the plays in units of about so many, in order, no group cut.
 
     Args:
@@ -122,11 +122,15 @@ def cut(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...
     return [tuple(unit) for unit in units]
 
 
-def held_after(held: Mapping[str, Weights], asked: Iterable[Weights]) -> dict[str, Weights]:
+def weights_after(
+    before: Mapping[str, WeightsFile], units_weights: Iterable[WeightsFile]
+) -> dict[str, WeightsFile]:
     """Return the latest weights that a worker holds of each player after these units."""
-    new = {one.player: one for one in asked}
-    kept = {name: one for name, one in held.items() if ref(name).step is None or name in new}
-    return {**kept, **new}
+    new = {weights.player: weights for weights in units_weights}
+    remaining = {
+        name: weights for name, weights in before.items() if ref(name).step is None or name in new
+    }
+    return {**remaining, **new}
 
 
 def task_bytes(task: Task) -> bytes:
@@ -150,9 +154,9 @@ def task_of(data: bytes, games: dict[str, Environment]) -> Task:
         games: environments that were made before, as ``EpisodeSpec.from_json`` takes them.
     """
     return {
-        number: Unit(
+        number: WorkUnit(
             tuple(EpisodeSpec.from_json(spec, games=games) for spec in specs),
-            tuple(Weights(*one) for one in weights),
+            tuple(WeightsFile(*fields) for fields in weights),
             progress,
         )
         for number, specs, weights, progress in parse_json(data)["units"]
@@ -162,7 +166,7 @@ def task_of(data: bytes, games: dict[str, Environment]) -> Task:
 NEWS = b'{"news"'
 
 
-def news_bytes(weights: Iterable[Weights]) -> bytes:
+def news_bytes(weights: Iterable[WeightsFile]) -> bytes:
     """Return newer weights as they are told of to workers that play."""
     return json.dumps({"news": list(weights)}).encode()
 
@@ -172,9 +176,9 @@ def is_news(data: bytes) -> bool:
     return data.startswith(NEWS)
 
 
-def news_of(data: bytes) -> tuple[Weights, ...]:
+def news_of(data: bytes) -> tuple[WeightsFile, ...]:
     """Return what ``news_bytes`` was given."""
-    return tuple(Weights(*one) for one in parse_json(data)["news"])
+    return tuple(WeightsFile(*fields) for fields in parse_json(data)["news"])
 
 
 def numbers_of(data: bytes) -> tuple[int, ...]:
@@ -189,25 +193,25 @@ def known_games(games: Sequence[Environment]) -> dict[str, Environment]:
     }
 
 
-def answer_bytes(answer: Answer) -> bytes:
+def answer_bytes(answer: WorkerAnswer) -> bytes:
     """Return an answer as it travels."""
     head = {
         "units": [
             {
                 "number": number,
-                "retried": found.counts.retried,
-                "dropped": sorted(found.counts.dropped_groups),
-                "judging": found.counts.judging,
-                "scored": found.counts.scored,
-                "silent": [record_of(one) for one in found.episodes if not one.turns],
+                "retried": rollout.counts.retried,
+                "dropped": sorted(rollout.counts.dropped_groups),
+                "judging": rollout.counts.judging,
+                "scored": rollout.counts.scored,
+                "silent": [record_of(each) for each in rollout.episodes if not each.turns],
             }
-            for number, found in answer.rollouts.items()
+            for number, rollout in answer.rollouts.items()
         ]
     }
     spoken = [
         (number, episode)
-        for number, found in answer.rollouts.items()
-        for episode in found.episodes
+        for number, rollout in answer.rollouts.items()
+        for episode in rollout.episodes
         if episode.turns
     ]
     return json.dumps(head).encode() + b"\n" + to_stream(spoken)
@@ -220,15 +224,15 @@ def head_of(data: bytes) -> dict[str, Any]:
         UnreadableError: it begins with none.
     """
     try:
-        found = parse_json(data.partition(b"\n")[0])
+        head = parse_json(data.partition(b"\n")[0])
     except ValueError as error:
         raise UnreadableError(f"it said what is no message: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(head, dict):
         raise UnreadableError("it said what is no message")
-    return found
+    return head
 
 
-def answer_of(data: bytes, wanted: Mapping[int, Unit]) -> Answer:
+def answer_of(data: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
     """Return what ``answer_bytes`` was given, the episodes in the order of the specs.
 
     Args:
@@ -244,46 +248,46 @@ def answer_of(data: bytes, wanted: Mapping[int, Unit]) -> Answer:
         if not units:
             raise ValueError("of no unit")
         spoken: dict[int, dict[int, Episode]] = {number: {} for number in units}
-        if wanted.keys() & spoken.keys():
+        if open_units.keys() & spoken.keys():
             for number, episode in from_stream(data.partition(b"\n")[2]):
                 spoken[number][episode.episode_id] = episode
-        found = {
-            unit["number"]: _rollout(unit, spoken[unit["number"]], wanted[unit["number"]].specs)
+        rollouts = {
+            unit["number"]: _rollout(unit, spoken[unit["number"]], open_units[unit["number"]].specs)
             for unit in head["units"]
-            if unit["number"] in wanted
+            if unit["number"] in open_units
         }
     except UNREADABLE as error:
         raise UnreadableError(f"its answer cannot be read: {error!r:.200}") from error
-    return Answer(found, units)
+    return WorkerAnswer(rollouts, units)
 
 
 def _rollout(
     unit: Mapping[str, Any], spoken: Mapping[int, Episode], specs: Sequence[EpisodeSpec]
 ) -> Rollout:
-    own = {**spoken, **{one.episode_id: one for one in map(episode_of, unit["silent"])}}
+    episodes = {**spoken, **{each.episode_id: each for each in map(episode_of, unit["silent"])}}
     counts = RolloutCounts(
         int(unit["retried"]),
         frozenset(map(int, unit["dropped"])),
         float(unit["judging"]),
-        tuple(LogprobCheck(*one) for one in unit["scored"]),
+        tuple(LogprobCheck(*each) for each in unit["scored"]),
     )
-    kept = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
-    return Rollout([_fitting(own, spec) for spec in kept], counts)
+    complete = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
+    return Rollout([_fitting(episodes, spec) for spec in complete], counts)
 
 
-def _fitting(own: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
-    found = own.get(spec.episode_id)
-    if found is None or (found.group_id, found.seed) != (spec.group_id, spec.deal.key):
+def _fitting(episodes: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
+    episode = episodes.get(spec.episode_id)
+    if episode is None or (episode.group_id, episode.seed) != (spec.group_id, spec.deal.key):
         raise ValueError(f"the play {spec.episode_id} is missing or another one")
-    return found
+    return episode
 
 
-def error_of(said: object) -> SparringError:
+def error_of(content: object) -> SparringError:
     """Return the error that a worker has met."""
-    kind, message = said if isinstance(said, list) and len(said) == 2 else ("", said)
-    found = getattr(errors, str(kind), None)
-    if not (isinstance(found, type) and issubclass(found, SparringError)):
+    kind, message = content if isinstance(content, list) and len(content) == 2 else ("", content)
+    kind_of_error = getattr(errors, str(kind), None)
+    if not (isinstance(kind_of_error, type) and issubclass(kind_of_error, SparringError)):
         return RolloutError(message)
-    error = found.__new__(found)  # some are made from what the message says
+    error = kind_of_error.__new__(kind_of_error)  # some are made from what the message says
     SparringError.__init__(error, message)
     return error

@@ -28,19 +28,19 @@ from sparring.core import version
 from sparring.core.errors import RolloutError, RunError, SparringError
 from sparring.core.files import file_digest, sha256_hex
 from sparring.core.records import MAIN, ref
-from sparring.engine.logprob_check import scored
+from sparring.engine.logprob_check import check_logprobs
 from sparring.engine.players import Players
 from sparring.engine.protocol import Judging, rewards_of
 from sparring.engine.workers.units import (
-    Answer,
-    Unit,
-    Weights,
+    WeightsFile,
+    WorkerAnswer,
+    WorkUnit,
     answer_bytes,
-    held_after,
     is_news,
     known_games,
     news_of,
     task_of,
+    weights_after,
 )
 from sparring.methods.oracles.judge import configured_oracles
 from sparring.play.rollout import Rollout, RolloutCounts
@@ -106,7 +106,7 @@ class Worker:
         self._games, self._known = games, known_games(games)
         self._oracles = configured_oracles(self.config.environments, games)
         self._rewards = rewards_of(self.config) if self.config.rollout.candidates.count > 1 else ()
-        self._held: dict[str, Weights] = {}  # by player
+        self._weights_of: dict[str, WeightsFile] = {}  # by player
 
     def answer(
         self, data: bytes, files: Mapping[str, bytes], between: Callable[[], None] | None = None
@@ -126,13 +126,13 @@ class Worker:
         self.players.between = between
         try:
             for _, alike in itertools.groupby(task.items(), lambda one: one[1][1:]):
-                rollouts.update(self._played(dict(alike), files))
+                rollouts.update(self._play_units(dict(alike), files))
         except RefusedError as refusal:
             log.warning("A worker refuses weights: %s.", refusal)
             return json.dumps({"refused": str(refusal)}).encode()
-        return answer_bytes(Answer(rollouts))
+        return answer_bytes(WorkerAnswer(rollouts))
 
-    def take(self, weights: Sequence[Weights], files: Mapping[str, bytes]) -> None:
+    def take(self, weights: Sequence[WeightsFile], files: Mapping[str, bytes]) -> None:
         """Take the weights that are not held.
 
         Args:
@@ -142,17 +142,19 @@ class Worker:
         Raises:
             RefusedError: a file is not what it should be.
         """
-        now = held_after(self._held, weights)
+        now = weights_after(self._weights_of, weights)
         for member in self.players.members:
-            if not {str(one) for one in self.players.parts(member)} & now.keys():
+            if not {str(new) for new in self.players.parts(member)} & now.keys():
                 self.players.drop_member(member)
-        self._held = {name: one for name, one in self._held.items() if name in now}
-        for one in weights:
-            before = self._held.pop(one.player, None)  # without it, if the new ones are refused
-            if before is None or before[2:] != one[2:]:
-                who, tensors = ref(one.player), _tensors(one, files.get(one.digest))
-                self.players.policies[who.name or MAIN].take(who, tensors, one.version)
-            self._held[one.player] = one
+        self._weights_of = {name: new for name, new in self._weights_of.items() if name in now}
+        for new in weights:
+            before = self._weights_of.pop(
+                new.player, None
+            )  # without it, if the new ones are refused
+            if before is None or before[2:] != new[2:]:
+                who, tensors = ref(new.player), _tensors(new, files.get(new.digest))
+                self.players.policies[who.name or MAIN].take(who, tensors, new.version)
+            self._weights_of[new.player] = new
 
     def renew(self, data: bytes, files: Mapping[str, bytes]) -> None:
         """Take newer weights of policies, also while their players are at play.
@@ -163,24 +165,26 @@ class Worker:
             data: as ``news_bytes`` gives it.
             files: contents of files that it names, by their SHA-256; others are read.
         """
-        newer = [one for one in news_of(data) if self._is_newer(one)]
-        past = [one for one in self._held.values() if ref(one.player).step is not None]
+        newer = [weights for weights in news_of(data) if self._is_newer(weights)]
+        past = [
+            weights for weights in self._weights_of.values() if ref(weights.player).step is not None
+        ]
         if not newer:
             return
-        before = self._held
+        before = self._weights_of
         try:
             self.take([*past, *newer], files)
         except RefusedError as refusal:  # there may be newer ones already, and this file be gone
             log.info("A worker plays on with older weights: %s.", refusal)
-            self._held = {**before, **self._held}
+            self._weights_of = {**before, **self._weights_of}
         self.players.renew()
 
-    def _is_newer(self, one: Weights) -> bool:
-        held = self._held.get(one.player)
-        return held is not None and one.version > held.version
+    def _is_newer(self, weights: WeightsFile) -> bool:
+        current = self._weights_of.get(weights.player)
+        return current is not None and weights.version > current.version
 
-    def _played(
-        self, units: Mapping[int, Unit], files: Mapping[str, bytes]
+    def _play_units(
+        self, units: Mapping[int, WorkUnit], files: Mapping[str, bytes]
     ) -> Iterator[tuple[int, Rollout]]:
         """Yield the rollouts of units that are played with the same weights: in one, as that is
         quicker, and an episode is the same whatever is played beside it.
@@ -194,20 +198,20 @@ class Worker:
         episodes, counts = self.players.play(specs, judging)
         if len(units) > 1 and (counts.retried or counts.dropped_groups):
             for number, unit in units.items():
-                yield number, self._scored(self.players.play(unit.specs, judging), judging)
+                yield number, self._add_checks(self.players.play(unit.specs, judging), judging)
             return
-        left = iter(episodes)
+        remaining = iter(episodes)
         for number, unit in units.items():
             share = counts.judging * len(unit.specs) / len(specs)
-            own = counts if len(units) == 1 else RolloutCounts(judging=share)
-            rollout = Rollout(list(itertools.islice(left, len(unit.specs))), own)
-            yield number, self._scored(rollout, judging)
+            unit_counts = counts if len(units) == 1 else RolloutCounts(judging=share)
+            rollout = Rollout(list(itertools.islice(remaining, len(unit.specs))), unit_counts)
+            yield number, self._add_checks(rollout, judging)
 
-    def _scored(self, rollout: Rollout, judging: Judging | None) -> Rollout:
+    def _add_checks(self, rollout: Rollout, judging: Judging | None) -> Rollout:
         if judging is None or not self.config.scale.lag:
             return rollout
-        found = scored(self.players, rollout.episodes)
-        return rollout._replace(counts=replace(rollout.counts, scored=found))
+        checks = check_logprobs(self.players, rollout.episodes)
+        return rollout._replace(counts=replace(rollout.counts, scored=checks))
 
     def _judging(self, progress: float | None) -> Judging | None:
         if progress is None:
@@ -216,15 +220,15 @@ class Worker:
         return Judging.of(self.config, self._games, progress, oracles=oracles, rewards=rewards)
 
 
-def _tensors(one: Weights, content: bytes | None) -> Any:
+def _tensors(weights: WeightsFile, content: bytes | None) -> Any:
     try:
-        found = file_digest(Path(one.file)) if content is None else sha256_hex(content)
+        digest = file_digest(Path(weights.file)) if content is None else sha256_hex(content)
     except OSError as error:
-        raise RefusedError(f"{one.file} cannot be read: {error}") from error
-    if found != one.digest:
-        raise RefusedError(f"{one.file} is not what was written")
+        raise RefusedError(f"{weights.file} cannot be read: {error}") from error
+    if digest != weights.digest:
+        raise RefusedError(f"{weights.file} is not what was written")
     load = safetensors.torch.load_file
-    return load(one.file) if content is None else safetensors.torch.load(content)
+    return load(weights.file) if content is None else safetensors.torch.load(content)
 
 
 def serve(
@@ -251,7 +255,7 @@ def serve(
 
     try:
         worker = Worker(json.loads(hear()[0]))
-        say(ready())
+        say(ready_message())
         fresh = worker.config.scale.order == FRESH
         with Watch(worker.config.call_seconds):
             while True:
@@ -259,19 +263,19 @@ def serve(
                 if is_news(message[0]):
                     worker.renew(*message)
                 else:
-                    say(answered(worker, *message, news if fresh else None))
+                    say(task_answer(worker, *message, news if fresh else None))
     except SparringError as error:
-        say(failed(error))
+        say(error_message(error))
     except (EOFError, OSError):
         return
 
 
-def ready() -> bytes:
+def ready_message() -> bytes:
     """Return the message that a worker is ready, and on what it runs."""
     return json.dumps({"ready": fingerprint()}).encode()
 
 
-def answered(
+def task_answer(
     worker: Worker,
     data: bytes,
     files: Mapping[str, bytes],
@@ -281,17 +285,17 @@ def answered(
     try:
         return worker.answer(data, files, between)
     except SparringError as error:
-        return failed(error)
+        return error_message(error)
     except Exception as error:
-        return unexpected(error, "A worker", RolloutError)
+        return unexpected_error_message(error, "A worker", RolloutError)
 
 
-def failed(error: SparringError) -> bytes:
+def error_message(error: SparringError) -> bytes:
     """Return an error of Sparring's as a message."""
     return _error(type(error).__name__, str(error))
 
 
-def unexpected(error: Exception, who: str, kind: type[SparringError]) -> bytes:
+def unexpected_error_message(error: Exception, who: str, kind: type[SparringError]) -> bytes:
     """Log an error that nobody foresaw, and return it as a message: what it is, and where.
 
     Args:

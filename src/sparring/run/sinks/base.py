@@ -23,7 +23,7 @@ from sparring.core.files import disk_errors, parse_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Start:
+class RunStart:
     """What a sink is told where a run starts or goes on.
 
     Args:
@@ -56,13 +56,13 @@ class Sink(Protocol):
         """Write what is still in memory; nothing comes after it."""
 
 
-def check_output(sink: Bound, given: Any, start: Start) -> None:
+def check_output(sink: Bound, output: Any, start: RunStart) -> None:
     """Check that a plug-in has given a sink.
 
     Raises:
         PluginError: it gave something else.
     """
-    missing = [name for name in ("write", "close") if not callable(getattr(given, name, None))]
+    missing = [name for name in ("write", "close") if not callable(getattr(output, name, None))]
     if missing:
         raise PluginError(
             f"The {sink} must return a sink, with the methods write(step, figures) and close(); "
@@ -105,7 +105,7 @@ class Journal:
                 stream.write(f"{'' if whole else chr(10)}{json.dumps(line)}\n".encode())
 
     def _lines(self) -> list[dict[str, Any]]:
-        found = []
+        lines = []
         text = self.path.read_text("utf-8", errors="replace") if self.path.is_file() else ""
         for line in text.splitlines():
             try:
@@ -113,5 +113,5 @@ class Journal:
             except ValueError:
                 continue
             if isinstance(value, dict):
-                found.append(value)
-        return found
+                lines.append(value)
+        return lines

@@ -8,15 +8,15 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from sparring.run.sinks.base import Journal, Start
+from sparring.run.sinks.base import Journal, RunStart
 
 PACKAGE = "trackio"
 
 
-class Rows:
+class TrackioRun:
     """A run in trackio's database on this machine; a step is in the file when ``write`` returns."""
 
-    def __init__(self, storage: Any, start: Start, project: str, run: str) -> None:
+    def __init__(self, storage: Any, start: RunStart, project: str, run: str) -> None:
         self._storage, self._project = storage, project
         self._names = {"run": f"{start.title}-{run}", "run_id": run}
         self._config: dict[str, Any] | None = dict(start.config)
@@ -42,7 +42,7 @@ class Rows:
         """Do nothing: everything is written."""
 
 
-def trackio(start: Start, *, project: str = "sparring") -> Rows:
+def trackio(start: RunStart, *, project: str = "sparring") -> TrackioRun:
     """Keep the figures in trackio's database on this machine.
 
     When to use: to compare runs in trackio's page, ``trackio show --project sparring``. Needs the
@@ -63,4 +63,4 @@ def trackio(start: Start, *, project: str = "sparring") -> Rows:
     """
     storage = importlib.import_module(f"{PACKAGE}.sqlite_storage").SQLiteStorage
     storage.validate_project_name(project)
-    return Rows(storage, start, project, Journal(start.folder, PACKAGE).run)
+    return TrackioRun(storage, start, project, Journal(start.folder, PACKAGE).run)

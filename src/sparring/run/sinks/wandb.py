@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from sparring.core.errors import ConfigError
 from sparring.core.trust import ONLINE
-from sparring.run.sinks.base import Journal, Start
+from sparring.run.sinks.base import Journal, RunStart
 
 PACKAGE = "wandb"
 QUIET = {  # settings: nothing is watched, asked, uploaded or printed besides the figures
@@ -28,7 +28,7 @@ QUIET = {  # settings: nothing is watched, asked, uploaded or printed besides th
 }
 
 
-class Logged:
+class WandbRun:
     """A run of W&B. Steps that it had before a kill are not sent again."""
 
     def __init__(self, run: Any, journal: Journal, folder: Path) -> None:
@@ -54,13 +54,13 @@ class Logged:
 
 
 def wandb(
-    start: Start,
+    start: RunStart,
     *,
     project: str = "sparring",
     mode: Literal["offline", "online"] = "offline",
     entity: str | None = None,
     group: str | None = None,
-) -> Logged:
+) -> WandbRun:
     """Keep the figures as a run of Weights & Biases, on this machine unless ``mode`` says online.
 
     When to use: to compare runs in W&B's pages. Needs the extra ``wandb``. Offline, everything is
@@ -113,4 +113,4 @@ def wandb(
         mode=mode,
         settings=library.Settings(**QUIET),
     )
-    return Logged(run, journal, start.folder / PACKAGE)
+    return WandbRun(run, journal, start.folder / PACKAGE)

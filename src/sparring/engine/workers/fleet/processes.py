@@ -30,7 +30,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 DEATH = 1  # PR_SET_PDEATHSIG of Linux: the signal that comes when the parent ends
 
 
-class Child(ChildProcess):
+class PythonProcess(ChildProcess):
     """A Python with one thread, which runs a module.
 
     Args:
@@ -45,7 +45,7 @@ class Child(ChildProcess):
         self,
         number: int,
         settings: bytes,
-        heard: Mailbox[Any],
+        mailbox: Mailbox[Any],
         *,
         module: str = __name__,
         environment: Mapping[str, str] | None = None,
@@ -57,13 +57,13 @@ class Child(ChildProcess):
         super().__init__(
             number,
             settings,
-            heard,
+            mailbox,
             command=command,
             environment={**ONE_THREAD, **(environment or {})},
         )
 
 
-class Processes:
+class ProcessFleet:
     """Worker processes.
 
     Args:
@@ -86,9 +86,9 @@ class Processes:
     ) -> None:
         self.workers, self._gpus = workers, gpus
         self._settings, self._carry = json.dumps(config).encode(), carry
-        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
-        self._children: dict[int, Child] = {}
-        self._held = threading.Lock()  # while ``_children`` changes
+        self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
+        self._children: dict[int, PythonProcess] = {}
+        self._mutex = threading.Lock()  # while ``_children`` changes
 
     def now(self) -> float:
         """Return the seconds on its clock; see ``Fleet``."""
@@ -97,14 +97,14 @@ class Processes:
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
         self.end(worker)
-        own = self._gpus and seeing([self._gpus[worker % len(self._gpus)]], "scale.gpus")
-        child = Child(worker, self._settings, self._heard, environment=own or None)
-        with self._held:
+        variables = self._gpus and seeing([self._gpus[worker % len(self._gpus)]], "scale.gpus")
+        child = PythonProcess(worker, self._settings, self._mailbox, environment=variables or None)
+        with self._mutex:
             self._children[worker] = child
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             child = self._children.get(worker)
         if child is not None:
             child.send(message, files if self._carry else {})
@@ -115,27 +115,31 @@ class Processes:
         """
         if self._carry:
             return
-        with self._held:
+        with self._mutex:
             children = list(self._children.values())
         for child in children:
             child.send(message, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return what has come, waiting so long for the first; see ``Fleet``."""
-        found: list[WorkerMessage] = []
+        messages: list[WorkerMessage] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                child, message = self._heard.get(timeout=0 if found else max(seconds, 0.001))
-                found += self._heard_of(child, message)
-        if not found:
-            with self._held:
+                child, message = self._mailbox.get(timeout=0 if messages else max(seconds, 0.001))
+                messages += self._messages_of(child, message)
+        if not messages:
+            with self._mutex:
                 children = list(self._children.values())
-            found = [one for own in children if own.has_ended() for one in self._heard_of(own)]
-        return found
+            messages = [
+                item for each in children if each.has_ended() for item in self._messages_of(each)
+            ]
+        return messages
 
-    def _heard_of(self, child: Child, message: bytes | None = None) -> list[WorkerMessage]:
+    def _messages_of(
+        self, child: PythonProcess, message: bytes | None = None
+    ) -> list[WorkerMessage]:
         """Return what a process said, or that it is gone; nothing of one that was ended before."""
-        with self._held:
+        with self._mutex:
             if self._children.get(child.number) is not child:
                 return []
             if message is None:
@@ -147,7 +151,7 @@ class Processes:
 
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             child = self._children.pop(worker, None)
         if child is not None:
             child.kill()
@@ -155,7 +159,7 @@ class Processes:
 
     def close(self) -> None:
         """End all workers; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             children, self._children = list(self._children.values()), {}
         for child in children:
             child.kill()
@@ -165,7 +169,7 @@ class Processes:
     @property
     def pids(self) -> dict[int, int]:
         """The process of each worker that is there."""
-        with self._held:
+        with self._mutex:
             return {number: child.process.pid for number, child in self._children.items()}
 
 
@@ -181,11 +185,11 @@ def main(hear: int, say: int) -> None:
 
     pipe = Connection(hear, writable=False)
 
-    def heard() -> Message:
+    def receive() -> Message:
         digests, message = json.loads(pipe.recv_bytes()), pipe.recv_bytes()
         return message, {digest: pipe.recv_bytes() for digest in digests}
 
-    serve(heard, Connection(say, readable=False).send_bytes, pipe.poll)
+    serve(receive, Connection(say, readable=False).send_bytes, pipe.poll)
 
 
 def end_with_parent() -> None:

@@ -28,9 +28,9 @@ from sparring.core.errors import DEBUG, ConfigError, RunError
 from sparring.core.process import seeing
 from sparring.core.trust import RAY
 from sparring.engine.workers.fleet.base import WorkerMessage
-from sparring.engine.workers.fleet.processes import Child
+from sparring.engine.workers.fleet.processes import PythonProcess
 from sparring.engine.workers.gpu_placement import for_worker
-from sparring.engine.workers.worker import failed
+from sparring.engine.workers.worker import error_message
 
 DRIVER = "sparring.engine.workers.fleet.ray_driver"
 STARTING = 180.0  # seconds for Ray to be there
@@ -109,10 +109,10 @@ class RayFleet:
             check_address(address)
             _check_there(address)
         self._where = "on this machine" if address is None else f"at {address}"
-        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
+        self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
         self._turns: dict[int, int] = {}  # how often each worker that is there was started
         self._starts = 0
-        self._held = threading.Lock()  # while these change
+        self._mutex = threading.Lock()  # while these change
         self._failed = self._closed = False
         self._lock: int | None
         self._folder, self._lock = _folder()
@@ -126,20 +126,20 @@ class RayFleet:
             "folder": str(self._folder),
             "loud": os.environ.get(DEBUG, "") not in ("", "0"),
         }
-        self._child = Child(
+        self._child = PythonProcess(
             0,
             b"[]\n" + json.dumps(settings).encode(),
-            self._heard,
+            self._mailbox,
             module=DRIVER,
             environment={**_environment(address), **(seeing(gpus, "scale.gpus") if gpus else {})},
         )
-        room = self._up()
+        room = self._wait_until_up()
         self.workers = count if count > 0 else max(room, 1)
 
-    def _up(self) -> int:
+    def _wait_until_up(self) -> int:
         """Wait until Ray is there; return how many workers it has room for."""
         try:
-            frame = self._heard.get(timeout=STARTING)[1]
+            frame = self._mailbox.get(timeout=STARTING)[1]
         except queue.Empty:
             frame = None
         except BaseException:  # an interrupt
@@ -152,7 +152,7 @@ class RayFleet:
         self.close()
         raise RunError(
             f"Ray cannot be reached {self._where}: "
-            f"{data.decode() or 'it has ended, or said nothing'}. {self._said()}A cluster wants "
+            f"{data.decode() or 'it has ended, or said nothing'}. {self._hint()}A cluster wants "
             "its own token (RAY_AUTH_TOKEN, or the file ~/.ray/auth_token of its head). Or write "
             "another scale.address, or scale.fleet=processes."
         )
@@ -163,26 +163,26 @@ class RayFleet:
 
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             self._starts += 1
             self._turns[worker] = self._starts
-            self._ask("start", worker, self._starts)
+            self._request("start", worker, self._starts)
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             if worker in self._turns:
-                self._ask("send", worker, self._turns[worker], files, message)
+                self._request("send", worker, self._turns[worker], files, message)
 
     def tell(self, message: bytes) -> None:
         """Do nothing: an actor that plays hears nobody; see ``Fleet``."""
 
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
-        with self._held:
-            self._ask("end", worker, self._turns.pop(worker, 0))
+        with self._mutex:
+            self._request("end", worker, self._turns.pop(worker, 0))
 
-    def _ask(
+    def _request(
         self,
         what: str,
         worker: int = 0,
@@ -199,17 +199,17 @@ class RayFleet:
         Raises:
             RunError: Ray is gone.
         """
-        found: list[WorkerMessage] = []
+        messages: list[WorkerMessage] = []
         try:
             while True:
-                frame = self._heard.get(timeout=0 if found else max(seconds, 0.001))[1]
-                found.extend(self._told(*_parts(frame)))
+                frame = self._mailbox.get(timeout=0 if messages else max(seconds, 0.001))[1]
+                messages.extend(self._messages_of(*_parts(frame)))
         except queue.Empty:
-            if not found and self._child.has_ended():
-                self._told(*_parts(None))
-        return found
+            if not messages and self._child.has_ended():
+                self._messages_of(*_parts(None))
+        return messages
 
-    def _told(self, head: list[Any], data: bytes) -> list[WorkerMessage]:
+    def _messages_of(self, head: list[Any], data: bytes) -> list[WorkerMessage]:
         """Return what a message says of a worker; nothing if it is one that was ended."""
         if len(head) == 1:
             if self._closed:
@@ -217,20 +217,20 @@ class RayFleet:
             self._failed = True
             why = f": {data.decode()}" if data else ", or its head"
             raise RunError(
-                f"Ray {self._where} has ended{why}. {self._said()}See that it runs, and go on with "
+                f"Ray {self._where} has ended{why}. {self._hint()}See that it runs, and go on with "
                 "--resume: what the last checkpoint does not hold is played again, to the same "
                 "bytes."
             )
         what, worker, turn = head
-        with self._held:
+        with self._mutex:
             if self._turns.get(worker) != turn:
                 return []
             if what == "gone":
                 self._turns.pop(worker)
-                self._ask("end", worker, turn)  # Ray may be wrong
+                self._request("end", worker, turn)  # Ray may be wrong
                 return [WorkerMessage(worker, None)]
         if what == "wrong":
-            data = failed(
+            data = error_message(
                 RunError(
                     f"Ray cannot run a worker {self._where}: {data.decode()}. Each machine needs "
                     "the same Python, sparring and plug-ins."
@@ -238,13 +238,13 @@ class RayFleet:
             )
         return [WorkerMessage(worker, data)]
 
-    def _said(self) -> str:
+    def _hint(self) -> str:
         return f"What Ray said is in {self._folder}. " if self._folder.is_dir() else ""
 
     def close(self) -> None:
         """End all workers, and a Ray that was started here; see ``Fleet``."""
         self._closed = True
-        self._ask("close")
+        self._request("close")
         end = time.monotonic() + CLOSING
         while not self._child.has_ended() and time.monotonic() < end:
             time.sleep(0.02)
@@ -275,8 +275,8 @@ def _folder() -> tuple[Path, int]:
     """
     usual = tempfile.gettempdir()
     place = Path(usual if len(usual) < 20 else "/tmp")
-    for left in place.glob(f"{PREFIX}*"):
-        _remove_if_left(left)
+    for abandoned in place.glob(f"{PREFIX}*"):
+        _remove_if_left(abandoned)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         with contextlib.suppress(FileNotFoundError):  # another run took it for one that was left

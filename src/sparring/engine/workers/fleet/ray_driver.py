@@ -54,30 +54,30 @@ def _actor() -> type[Any]:
             import os
             import sys
 
-            sys.path[:] = [*path, *(one for one in sys.path if one not in path)]
+            sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
             with contextlib.suppress(OSError):
                 os.chdir(folder)
             from sparring.config.plugins.guard import Watch
             from sparring.core.errors import SparringError
-            from sparring.engine.workers.worker import Worker, failed, ready
+            from sparring.engine.workers.worker import Worker, error_message, ready_message
 
             try:
                 self.worker = Worker(json.loads(settings))
             except SparringError as error:
-                return failed(error)
+                return error_message(error)
             Watch(self.worker.config.call_seconds).__enter__()
-            return ready()
+            return ready_message()
 
         def answer(self, message: bytes, digests: list[str], *contents: bytes) -> bytes:
             """Return the answer to a task, given contents of files by their SHA-256."""
-            from sparring.engine.workers.worker import answered
+            from sparring.engine.workers.worker import task_answer
 
-            return answered(self.worker, message, dict(zip(digests, contents, strict=True)))
+            return task_answer(self.worker, message, dict(zip(digests, contents, strict=True)))
 
     return Sparring
 
 
-class Driver:
+class RayDriver:
     """Actors by the worker that each of them is.
 
     Args:
@@ -108,15 +108,15 @@ class Driver:
         try:
             if what == "start":
                 self._actors[worker] = self._kind.remote()
-                found = self._actors[worker].begin.remote(sys.path, os.getcwd(), self._config)
+                reference = self._actors[worker].begin.remote(sys.path, os.getcwd(), self._config)
             else:
                 contents = {} if self._weights == "file" else self._contents(files)
                 actor = self._actors[worker]
-                found = actor.answer.remote(data, list(contents), *contents.values())
+                reference = actor.answer.remote(data, list(contents), *contents.values())
         except (ray.exceptions.RayError, OSError, LookupError):
             self._say(["gone", worker, turn], b"")
         else:
-            found.future().add_done_callback(partial(self._done, worker, turn))
+            reference.future().add_done_callback(partial(self._done, worker, turn))
 
     def end(self, worker: int) -> None:
         """End an actor at once."""
@@ -136,25 +136,25 @@ class Driver:
 
     def _contents(self, files: Mapping[str, str]) -> dict[str, Any]:
         """Return contents of files by their SHA-256, as they are to be sent."""
-        found = {}
+        contents = {}
         for digest, path in files.items():
             if digest in self._shared:
                 self._shared[digest] = self._shared.pop(digest)  # is the latest now
-                found[digest] = self._shared[digest]
+                contents[digest] = self._shared[digest]
                 continue
             content = Path(path).read_bytes()
-            found[digest] = content
+            contents[digest] = content
             if self._weights == "ray" and sha256_hex(content) == digest:  # else it is refused
-                found[digest] = self._shared[digest] = ray.put(content)
+                contents[digest] = self._shared[digest] = ray.put(content)
         for old in list(self._shared)[: -max(SHARED, len(files))]:
             self._shared.pop(old)
-        return found
+        return contents
 
 
 def _connect(settings: Mapping[str, Any]) -> int:
     """Join the Ray at an address, or start one on loopback; return how many workers have room."""
     address, each = settings["address"], settings["gpus_per_worker"]
-    own: dict[str, Any] = {
+    local: dict[str, Any] = {
         "address": "local",
         "num_cpus": settings["cores"],
         "num_gpus": settings["gpus"],
@@ -162,40 +162,40 @@ def _connect(settings: Mapping[str, Any]) -> int:
         "include_dashboard": False,
         "_temp_dir": settings["folder"],
     }
-    options = own if address is None else {"address": address}
+    options = local if address is None else {"address": address}
     ray.init(log_to_driver=settings["loud"], logging_level=logging.WARNING, **options)
     if address is None and ray.util.get_node_ip_address() != LOOPBACK:
         raise OSError(f"it does not keep to {LOOPBACK}; install ray==2.60.0")
-    there = ray.cluster_resources()
-    room = int(there.get("CPU", 0))
+    resources = ray.cluster_resources()
+    room = int(resources.get("CPU", 0))
     if not each:
         return room
-    if address is None and there.get("GPU", 0) < each:
-        raise ValueError(f"a worker reserves {each:g} GPUs, and it has {there.get('GPU', 0):g}")
-    return min(room, int(there.get("GPU", 0) / each))
+    if address is None and resources.get("GPU", 0) < each:
+        raise ValueError(f"a worker reserves {each:g} GPUs, and it has {resources.get('GPU', 0):g}")
+    return min(room, int(resources.get("GPU", 0) / each))
 
 
 def _runs_here() -> bool:
-    own = ray.get_runtime_context().get_node_id()
-    return any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
+    node_id = ray.get_runtime_context().get_node_id()
+    return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())
 
 
 def _sender(pipe: Connection) -> tuple[Say, Callable[[], None]]:
     """Return what sends a head and bytes when there is room, and what waits until all are sent."""
-    wanted: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def write() -> None:
-        while (frame := wanted.get()) is not None:
+        while (frame := frames.get()) is not None:
             pipe.send_bytes(frame)
 
     thread = threading.Thread(target=write, name="say", daemon=True)
     thread.start()
 
     def finish() -> None:
-        wanted.put(None)
+        frames.put(None)
         thread.join()
 
-    return lambda head, data: wanted.put(json.dumps(head).encode() + b"\n" + data), finish
+    return lambda head, data: frames.put(json.dumps(head).encode() + b"\n" + data), finish
 
 
 def main(hear: int, say: int) -> None:
@@ -219,7 +219,7 @@ def main(hear: int, say: int) -> None:
         os.close(file)
     try:
         tell(["up", _connect(settings)], b"")
-        _serve(pipe, Driver(settings, tell))
+        _serve(pipe, RayDriver(settings, tell))
     except Exception as error:  # is for the training process to say
         tell(["failed"], f"{type(error).__name__}: {error}".encode())
     finally:
@@ -229,15 +229,15 @@ def main(hear: int, say: int) -> None:
 
 def _end() -> None:
     """Leave Ray; if it was started here, end all its processes, some of which would linger."""
-    own = psutil.Process().children(recursive=True)
+    children = psutil.Process().children(recursive=True)
     ray.shutdown()
-    for one in own:
+    for process in children:
         with contextlib.suppress(psutil.Error):
-            one.kill()
-    psutil.wait_procs(own, timeout=ENDING)
+            process.kill()
+    psutil.wait_procs(children, timeout=ENDING)
 
 
-def _serve(pipe: Connection, driver: Driver) -> None:
+def _serve(pipe: Connection, driver: RayDriver) -> None:
     """Do what is asked for until asked to close, or nobody asks any more."""
     try:
         while True:

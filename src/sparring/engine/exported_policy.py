@@ -85,31 +85,37 @@ def export(
         ModelError: adapters alone are asked for and the model has none.
         RunError: the folder cannot be written.
     """
-    own = chosen(engine, policy)
-    model = own.model_of(member)
+    source = choose_policy(engine, policy)
+    model = source.model_of(member)
     if model is None:
         raise UnknownNameError("snapshot of this run", str(member), map(str, engine.members))
     model.save(folder, dtype=dtype, adapter=adapter)
     if not adapter:
-        _write_sampling(own, folder / "generation_config.json")
-    weights = LIVE if model is own.model else EMA if model is own.published else str(member)
-    text = card(
-        engine, own, folder.name, step=step, weights=weights, adapter=adapter, figures=figures or {}
+        _write_sampling(source, folder / "generation_config.json")
+    weights = LIVE if model is source.model else EMA if model is source.published else str(member)
+    text = model_card(
+        engine,
+        source,
+        folder.name,
+        step=step,
+        weights=weights,
+        adapter=adapter,
+        figures=figures or {},
     )
     (folder / CARD).write_text(text, encoding="utf-8")
-    write_exported(folder, _seating(engine, own, adapter=adapter))
-    let_read(folder)
+    write_exported(folder, _exported_policy(engine, source, adapter=adapter))
+    make_readable(folder)
 
 
-def let_read(folder: Path) -> None:
+def make_readable(folder: Path) -> None:
     """Let a server under another user read every file."""
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(MODE)
 
 
-def _seating(engine: LocalEngine, own: Policy, *, adapter: bool) -> ExportedPolicy:
-    config, params = own.config, own.params
+def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> ExportedPolicy:
+    config, params = policy.config, policy.params
     tiny = config.model.name == TINY
     return ExportedPolicy(
         model=config.model.name,
@@ -129,32 +135,32 @@ def _seating(engine: LocalEngine, own: Policy, *, adapter: bool) -> ExportedPoli
     )
 
 
-def seat_command(engine: LocalEngine, own: Policy, folder: str) -> str:
+def seat_command(engine: LocalEngine, policy: Policy, folder: str) -> str:
     """Return the command that measures what was exported."""
     named = {game.name: game for game, _ in engine.environments}
     played = [
         game
         for game in engine.config.environments
-        if game.weight and _seats(engine, own, named[game.known_as])
+        if game.weight and _seats_of(engine, policy, named[game.known_as])
     ]
     name = (played or engine.config.environments)[0].name
     return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
 
 
-def _seats(engine: LocalEngine, own: Policy, game: Environment) -> list[int]:
+def _seats_of(engine: LocalEngine, policy: Policy, game: Environment) -> list[int]:
     return [
         seat
         for seat, (name, _) in enumerate(engine.seats(game))
-        if engine.apart or name == own.name
+        if engine.apart or name == policy.name
     ]
 
 
-def chosen(engine: LocalEngine, policy: str | None) -> Policy:
+def choose_policy(engine: LocalEngine, policy: str | None) -> Policy:
     """Return the policy that is meant."""
     if policy is None and len(engine.policies) > 1:
-        there = ", ".join(engine.policies)
+        names = ", ".join(engine.policies)
         raise ConfigError(
-            f"The run has the policies {there}; say which one is to be written: --policy "
+            f"The run has the policies {names}; say which one is to be written: --policy "
             f"{next(iter(engine.policies))}."
         )
     name = next(iter(engine.policies)) if policy is None else policy
@@ -163,9 +169,9 @@ def chosen(engine: LocalEngine, policy: str | None) -> Policy:
     return engine.policies[name]
 
 
-def _write_sampling(own: Policy, path: Path) -> None:
+def _write_sampling(policy: Policy, path: Path) -> None:
     """Write how the policy was sampled, so that ``generate`` samples alike."""
-    params = own.params
+    params = policy.params
     settings: dict[str, Any] = {
         "do_sample": True,
         "temperature": params.temperature,
@@ -174,15 +180,15 @@ def _write_sampling(own: Policy, path: Path) -> None:
     }
     settings |= {
         "max_new_tokens": params.max_new_tokens,
-        "eos_token_id": list(own.renderer.stop_ids),
+        "eos_token_id": list(policy.renderer.stop_ids),
     }
-    settings["pad_token_id"] = own.model.tokenizer.pad_token_id
+    settings["pad_token_id"] = policy.model.tokenizer.pad_token_id
     path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def card(
+def model_card(
     engine: LocalEngine,
-    own: Policy,
+    policy: Policy,
     folder: str,
     *,
     step: int,
@@ -191,11 +197,11 @@ def card(
     figures: Mapping[str, float],
 ) -> str:
     """Return the model card: the Hub's front matter, figures, prompts, and how it is loaded."""
-    config, prompts = own.config, dict[str, str]()
+    config, prompts = policy.config, dict[str, str]()
     for game, weight in engine.environments:
-        seats = _seats(engine, own, game)
+        seats = _seats_of(engine, policy, game)
         if weight and seats:
-            prompts[game.name] = first_prompt(own, game, seats)
+            prompts[game.name] = first_prompt(policy, game, seats)
     fill = {
         "folder": folder,
         "base": config.model.name,
@@ -205,15 +211,15 @@ def card(
     parts = [
         _front_matter(config, adapter=adapter),
         f"# {config.name}, step {step}, {weights}",
-        f"Trained by play with Sparring, {step} steps: {_made(config)}.",
+        f"Trained by play with Sparring, {step} steps: {_methods_text(config)}.",
         *_figures(figures),
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
-        f"one legal action, then {_stops(own)}. {_later(config)} Other prompts were not trained "
+        f"one legal action, then {_stop_tokens_text(policy)}. {_later_turns_text(config)} Other prompts were not trained "
         "on.",
         *(f"{name}, its first turn:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
-    parts.append(f"With Sparring: `{seat_command(engine, own, folder)}`.")
+    parts.append(f"With Sparring: `{seat_command(engine, policy, folder)}`.")
     if not adapter:
         parts.append(
             "With vLLM: `vllm serve PATH_OF_THIS_FOLDER --generation-config auto`, and "
@@ -223,7 +229,7 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def first_prompt(own: Policy, game: Environment, seats: Sequence[int]) -> str:
+def first_prompt(policy: Policy, game: Environment, seats: Sequence[int]) -> str:
     """Return what a policy reads at the first turn of its seats in the deal of seed 0.
 
     Special tokens are included. Until then the other seats say anything legal.
@@ -232,29 +238,29 @@ def first_prompt(own: Policy, game: Environment, seats: Sequence[int]) -> str:
     with environment_call(game), temporary_play(game, stream) as state:
         moment = 0
         while not set(seats) & set(state.due()):
-            said = {
+            replies = {
                 seat: random_reply(state, seat, state.legal(seat), stream.child(moment).child(seat))
                 for seat in state.due()
             }
-            state.step(said)
+            state.step(replies)
             moment += 1
-        first = next(seat for seat in state.due() if seat in seats)
-        seen = state.observe(first)
-    ledger = Ledger(own.renderer, own.context, game)
-    ledger.ask(seen.text, seen)
-    text: str = own.model.tokenizer.decode(
+        seat_due = next(seat for seat in state.due() if seat in seats)
+        observation = state.observe(seat_due)
+    ledger = Ledger(policy.renderer, policy.context, game)
+    ledger.ask(observation.text, observation)
+    text: str = policy.model.tokenizer.decode(
         list(ledger.ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
     )
     return text
 
 
-def _later(config: RunConfig) -> str:
-    chosen = config.context
-    if chosen.name == "full":
+def _later_turns_text(config: RunConfig) -> str:
+    context = config.context
+    if context.name == "full":
         return "What the seat is told next is written after it in the same way."
-    options = "".join(f", {name}: {value}" for name, value in chosen.options.items())
-    shown = f"`context: {{name: {chosen.name}{options}}}`"
-    return f"At later turns it saw of its past what Sparring's {shown} shows."
+    options = "".join(f", {name}: {value}" for name, value in context.options.items())
+    settings = f"`context: {{name: {context.name}{options}}}`"
+    return f"At later turns it saw of its past what Sparring's {settings} shows."
 
 
 def _front_matter(config: RunConfig, *, adapter: bool) -> str:
@@ -280,7 +286,7 @@ def _figures(figures: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _made(config: RunConfig) -> str:
+def _methods_text(config: RunConfig) -> str:
     losses = ", ".join(loss.name for loss in config.losses)
     base = "from random weights" if config.model.name == "tiny" else f"from {config.model.name}"
     return (
@@ -289,9 +295,9 @@ def _made(config: RunConfig) -> str:
     )
 
 
-def _stops(own: Policy) -> str:
+def _stop_tokens_text(policy: Policy) -> str:
     return " or ".join(
-        f"`{own.model.tokenizer.decode([index])}`" for index in own.renderer.stop_ids
+        f"`{policy.model.tokenizer.decode([index])}`" for index in policy.renderer.stop_ids
     )
 
 
@@ -354,10 +360,10 @@ def export_mixture(
         SparringError: as for ``export``.
     """
     sides = [
-        _parts(engine, own, policy, side if len(mixture.sides) > 1 else None)
-        for side, own in enumerate(mixture.sides)
+        _parts(engine, side_parts, policy, side if len(mixture.sides) > 1 else None)
+        for side, side_parts in enumerate(mixture.sides)
     ]
-    parts = {name: part for own in sides for name, part in own.items()}
+    parts = {name: part for side_parts in sides for name, part in side_parts.items()}
     for name, part in parts.items():
         export(
             engine,
@@ -368,7 +374,7 @@ def export_mixture(
             policy=part.policy.name,
             member=part.member,
         )
-    weights = [{name: part.weight for name, part in own.items()} for own in sides]
+    weights = [{name: part.weight for name, part in side_parts.items()} for side_parts in sides]
     (folder / CARD).write_text(
         MIXTURE.format(
             title=f"{engine.config.name}, step {step}: mixture of members ({answer})",
@@ -378,39 +384,39 @@ def export_mixture(
         ),
         encoding="utf-8",
     )
-    said: Mixed
+    exported: Mixed
     if len(weights) == 1:
-        said = ExportedMixture(answer=answer, step=step, members=weights[0])
+        exported = ExportedMixture(answer=answer, step=step, members=weights[0])
     else:
-        said = ExportedSides(answer=answer, step=step, sides=(weights[0], weights[1]))
-    write_exported(folder, said)
-    let_read(folder)
+        exported = ExportedSides(answer=answer, step=step, sides=(weights[0], weights[1]))
+    write_exported(folder, exported)
+    make_readable(folder)
 
 
 def _parts(
     engine: LocalEngine, weights: Mapping[PlayerRef, float], policy: str | None, side: int | None
 ) -> dict[str, _Part]:
     """Return the members by the names of their folders; ``side`` is None for all sides."""
-    found: dict[str, _Part] = {}
+    parts: dict[str, _Part] = {}
     for who, weight in weights.items():
         if engine.apart:
-            own, name = chosen(engine, who.name or MAIN), str(who)
-            if policy not in (None, own.name):
+            owner, name = choose_policy(engine, who.name or MAIN), str(who)
+            if policy not in (None, owner.name):
                 raise ConfigError(
-                    f"--policy {policy}: {who} is a snapshot of {own.name}; leave --policy out, "
+                    f"--policy {policy}: {who} is a snapshot of {owner.name}; leave --policy out, "
                     "and each member is written as what it is."
                 )
         elif side is None or policy is not None or len(engine.policies) == 1:
-            own, name = chosen(engine, policy), str(who)
+            owner, name = choose_policy(engine, policy), str(who)
         else:
-            own = chosen(engine, _policy_in(engine, side))
-            name = str(who.of(own.name))
-        found[name] = _Part(own, who, weight)
-    return found
+            owner = choose_policy(engine, _policy_in(engine, side))
+            name = str(who.of(owner.name))
+        parts[name] = _Part(owner, who, weight)
+    return parts
 
 
 def _policy_in(engine: LocalEngine, side: int) -> str:
-    found = {
+    policies = {
         name: game.name
         for game, weight in engine.environments
         for number, (name, _) in zip(
@@ -418,18 +424,18 @@ def _policy_in(engine: LocalEngine, side: int) -> str:
         )
         if weight and number == side
     }
-    if len(found) > 1:
+    if len(policies) > 1:
         raise ConfigError(
-            f"In the {SIDES[side]} play the policies {', '.join(found)}, so that a member there is "
-            f"no single model; say which one is to be written: --policy {next(iter(found))}."
+            f"In the {SIDES[side]} play the policies {', '.join(policies)}, so that a member there is "
+            f"no single model; say which one is to be written: --policy {next(iter(policies))}."
         )
-    return next(iter(found))
+    return next(iter(policies))
 
 
 def _table(members: Sequence[str], weights: Sequence[Mapping[str, float]]) -> str:
     heads = ["weight"] if len(weights) == 1 else [f"weight in the {side}" for side in SIDES]
     rows = [
-        f"| `{name}` | {' | '.join(f'{own.get(name, 0):.6g}' for own in weights)} |"
+        f"| `{name}` | {' | '.join(f'{each.get(name, 0):.6g}' for each in weights)} |"
         for name in members
     ]
     rule = "|---|" + "---|" * len(heads)

@@ -1,25 +1,24 @@
-"""The plays of a run on workers: cut into units, sent, collected in the order of the specs.
+"""Rollouts on workers: episodes cut into units, sent, and collected in the order of the specs.
 
-Which worker plays what is the scheduler's to say; this does what it says. With the sampler
-``in_process``, whose replies have bits of their own, an episode is the same whoever plays it, so a
-run is the same to the last byte for any number of workers, whatever becomes of them.
+The scheduler decides which worker plays which unit; this module carries it out. With the sampler
+``in_process`` the bits of an episode do not depend on the worker. A run is then the same to the
+last byte for any number of workers, even if workers crash.
 
-Where workers work by themselves a thread listens to them, so that they never wait for the
+Where workers run in other processes, a thread listens to them, so that they never wait for the
 training process while it learns.
 
-The weights that workers play with are files, one per player and version. Plays that are begun pin
-what they are played with: a file stays as long as plays ask for it, also when the policy has learnt
-on, or a snapshot has left the league.
+The weights of the workers are files, one per player and version. Episodes that are begun pin their
+weights: a file stays until they end, also after an update, or after a snapshot has left the league.
 
 Timing, in timing.jsonl:
     workers                 workers that were ready at the end of the step, where there are any
-    workers_idle            share of the workers' time since the step before in which they did not
+    workers_idle            share of the workers' time since the previous step in which they did not
                             play
-    lost_workers            workers that died, hung, or answered what cannot be read, in the step
-    resent_units            units that were played again for it
+    lost_workers            workers that died, hung, or sent an unreadable answer, in the step
+    resent_units            units that were played again because of it
     timed_out_units         units whose worker had not answered in scale.timeout
-    duplicate_units         answers to units that somebody else had answered before
-    refused_weights         files of weights that a worker found damaged, and that were written anew
+    duplicate_units         answers to units that another worker had answered before
+    refused_weights         files of weights that a worker found damaged, and that were rewritten
 """
 
 from __future__ import annotations
@@ -70,11 +69,11 @@ from sparring.play.spec import EpisodeSpec
 
 
 class PublishedWeights:
-    """Files of weights in a folder of their own; those that nobody asks for any more are removed.
+    """Files of weights in a folder; a file that nothing pins is removed.
 
     Args:
-        players: whose weights they are.
-        folder: is made anew, and removed by ``close``.
+        players: whose weights are written.
+        folder: for the files; it is emptied first, and removed by ``close``.
     """
 
     def __init__(self, players: Players, folder: Path) -> None:
@@ -87,7 +86,7 @@ class PublishedWeights:
             self.folder.mkdir(parents=True)
 
     def pin(self, seated: Iterable[PlayerRef]) -> Pinned:
-        """Write the weights of now that these players speak with; keep them until ``release``.
+        """Write the current weights of these players, and keep them until ``release``.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -104,12 +103,12 @@ class PublishedWeights:
         return self.keep(tuple((name, model.version) for name, model in models.items()))
 
     def pin_all(self) -> Pinned:
-        """Pin the weights of now of every policy, and of every snapshot of one."""
+        """Pin the current weights of every policy and every snapshot."""
         past = [part for member in self._players.members for part in self._players.parts(member)]
         return self.pin([*self._own(), *past])
 
     def pin_newest(self) -> Pinned:
-        """Pin the weights of now of every policy."""
+        """Pin the current weights of every policy."""
         return self.pin(self._own())
 
     def _own(self) -> list[PlayerRef]:
@@ -117,23 +116,23 @@ class PublishedWeights:
         return [who.of(name) for name in self._players.policies for who in kinds]
 
     def keep(self, keys: Pinned) -> Pinned:
-        """Pin files that are there.
+        """Pin files that exist.
 
         Raises:
-            CheckpointError: one of them is not there.
+            CheckpointError: a file does not exist.
         """
         missing = [key for key in keys if key not in self._written]
         if missing:
             raise CheckpointError(
-                f"The weights of {missing[0][0]} after {missing[0][1]} updates, which a step is "
-                "played with that was not learnt from yet, are not in the checkpoint. Take an "
-                "earlier one, or start anew with --overwrite."
+                f"The weights of {missing[0][0]} after {missing[0][1]} updates, needed by a step that is "
+                "played but not learned from yet, are not in the checkpoint. Take an "
+                "earlier checkpoint, or start again with --overwrite."
             )
         self._pinned.append(keys)
         return keys
 
     def release(self, keys: Pinned) -> None:
-        """Let pinned files go; those that nobody else has pinned are removed."""
+        """Unpin files, and remove those that nothing else has pinned."""
         self._pinned.remove(keys)
         still_pinned = {key for pinned in self._pinned for key in pinned}
         for key in self._written.keys() - still_pinned:
@@ -144,12 +143,13 @@ class PublishedWeights:
         return tuple(self._written[key] for key in keys)
 
     def rewrite_damaged(self, keys: Pinned) -> int:
-        """Write those of these files anew that are damaged, from the weights of now.
+        """Rewrite the damaged ones of these files from the current weights.
 
-        Return how many were.
+        Returns:
+            How many were damaged.
 
         Raises:
-            CheckpointError: the weights have moved on since: they are only in the file.
+            CheckpointError: the weights have been updated since, so that only the file held them.
         """
         damaged = [key for key in keys if not _is_whole(self._written[key])]
         for name, version in damaged:
@@ -157,14 +157,15 @@ class PublishedWeights:
             if named_model is None or named_model[1].version != version:
                 raise CheckpointError(
                     f"{self._written[name, version].file} was damaged after it was written, and "
-                    "the policy has learnt on. Go on from the last checkpoint with --resume, on "
+                    "the policy has been updated since. Resume the last checkpoint with --resume, on "
                     "another disk."
                 )
             self._write(name, named_model[1])
         return len(damaged)
 
     def save(self, folder: Path) -> dict[str, list[Any]]:
-        """Link everything that is pinned into a checkpoint's folder; return what names the files.
+        """Link all pinned files into a checkpoint's folder, and return [player, version, digest] by
+        name.
 
         Raises:
             OSError: the disk is full or not writable.
@@ -180,7 +181,7 @@ class PublishedWeights:
         return saved
 
     def restore(self, folder: Path, saved: Mapping[str, Sequence[Any]]) -> None:
-        """Take back what ``save`` linked, to be pinned again.
+        """Restore the files that ``save`` linked, so that they can be pinned again.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -192,7 +193,7 @@ class PublishedWeights:
             self._written[player, version] = WeightsFile(player, str(path), digest, version)
 
     def _model(self, who: PlayerRef) -> tuple[str, LanguageModel] | None:
-        """Return a player's name and model at a worker; None where it has no trained weights."""
+        """Return a player's name and model at a worker; None if its weights are not trained."""
         policy = self._players.policies.get(who.name or MAIN)
         frozen = policy is None or policy.frozen or who.kind == "demonstrator"
         model = None if policy is None or frozen else policy.model_of(who)
@@ -224,16 +225,16 @@ def _is_whole(weights: WeightsFile) -> bool:
         return False
 
 
-IN_PROCESS = "scale.workers=0 scale.fleet=here"  # where errors show: in the training process
+IN_PROCESS = "scale.workers=0 scale.fleet=here"  # errors show in the training process
 IN_PROCESS_PINNED = f"scale.order=pinned {IN_PROCESS}"  # for a run in fresh order
 
 
 def unplayable_error(why: str, unit: WorkUnit | None, run: Path, steps: int) -> RolloutError:
-    """Return the error of plays that cannot be had.
+    """Return the error of episodes that cannot be played.
 
     Args:
-        why: they cannot.
-        unit: that cannot be played; None: nothing can.
+        why: the reason.
+        unit: the unit that cannot be played; None: no unit can be played.
         run: the run folder.
         steps: of the run.
     """
@@ -254,48 +255,50 @@ def unplayable_error(why: str, unit: WorkUnit | None, run: Path, steps: int) -> 
 def _replay_command(unit: WorkUnit, run: Path, steps: int) -> str:
     if unit.fresh:
         return IN_PROCESS_PINNED
-    if unit.progress is None:  # of the warm-up, or played on after a turn: no step's own
+    if unit.progress is None:  # of the warm-up or a playout, not of one step
         return IN_PROCESS
     step = round(unit.progress * steps) + 1
     return f"sparring replay-unit {shlex.quote(str(run))} {step} {unit.place}"
 
 
-REFUSALS = 3  # of one worker in succession, after which something else is wrong
+REFUSALS = 3  # largest number of refusals of a worker in a row
 
 
 class WorkerWeights:
-    """The weights of every worker that is there.
+    """The weights that each worker holds.
 
     Args:
         published: the files.
     """
 
     def __init__(self, published: PublishedWeights) -> None:
-        self.refusing: list[int] = []  # workers that were sent damaged weights
-        self.refused = 0  # files that were written anew
+        self.refusing: list[int] = []  # workers that refused their weights
+        self.refused = 0  # number of rewritten files
         self._published = published
-        self._weights_of: dict[int, dict[str, WeightsFile]] = {}  # by each worker that is there
-        self._refusals = Counter[int]()  # of each worker, since it last answered
+        self._weights_of: dict[int, dict[str, WeightsFile]] = {}  # by running worker
+        self._refusals = Counter[int]()  # by worker, since its last answer
 
     def __contains__(self, worker: int) -> bool:
-        """Whether a worker is there."""
+        """Return whether a worker is running."""
         return worker in self._weights_of
 
     def begin(self, worker: int) -> None:
-        """Take note that a worker is started: it holds nothing."""
+        """Record that a worker is started and holds no weights."""
         self._weights_of[worker] = {}
 
     def end(self, worker: int) -> None:
-        """Take note that a worker is gone."""
+        """Record that a worker is gone."""
         del self._weights_of[worker]
         self.refusing = [other for other in self.refusing if other != worker]
 
     def answered(self, worker: int) -> None:
-        """Take note that a worker could read what it was sent."""
+        """Record that a worker could read its weights."""
         self._refusals.pop(worker, None)
 
     def record_sent(self, worker: int, units: Iterable[WorkUnit]) -> dict[str, Path]:
-        """Take note that a worker is sent units; return the files that it does not hold."""
+        """Record that a worker is sent units, and return the weights files that it does not hold,
+        by digest.
+        """
         current, files = self._weights_of[worker], dict[str, Path]()
         for unit in units:
             new = [weights for weights in unit.weights if current.get(weights.player) != weights]
@@ -305,16 +308,16 @@ class WorkerWeights:
         return files
 
     def rewrite_refused(self, worker: int, units: Iterable[WorkUnit]) -> None:
-        """Write the weights of units anew that a worker has refused.
+        """Rewrite the weights of units that a worker has refused.
 
         Raises:
-            RunError: it has refused them again and again.
+            RunError: the worker has refused them several times in a row.
         """
         self._refusals[worker] += 1
         if self._refusals[worker] > REFUSALS:
             raise RunError(
                 f"A worker has refused the weights in {self._published.folder} "
-                f"{self._refusals[worker]} times: what it reads is not what was written. Choose a "
+                f"{self._refusals[worker]} times: it reads other bytes than were written. Choose a "
                 "run folder on another disk, which all workers can read."
             )
         named = {(weights.player, weights.version) for unit in units for weights in unit.weights}
@@ -323,16 +326,16 @@ class WorkerWeights:
 
 
 log = logging.getLogger(__name__)
-LOOK = 1.0  # seconds between looks at the time, at most
+LOOK = 1.0  # longest seconds between two ticks
 
 
 class DistributedRollouts:
-    """Plays on workers.
+    """Rollouts on workers.
 
     Args:
-        players: of the training process, whose weights are played with.
-        fleet: where the workers run.
-        folder: where weights are written for them.
+        players: of the training process, with the current weights.
+        fleet: starts the workers and talks to them.
+        folder: for the weights of the workers.
     """
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
@@ -347,12 +350,12 @@ class DistributedRollouts:
             elastic=fleet.elastic,
         )
         self._numbers = itertools.count()
-        self._units_of_step = Counter[float | None]()  # units of each step
-        self._open: dict[int, WorkUnit] = {}  # units without an answer
+        self._units_of_step = Counter[float | None]()  # number of units by progress
+        self._open: dict[int, WorkUnit] = {}  # unanswered units
         self._rollouts: dict[int, Rollout] = {}
         self._weights = WorkerWeights(self.published)
         self._before, self._utilisation = dict[str, float](), UtilisationMeter()
-        self._changed = threading.Condition()  # guards everything but the fleet
+        self._changed = threading.Condition()  # guards all state but the fleet
         self._error: BaseException | None = None
         self._closed = False
         self._execute(self._scheduler.tick(fleet.now()))
@@ -366,16 +369,16 @@ class DistributedRollouts:
         judging: Judging | None = None,
         pinned: Pinned | None = None,
     ) -> Begun:
-        """Have these games played.
+        """Start to play episodes.
 
         Args:
-            specs: the games.
-            judging: what judges replies; see ``Players.play``.
-            pinned: the weights they are played with, from ``published``; None: those of now.
+            specs: the episodes.
+            judging: judges replies; see ``Players.play``.
+            pinned: their weights, from ``published``; None: the current weights.
 
         Raises:
-            RolloutError: a unit has ended several workers, or there are none left.
-            SparringError: what playing has met.
+            RolloutError: a unit has ended several workers, or no worker is left.
+            SparringError: as playing raises it.
         """
         seated = self._players.seated(specs)
         players = {player for spec in seated for player in spec.players}
@@ -399,7 +402,7 @@ class DistributedRollouts:
         )
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
-        """Play these games; see ``Players.play``.
+        """Play episodes; see ``Players.play``.
 
         Raises:
             SparringError: as ``begin``.
@@ -407,7 +410,7 @@ class DistributedRollouts:
         return self.begin(specs, judging).result()
 
     def _wait(self, numbers: Sequence[int], new_pin: Pinned | None) -> Rollout:
-        """Return the rollout of units once all are answered; ``own`` are weights pinned for it."""
+        """Return the rollout of units once all are answered, and release ``new_pin``."""
         with self._changed:
             while not self._rollouts.keys() >= set(numbers):
                 self._wait_for_change()
@@ -427,7 +430,7 @@ class DistributedRollouts:
             self._listen_once()
 
     def close(self) -> None:
-        """End the workers, and remove the weights that were written for them."""
+        """End the workers, and remove their weights files."""
         with self._changed:
             self._closed = True
         self._fleet.close()
@@ -436,7 +439,7 @@ class DistributedRollouts:
         self.published.close()
 
     def timing(self) -> dict[str, float]:
-        """Return the figures listed above and those of ``UtilisationMeter``, since the last call."""
+        """Return the figures listed above and those of ``UtilisationMeter`` since the last call."""
         with self._changed:
             now = self._fleet.now()
             busy, ready = self._scheduler.busy(now), self._scheduler.ready
@@ -454,11 +457,11 @@ class DistributedRollouts:
             raise self._error
 
     def _listen(self) -> None:
-        """Listen to the workers until ``close``, or an error that ``_wait`` raises."""
+        """Listen to the workers until ``close``, or until an error, which ``_wait`` raises."""
         while not self._closed:
             try:
                 self._listen_once()
-            except BaseException as error:  # is the training process's to handle
+            except BaseException as error:  # the training process handles it
                 with self._changed:
                     self._error = error
                     self._changed.notify_all()
@@ -472,7 +475,9 @@ class DistributedRollouts:
         with self._changed:
             if self._closed:
                 return
-            now = self._fleet.now()  # one for all: nobody is started again among what one has said
+            now = (
+                self._fleet.now()
+            )  # one time for all messages: no worker restarts between two of its messages
             for worker_message in messages:
                 self._execute(self._handle(worker_message, now))
             self._execute(self._scheduler.tick(self._fleet.now()))
@@ -495,20 +500,18 @@ class DistributedRollouts:
                 raise unplayable_error(command.why, lost, self._run, self._players.config.steps)
 
     def _unit_to_send(self, number: int) -> WorkUnit:
-        """Return a unit as it is sent now."""
         return self._open[number]
 
     def _record_loss(self, units: Sequence[int]) -> None:
-        """Take note of the units that a worker is lost with; here they are played again, and that
-        is all."""
+        """Record the units that a worker is lost with; nothing to record here."""
 
     def _handle(self, worker_message: WorkerMessage, now: float) -> Sequence[Command]:
-        """Take a message of a worker; return what follows."""
+        """Return the commands that follow from a worker's message."""
         worker, message = worker_message
         if worker not in self._weights:
-            return []  # it was ended when this was on its way
+            return []  # ended while this message was on its way
         if message is None:
-            log.warning("Worker %d is gone; what it played is played again.", worker)
+            log.warning("Worker %d is gone; its units are played again.", worker)
             return self._lost(worker, now)
         try:
             head = head_of(message)
@@ -519,7 +522,9 @@ class DistributedRollouts:
                     check_same(head["ready"])
                 return self._scheduler.joined(worker, now)
             if "refused" in head:
-                self._weights.refusing.append(worker)  # weights may change now: see ``_wait``
+                self._weights.refusing.append(
+                    worker
+                )  # rewritten in ``_wait``, as weights may change now
                 return []
             answer = answer_of(message, self._open)
         except UnreadableError as error:
@@ -532,14 +537,14 @@ class DistributedRollouts:
         return self._scheduler.answered(worker, answer.units, now)
 
     def _lost(self, worker: int, now: float) -> Sequence[Command]:
-        """End a worker, or what is left of it; return what follows."""
+        """End a worker, and return the commands that follow."""
         self._record_loss(self._scheduler.playing(worker))
         self._weights.end(worker)
         self._fleet.end(worker)
         return self._scheduler.lost(worker, now)
 
     def _rewrite_refused(self, worker: int) -> Sequence[Command]:
-        """Write the weights anew that a worker has refused; return what follows."""
+        """Rewrite the weights that a worker has refused, and return the commands that follow."""
         playing = self._scheduler.playing(worker)
         units = [self._unit_to_send(unit) for unit in playing if unit in self._open]
         self._weights.rewrite_refused(worker, units)

@@ -1,8 +1,8 @@
-"""Plays on workers in fresh order: played with the newest weights, and given as they come.
+"""Rollouts on workers in fresh order: played with the newest weights, returned as they arrive.
 
-A unit takes the newest weights when it is sent. Those that are published while it is played it
-takes between two calls of the sampler or two tokens of a reply, where the fleet can tell a worker
-that plays: what was said before stands, and every sampled run names its weights.
+A unit takes the newest weights when it is sent. If newer ones are published meanwhile, its worker
+takes them between two calls of the sampler or two tokens of a reply, where the fleet can reach a
+worker at play. Tokens sampled before stay, and every sampled segment names its weights.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from sparring.play.spec import EpisodeSpec
 
 
 class UnitOutcomes(NamedTuple):
-    """What has become of units since it was last asked.
+    """The outcomes of units since the last call.
 
     Args:
-        lost: units whose worker was lost with them, once for each; they are played again.
-        found: units that were answered, in the order in which they were. What was lost of one was
-            lost before.
+        lost: units whose worker was lost, once for each loss; they are played again.
+        answered: answered units with their rollouts, in order of arrival. The losses of a unit come
+            before its answer.
     """
 
     lost: list[int]
@@ -37,33 +37,32 @@ class UnitOutcomes(NamedTuple):
 
 
 class FreshWorkers(DistributedRollouts):
-    """Plays on workers, given as they come.
+    """Workers of a run in fresh order.
 
-    All but ``_unit_to_send`` and ``_record_loss`` is called by the thread that learns: weights do not change
-    while they are written.
+    The thread that learns calls all methods but ``_unit_to_send`` and ``_record_loss``, so weights
+    do not change while they are written.
 
     Args:
-        players: as ``DistributedRollouts``.
-        fleet: as there.
-        folder: as there; it is in the run's.
+        players: as for ``DistributedRollouts``.
+        fleet: as for it.
+        folder: as for it, in the run folder.
     """
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
         self.run, self._issued = folder.parent, 0
         self._newest: tuple[WeightsFile, ...] = ()
-        self._pins: list[Pinned] = []  # of the newest weights, and of older ones that units name
-        self._snapshots_of: dict[int, Pinned] = {}  # the snapshots of each fresh unit's seats
+        self._pins: list[Pinned] = []  # of the newest weights, and of older ones in use
+        self._snapshots_of: dict[int, Pinned] = {}  # by fresh unit
         self._lost_units: list[int] = []
         super().__init__(players, fleet, folder)
 
     def issued_before(self, issued: int) -> None:
-        """Take note of how many plays were issued before, in all."""
+        """Set the number of episodes that were issued before."""
         with self._changed:
             self._issued = issued
 
     def renew(self) -> None:
-        """Publish the weights of now, if they are not: units that are sent from now on take them,
-        and those that are played on their way.
+        """Publish the current weights; units sent from now on take them, and so do units at play.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -83,12 +82,12 @@ class FreshWorkers(DistributedRollouts):
     def issue(
         self, parts: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
     ) -> list[int]:
-        """Have units of plays played; return their numbers.
+        """Issue units of episodes, and return their numbers.
 
         Args:
-            parts: the plays of each unit.
+            parts: the episodes of each unit.
             progress: share of the run that is done.
-            past: the snapshots that may sit in their seats, from ``published``.
+            past: the snapshots that may play in them, from ``published``.
 
         Raises:
             SparringError: the workers cannot go on.
@@ -106,10 +105,10 @@ class FreshWorkers(DistributedRollouts):
         return numbers
 
     def poll_units(self, *, wait: bool) -> UnitOutcomes:
-        """Return what has become of fresh units.
+        """Return the outcomes of units since the last call.
 
         Args:
-            wait: for one of them, if nothing has.
+            wait: whether to wait for at least one.
 
         Raises:
             SparringError: the workers cannot go on.
@@ -125,15 +124,15 @@ class FreshWorkers(DistributedRollouts):
         return UnitOutcomes(lost, answered)
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return plays in which every policy is named; see ``Players.seated``."""
+        """Return specs in which every policy is named; see ``Players.seated``."""
         return self._players.seated(specs)
 
     def _answered_units(self) -> list[int]:
-        """Return the fresh units that were answered, in the order in which they were."""
+        """Return the answered units in order of arrival."""
         return [number for number in self._rollouts if number in self._snapshots_of]
 
     def _unit_to_send(self, number: int) -> WorkUnit:
-        """Return a unit as it is sent: a fresh one with the newest weights."""
+        """Return a unit as it is sent, which in fresh order is with the newest weights."""
         unit = self._open[number]
         if not unit.fresh:
             return unit
@@ -148,7 +147,9 @@ class FreshWorkers(DistributedRollouts):
         self._lost_units += lost
 
     def _record_issued(self, plays: int) -> None:
-        """Write down how many plays were issued, for whoever goes on after a kill."""
+        """Write the number of issued episodes to disk, where a run that resumes after a kill reads
+        it.
+        """
         self._issued += plays
         with disk_errors(self.run):
             write_json_atomic(self.run / ISSUED, {"issued": self._issued})

@@ -1,6 +1,6 @@
-"""Which GPUs the processes beside a run are given, and what their configuration says of them.
+"""The GPUs of each learner and worker, and the configuration that each of them runs with.
 
-Each sees its own GPUs alone, counted from 0 (``core/process.py``): its first is its ``cuda``.
+Each process sees only its own GPUs, numbered from 0 (``core/process.py``); its first is ``cuda``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from sparring.core.errors import ConfigError
 
 
 def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
-    """Check that this machine has GPUs of these numbers.
+    """Check that this machine has the GPUs of these numbers.
 
     Args:
         gpus: their numbers.
-        key: of the configuration that names them.
+        key: the configuration key that names them.
 
     Raises:
-        ConfigError: it has fewer.
+        ConfigError: the machine has fewer.
     """
     count = torch.cuda.device_count()
     missing = [gpu for gpu in gpus if gpu >= count]
@@ -36,14 +36,14 @@ def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
 
 
 def gpus_of_learners(config: RunConfig, devices: Sequence[torch.device]) -> tuple[int, ...]:
-    """Return the GPU that each learner takes; none where they are on the CPU.
+    """Return the GPU of each learner; empty where learners are on the CPU.
 
     Args:
         config: of the run.
         devices: of the models in the training process.
 
     Raises:
-        ConfigError: this machine has fewer.
+        ConfigError: the machine has fewer.
     """
     if all(device.type != CUDA for device in devices):
         return ()
@@ -54,7 +54,7 @@ def gpus_of_learners(config: RunConfig, devices: Sequence[torch.device]) -> tupl
 
 
 def for_learner(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a learner that sees one GPU, its own.
+    """Return the configuration of a learner that sees one GPU.
 
     Args:
         settings: of the run, as values of JSON.
@@ -63,14 +63,14 @@ def for_learner(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
-    """Return the configuration of a worker that sees its own GPUs; without any, that of the run.
+    """Return the configuration of a worker that sees its own GPUs; without GPUs, that of the run.
 
-    Where replicas of vLLM draw its replies they have its GPUs, one each, and its models are in the
-    machine's own memory: it does nothing with them but hand on their weights.
+    Where vLLM replicas sample its replies, they take the GPUs, one each. The worker's models then
+    stay in CPU memory, as the worker only forwards their weights.
 
     Args:
         settings: of the run, as values of JSON.
-        gpus: how many it has, or what share of one.
+        gpus: number of GPUs of the worker, or the share of one.
     """
     if not gpus:
         return dict(settings)
@@ -91,11 +91,14 @@ def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]
         section["model"], section["sampler"] = dict(section["model"]), dict(section["sampler"])
         wherever = (
             device == "cpu" and section["model"]["device"] == "auto"
-        )  # would find a GPU it sees
+        )  # would take a visible GPU
         if wherever or section["model"]["device"].startswith(CUDA):
             section["model"]["device"] = device
     placed["learner"] = {key: value for key, value in placed["learner"].items() if key != "gpus"}
-    placed["scale"] = {**placed["scale"], "share_gpus": True}  # numbers there are not its own
+    placed["scale"] = {
+        **placed["scale"],
+        "share_gpus": True,
+    }  # its GPU numbers are those of the whole machine
     return placed
 
 

@@ -1,7 +1,7 @@
-"""A step's plays cut into units, and what travels: specs as JSON, episodes in the store's columns.
+"""Units of a step's episodes, and the messages that carry them between processes.
 
-A message is one line of JSON and, after it, a table in Arrow's format for streams. Nothing of it is
-code: reading one from a stranger gives values or an error.
+A message is one line of JSON followed by a table in Arrow's stream format. Messages hold no code,
+so reading one from an untrusted sender gives values or an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.play.store import from_stream, to_stream
 
 
 def record_of(episode: Episode) -> dict[str, Any]:
-    """Return such an episode as values of JSON."""
+    """Return an episode without turns as values of JSON."""
     return {
         "episode_id": episode.episode_id,
         "group_id": episode.group_id,
@@ -60,43 +60,43 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
 
 
 class WeightsFile(NamedTuple):
-    """Weights that a player speaks with, as a file."""
+    """The weights of one player as a file."""
 
     player: str  # the text form of a reference
     file: str
     digest: str  # SHA-256 of the file
-    version: int  # number of updates that they have seen
+    version: int  # number of updates so far
 
 
 class WorkUnit(NamedTuple):
-    """Plays that one worker plays, and what they are played with; any worker gives the same."""
+    """The episodes that one worker plays, and their weights; any worker plays them alike."""
 
     specs: tuple[EpisodeSpec, ...]
     weights: tuple[WeightsFile, ...]
-    progress: float | None  # share of the run that is done; None: nobody judges
-    place: int = 0  # its number among those of its step; it is not sent
-    fresh: bool = False  # it is played with the weights that are newest when it is; it is not sent
+    progress: float | None  # share of the run that is done; None: no judging
+    place: int = 0  # its number within the step; not sent
+    fresh: bool = False  # sent with the newest weights; not sent itself
 
 
-Task = Mapping[int, WorkUnit]  # what a worker is asked: units by their numbers
+Task = Mapping[int, WorkUnit]  # units by their numbers
 
 
 class WorkerAnswer(NamedTuple):
-    """What a worker answers."""
+    """The answer of a worker."""
 
     rollouts: Mapping[int, Rollout]  # of each unit by its number
-    units: tuple[int, ...] = ()  # all that were answered, those that nobody wants any more as well
+    units: tuple[int, ...] = ()  # all answered units, also those no longer open
 
 
 class UnreadableError(RolloutError):
-    """A message is none, or not what was asked for."""
+    """A message cannot be read, or does not match its task."""
 
 
-# what reading a stranger's answer may raise
+# errors that reading an untrusted answer may raise
 UNREADABLE = (
     SparringError,
     pa.ArrowException,
-    OSError,  # Arrow's, of a stream that is cut off
+    OSError,  # from Arrow, for a truncated stream
     ValueError,
     LookupError,
     TypeError,
@@ -107,11 +107,11 @@ UNREADABLE = (
 
 
 def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...]]:
-    """Return the plays in units of about so many, in order, no group cut.
+    """Return the episodes in units of about ``games`` each, in order, without splitting a group.
 
     Args:
-        specs: the members of a group next to each other.
-        games: a unit is full as soon as it has so many.
+        specs: the episodes; those of a group are adjacent.
+        games: the number of episodes from which on a unit is full.
     """
     units: list[list[EpisodeSpec]] = []
     for spec in specs:
@@ -125,7 +125,7 @@ def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[Epi
 def weights_after(
     before: Mapping[str, WeightsFile], units_weights: Iterable[WeightsFile]
 ) -> dict[str, WeightsFile]:
-    """Return the latest weights that a worker holds of each player after these units."""
+    """Return the latest weights of each player that a worker holds after these units."""
     new = {weights.player: weights for weights in units_weights}
     remaining = {
         name: weights for name, weights in before.items() if ref(name).step is None or name in new
@@ -134,7 +134,7 @@ def weights_after(
 
 
 def task_bytes(task: Task) -> bytes:
-    """Return a task as it travels.
+    """Return a task as a message.
 
     Raises:
         ConfigError: an environment was not made by its name.
@@ -147,11 +147,11 @@ def task_bytes(task: Task) -> bytes:
 
 
 def task_of(data: bytes, games: dict[str, Environment]) -> Task:
-    """Return what ``task_bytes`` was given.
+    """Return the task of a message that ``task_bytes`` made.
 
     Args:
-        data: as it travelled.
-        games: environments that were made before, as ``EpisodeSpec.from_json`` takes them.
+        data: the message.
+        games: the environments made so far, as ``EpisodeSpec.from_json`` takes them.
     """
     return {
         number: WorkUnit(
@@ -167,17 +167,17 @@ NEWS = b'{"news"'
 
 
 def news_bytes(weights: Iterable[WeightsFile]) -> bytes:
-    """Return newer weights as they are told of to workers that play."""
+    """Return a message that announces newer weights to workers at play."""
     return json.dumps({"news": list(weights)}).encode()
 
 
 def is_news(data: bytes) -> bool:
-    """Return whether a message tells of newer weights; if not it is a task."""
+    """Return whether a message announces newer weights; any other message is a task."""
     return data.startswith(NEWS)
 
 
 def news_of(data: bytes) -> tuple[WeightsFile, ...]:
-    """Return what ``news_bytes`` was given."""
+    """Return the weights that a message of ``news_bytes`` announces."""
     return tuple(WeightsFile(*fields) for fields in parse_json(data)["news"])
 
 
@@ -194,7 +194,7 @@ def known_games(games: Sequence[Environment]) -> dict[str, Environment]:
 
 
 def answer_bytes(answer: WorkerAnswer) -> bytes:
-    """Return an answer as it travels."""
+    """Return an answer as a message."""
     head = {
         "units": [
             {
@@ -218,7 +218,7 @@ def answer_bytes(answer: WorkerAnswer) -> bytes:
 
 
 def head_of(data: bytes) -> dict[str, Any]:
-    """Return the line of JSON that a message begins with.
+    """Return the line of JSON at the start of a message.
 
     Raises:
         UnreadableError: it begins with none.
@@ -226,27 +226,27 @@ def head_of(data: bytes) -> dict[str, Any]:
     try:
         head = parse_json(data.partition(b"\n")[0])
     except ValueError as error:
-        raise UnreadableError(f"it said what is no message: {error}") from error
+        raise UnreadableError(f"its message is not JSON: {error}") from error
     if not isinstance(head, dict):
-        raise UnreadableError("it said what is no message")
+        raise UnreadableError("its message is not a JSON object")
     return head
 
 
 def answer_of(data: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
-    """Return what ``answer_bytes`` was given, the episodes in the order of the specs.
+    """Return the answer of a message of ``answer_bytes``, its episodes in the order of the specs.
 
     Args:
-        data: as it travelled.
-        wanted: the units that are wanted, by their numbers; others are left out.
+        data: the message.
+        open_units: the open units by their numbers; the answers to other units are left out.
 
     Raises:
-        UnreadableError: it is none, or not an answer to these units.
+        UnreadableError: the message is not an answer to these units.
     """
     try:
         head = head_of(data)
         units = tuple(unit["number"] for unit in head["units"])
         if not units:
-            raise ValueError("of no unit")
+            raise ValueError("it answers no unit")
         spoken: dict[int, dict[int, Episode]] = {number: {} for number in units}
         if open_units.keys() & spoken.keys():
             for number, episode in from_stream(data.partition(b"\n")[2]):
@@ -278,16 +278,16 @@ def _rollout(
 def _fitting(episodes: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
     episode = episodes.get(spec.episode_id)
     if episode is None or (episode.group_id, episode.seed) != (spec.group_id, spec.deal.key):
-        raise ValueError(f"the play {spec.episode_id} is missing or another one")
+        raise ValueError(f"episode {spec.episode_id} is missing or has another seed or group")
     return episode
 
 
 def error_of(content: object) -> SparringError:
-    """Return the error that a worker has met."""
+    """Return the error that a worker reported."""
     kind, message = content if isinstance(content, list) and len(content) == 2 else ("", content)
     kind_of_error = getattr(errors, str(kind), None)
     if not (isinstance(kind_of_error, type) and issubclass(kind_of_error, SparringError)):
         return RolloutError(message)
-    error = kind_of_error.__new__(kind_of_error)  # some are made from what the message says
+    error = kind_of_error.__new__(kind_of_error)  # some error classes take other arguments
     SparringError.__init__(error, message)
     return error

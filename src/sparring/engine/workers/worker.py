@@ -1,7 +1,7 @@
-"""A worker: it makes the players of a run once, and plays the units that it is sent.
+"""A worker: makes the players of a run once, and plays the units that it is sent.
 
-It holds nothing that matters. Weights come as files; what it answers is a function of what it was
-asked and of the configuration, so anybody else would answer the same bytes.
+A worker holds no state that matters. Weights come as files, and an answer is a function of the task
+and the configuration, so any worker gives the same bytes.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from sparring.play.rollout import Rollout, RolloutCounts
 
 
 def facts() -> dict[str, Any]:
-    """Return the threads that torch takes, and whether there is a GPU that it can use."""
+    """Return the number of torch threads, and whether torch can use a GPU."""
     return {"torch_threads": torch.get_num_threads(), "cuda": torch.cuda.is_available()}
 
 
 def fingerprint() -> dict[str, str]:
-    """Return what the bits of a computation depend on here: versions, processor, and compilers."""
+    """Return what the bits of a computation depend on: versions, processor, and compiler."""
     return {
         "sparring": version(),
         "python": platform.python_version(),
@@ -65,10 +65,10 @@ def fingerprint() -> dict[str, str]:
 
 
 def check_same(theirs: object) -> None:
-    """Refuse a worker that computes other bits.
+    """Check that a worker computes the same bits as this process.
 
     Raises:
-        RunError: it runs on another processor, or other versions.
+        RunError: the worker runs on another processor, or other versions.
     """
     ours = fingerprint()
     if theirs == ours:
@@ -77,8 +77,8 @@ def check_same(theirs: object) -> None:
     name = next(name for name in ours if ours[name] != known.get(name))
     raise RunError(
         f"A worker has {name} {known.get(name)!r} and the training process {ours[name]!r}, so that "
-        "its replies would have other bits. Install the same on both, or leave that machine out; "
-        "scale.mixed=true lets it play, and no bytes are promised."
+        "its replies would differ in their last bits. Install the same on both, or drop that machine; "
+        "scale.mixed=true lets it play, but then runs are not reproducible to the byte."
     )
 
 
@@ -87,16 +87,16 @@ Message = tuple[bytes, Mapping[str, bytes]]  # a task, and contents of files by 
 
 
 class RefusedError(Exception):
-    """A file of weights is not what it should be."""
+    """A weights file is missing or differs from its digest."""
 
 
 class Worker:
-    """The players of a run, asked for units.
+    """Plays units with the players of a run.
 
     Args:
         config: of the run, as values of JSON.
-        threads: of the processor that it may use; with one, its replies have bits of their own.
-            0: as many as this process does.
+        threads: number of threads, 0 for as many as this process has; with 1 thread, the bits of a
+            reply do not depend on other replies.
     """
 
     def __init__(self, config: Mapping[str, Any], *, threads: int = 1) -> None:
@@ -111,16 +111,16 @@ class Worker:
     def answer(
         self, data: bytes, files: Mapping[str, bytes], between: Callable[[], None] | None = None
     ) -> bytes:
-        """Return the answer to a task, or what is wrong with its weights.
+        """Return the answer to a task, or an error about its weights.
 
         Args:
             data: the task.
-            files: contents of files that it names, by their SHA-256; others are read.
-            between: called where no reply is awaited, and between two tokens where the sampler can
-                be held there; it may ``renew`` the weights.
+            files: contents of its weights files by their SHA-256; other files are read from disk.
+            between: called while no reply is pending, and between two tokens where the sampler can
+                pause; it may ``renew`` the weights.
 
         Raises:
-            SparringError: as playing here would.
+            SparringError: as playing raises it.
         """
         task, rollouts = task_of(data, self._known), dict[int, Rollout]()
         self.players.between = between
@@ -133,14 +133,14 @@ class Worker:
         return answer_bytes(WorkerAnswer(rollouts))
 
     def take(self, weights: Sequence[WeightsFile], files: Mapping[str, bytes]) -> None:
-        """Take the weights that are not held.
+        """Load the weights that the worker does not hold yet.
 
         Args:
-            weights: that units are played with.
-            files: contents of files by their SHA-256; others are read.
+            weights: the weights of the units.
+            files: contents of files by their SHA-256; other files are read from disk.
 
         Raises:
-            RefusedError: a file is not what it should be.
+            RefusedError: a file is missing or differs from its digest.
         """
         now = weights_after(self._weights_of, weights)
         for member in self.players.members:
@@ -150,20 +150,20 @@ class Worker:
         for new in weights:
             before = self._weights_of.pop(
                 new.player, None
-            )  # without it, if the new ones are refused
+            )  # dropped, in case the new ones are refused
             if before is None or before[2:] != new[2:]:
                 who, tensors = ref(new.player), _tensors(new, files.get(new.digest))
                 self.players.policies[who.name or MAIN].take(who, tensors, new.version)
             self._weights_of[new.player] = new
 
     def renew(self, data: bytes, files: Mapping[str, bytes]) -> None:
-        """Take newer weights of policies, also while their players are at play.
+        """Load newer weights of policies, also while their players are at play.
 
-        What cannot be read is left: the next task names what it is played with.
+        An unreadable file is ignored, as the next task names its weights.
 
         Args:
-            data: as ``news_bytes`` gives it.
-            files: contents of files that it names, by their SHA-256; others are read.
+            data: a message of ``news_bytes``.
+            files: contents of its weights files by their SHA-256; other files are read from disk.
         """
         newer = [weights for weights in news_of(data) if self._is_newer(weights)]
         past = [
@@ -174,7 +174,7 @@ class Worker:
         before = self._weights_of
         try:
             self.take([*past, *newer], files)
-        except RefusedError as refusal:  # there may be newer ones already, and this file be gone
+        except RefusedError as refusal:  # newer weights may have replaced this file
             log.info("A worker plays on with older weights: %s.", refusal)
             self._weights_of = {**before, **self._weights_of}
         self.players.renew()
@@ -186,10 +186,10 @@ class Worker:
     def _play_units(
         self, units: Mapping[int, WorkUnit], files: Mapping[str, bytes]
     ) -> Iterator[tuple[int, Rollout]]:
-        """Yield the rollouts of units that are played with the same weights: in one, as that is
-        quicker, and an episode is the same whatever is played beside it.
+        """Yield the rollouts of units that share their weights.
 
-        Where something failed, each is played by itself, so that each has counts of its own.
+        All units are played in one rollout, which is quicker and gives the same episodes. After a
+        failure each unit is played by itself, so that each has its own counts.
         """
         first = next(iter(units.values()))
         self.take(first.weights, files)
@@ -234,16 +234,16 @@ def _tensors(weights: WeightsFile, content: bytes | None) -> Any:
 def serve(
     hear: Callable[[], Message], say: Callable[[bytes], None], waits: Callable[[], bool] = bool
 ) -> None:
-    """Be a worker, until whoever asks is gone.
+    """Run a worker until the sender of its messages is gone.
 
-    The first message that comes holds the configuration; the first that goes says that the worker
-    is ready, and on what it runs.
+    The first message that arrives holds the configuration; the first reply says that the worker is
+    ready, and its fingerprint.
 
     Args:
         hear: returns the next message, or raises EOFError.
-        say: sends one.
-        waits: whether there is a next one already. While a task is played in fresh order that is
-            news of weights: nobody is sent a task who has not answered the one before.
+        say: sends a message.
+        waits: returns whether a message has arrived. While a task is played in fresh order, such a
+            message announces weights, as no worker is sent a second task before it has answered.
     """
 
     def news() -> None:
@@ -271,7 +271,7 @@ def serve(
 
 
 def ready_message() -> bytes:
-    """Return the message that a worker is ready, and on what it runs."""
+    """Return the message that a worker is ready, with its fingerprint."""
     return json.dumps({"ready": fingerprint()}).encode()
 
 
@@ -281,7 +281,7 @@ def task_answer(
     files: Mapping[str, bytes],
     between: Callable[[], None] | None = None,
 ) -> bytes:
-    """Return a worker's answer to a task, or the error that it has met."""
+    """Return a worker's answer to a task, or its error as a message."""
     try:
         return worker.answer(data, files, between)
     except SparringError as error:
@@ -291,17 +291,17 @@ def task_answer(
 
 
 def error_message(error: SparringError) -> bytes:
-    """Return an error of Sparring's as a message."""
+    """Return a SparringError as a message."""
     return _error(type(error).__name__, str(error))
 
 
 def unexpected_error_message(error: Exception, who: str, kind: type[SparringError]) -> bytes:
-    """Log an error that nobody foresaw, and return it as a message: what it is, and where.
+    """Log an unexpected error, and return it as a message that says where it was raised.
 
     Args:
-        error: as it was caught.
-        who: has met it, as a sentence begins.
-        kind: what whoever hears of it raises.
+        error: the error.
+        who: the subject of the sentence, capitalised.
+        kind: the error class that the receiver raises.
     """
     log.exception("%s failed.", who)
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -105,7 +105,7 @@ def contents(path):
     return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
-def pin_newest(path):
+def newest(path):
     return path / "checkpoints" / "step_000004"
 
 

@@ -1,6 +1,6 @@
-"""A run's policy, or a mixture of its members, as folders for others to load.
+"""Export of a run's policy, or of a mixture of its members, as model folders.
 
-A folder has weights, tokenizer, sampling settings and a model card.
+A folder holds weights, tokenizer, sampling settings and a model card.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sparring.play.players.exported import (
 )
 from sparring.play.players.mixture import MemberMixture
 
-MODE = 0o644  # of every file, so that a server under another user can read it
+MODE = 0o644  # of every file, readable by a server under another user
 CARD = "README.md"
 
 TRANSFORMERS = """from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -71,18 +71,18 @@ def export(
 
     Args:
         engine: of the run.
-        folder: where to; made if it is not there.
+        folder: target, made if missing.
         step: of the checkpoint, for the model card.
         dtype: of the weights: "float32", "bfloat16" or "float16"; None: as they were trained.
-        adapter: write the adapters alone, not merged into the base model.
-        policy: its name; None: the only one.
-        member: whose weights: the policy's as it is published, the learner's, or a snapshot's.
-        figures: what was measured of these weights, by metric, for the model card.
+        adapter: whether to write only the adapters, not merged into the base model.
+        policy: its name; None: the only policy.
+        member: whose weights: the published policy, the learner, or a snapshot.
+        figures: of these weights, by metric, for the model card.
 
     Raises:
         ConfigError: there are several policies and none is named.
-        UnknownNameError: there is no such policy, or no such snapshot of it.
-        ModelError: adapters alone are asked for and the model has none.
+        UnknownNameError: the policy, or its snapshot, does not exist.
+        ModelError: only adapters are to be written, and the model has none.
         RunError: the folder cannot be written.
     """
     source = choose_policy(engine, policy)
@@ -136,7 +136,7 @@ def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> E
 
 
 def seat_command(engine: LocalEngine, policy: Policy, folder: str) -> str:
-    """Return the command that measures what was exported."""
+    """Return the command that evaluates the exported policy."""
     named = {game.name: game for game, _ in engine.environments}
     played = [
         game
@@ -156,11 +156,11 @@ def _seats_of(engine: LocalEngine, policy: Policy, game: Environment) -> list[in
 
 
 def choose_policy(engine: LocalEngine, policy: str | None) -> Policy:
-    """Return the policy that is meant."""
+    """Return the named policy, or the only one."""
     if policy is None and len(engine.policies) > 1:
         names = ", ".join(engine.policies)
         raise ConfigError(
-            f"The run has the policies {names}; say which one is to be written: --policy "
+            f"The run has the policies {names}; say which to write: --policy "
             f"{next(iter(engine.policies))}."
         )
     name = next(iter(engine.policies)) if policy is None else policy
@@ -170,7 +170,7 @@ def choose_policy(engine: LocalEngine, policy: str | None) -> Policy:
 
 
 def _write_sampling(policy: Policy, path: Path) -> None:
-    """Write how the policy was sampled, so that ``generate`` samples alike."""
+    """Write the policy's sampling settings for ``generate`` of transformers."""
     params = policy.params
     settings: dict[str, Any] = {
         "do_sample": True,
@@ -196,7 +196,7 @@ def model_card(
     adapter: bool,
     figures: Mapping[str, float],
 ) -> str:
-    """Return the model card: the Hub's front matter, figures, prompts, and how it is loaded."""
+    """Return the model card: front matter of the Hub, figures, prompts, and loading code."""
     config, prompts = policy.config, dict[str, str]()
     for game, weight in engine.environments:
         seats = _seats_of(engine, policy, game)
@@ -214,8 +214,8 @@ def model_card(
         f"Trained by play with Sparring, {step} steps: {_methods_text(config)}.",
         *_figures(figures),
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
-        f"one legal action, then {_stop_tokens_text(policy)}. {_later_turns_text(config)} Other prompts were not trained "
-        "on.",
+        f"one legal action, then {_stop_tokens(policy)}. {_later_turns(config)} Other prompts "
+        "were not trained on.",
         *(f"{name}, its first turn:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
@@ -230,9 +230,9 @@ def model_card(
 
 
 def first_prompt(policy: Policy, game: Environment, seats: Sequence[int]) -> str:
-    """Return what a policy reads at the first turn of its seats in the deal of seed 0.
+    """Return the prompt of a policy's first turn in the deal of seed 0, special tokens included.
 
-    Special tokens are included. Until then the other seats say anything legal.
+    Until that turn the other seats play random legal actions.
     """
     stream = Stream.from_seed(0).child("card")
     with environment_call(game), temporary_play(game, stream) as state:
@@ -254,7 +254,7 @@ def first_prompt(policy: Policy, game: Environment, seats: Sequence[int]) -> str
     return text
 
 
-def _later_turns_text(config: RunConfig) -> str:
+def _later_turns(config: RunConfig) -> str:
     context = config.context
     if context.name == "full":
         return "What the seat is told next is written after it in the same way."
@@ -276,7 +276,7 @@ def _front_matter(config: RunConfig, *, adapter: bool) -> str:
 
 
 def _figures(figures: Mapping[str, float]) -> list[str]:
-    """Return the section of what was measured; nothing where nothing was."""
+    """Return the section of the figures; empty without figures."""
     if not figures:
         return []
     rows = "".join(f"| `{name}` | {value:.4g} |\n" for name, value in sorted(figures.items()))
@@ -295,14 +295,14 @@ def _methods_text(config: RunConfig) -> str:
     )
 
 
-def _stop_tokens_text(policy: Policy) -> str:
+def _stop_tokens(policy: Policy) -> str:
     return " or ".join(
         f"`{policy.model.tokenizer.decode([index])}`" for index in policy.renderer.stop_ids
     )
 
 
 def _block(text: str) -> str:
-    """Return a text as an indented block of Markdown, which nothing in it can end."""
+    """Return a text as an indented Markdown block, which nothing in the text can end."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
@@ -339,24 +339,24 @@ def export_mixture(
     adapter: bool = False,
     policy: str | None = None,
 ) -> None:
-    """Write a mixture of members: each that has weight as ``export`` writes it, and the weights.
+    """Write a mixture of members: each member with weight as ``export`` writes it, and the weights.
 
-    Where each of two sides has weights and a policy of its own, a member is in each side the
-    snapshot of the side's policy.
+    Where two sides have different weights and policies, a member is in each side the snapshot of
+    the side's policy.
 
     Args:
         engine: of the run.
-        folder: where to; each member is a folder in it.
+        folder: target; each member is a folder in it.
         mixture: of the run's members.
         step: of the checkpoint.
         answer: the run's answer that the mixture is, such as "nash".
         dtype: as for ``export``.
         adapter: as for ``export``.
-        policy: whose snapshots the members are, where several policies share a side; None: there
-            is one in each side.
+        policy: whose snapshots the members are, where several policies share a side; None: each
+            side has one policy.
 
     Raises:
-        ConfigError: it is not clear which policy is meant.
+        ConfigError: several policies are possible.
         SparringError: as for ``export``.
     """
     sides = [
@@ -396,7 +396,7 @@ def export_mixture(
 def _parts(
     engine: LocalEngine, weights: Mapping[PlayerRef, float], policy: str | None, side: int | None
 ) -> dict[str, _Part]:
-    """Return the members by the names of their folders; ``side`` is None for all sides."""
+    """Return the members by the names of their folders; ``side`` None means all sides."""
     parts: dict[str, _Part] = {}
     for who, weight in weights.items():
         if engine.apart:
@@ -426,8 +426,8 @@ def _policy_in(engine: LocalEngine, side: int) -> str:
     }
     if len(policies) > 1:
         raise ConfigError(
-            f"In the {SIDES[side]} play the policies {', '.join(policies)}, so that a member there is "
-            f"no single model; say which one is to be written: --policy {next(iter(policies))}."
+            f"In the {SIDES[side]} play the policies {', '.join(policies)}, so no single model "
+            f"is a member there; say which to write: --policy {next(iter(policies))}."
         )
     return next(iter(policies))
 

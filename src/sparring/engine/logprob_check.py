@@ -1,8 +1,8 @@
-"""Do sampler and learner compute the same, where plays come from older weights?
+"""The check that sampler and learner log-probabilities agree for off-policy episodes.
 
 With ``scale.lag`` the learner's log-probabilities of a reply differ from the sampler's because the
-weights do. So a share of the plays is scored where it was played, by the learner's forward pass and
-the weights that played it: law "same numbers" of every run.
+weights differ. So the worker scores some of its episodes with the learner's forward pass and the
+weights that sampled them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOGPROB_METRICS = ("logprob_difference_max", "logprob_difference_mean")
 
 
 class LogprobCheck(NamedTuple):
-    """The |learner - sampler| log-probabilities of a policy's tokens in one play."""
+    """The |learner - sampler| log-probabilities of a policy's tokens in one episode."""
 
     policy: str
     tokens: int
@@ -30,7 +30,7 @@ class LogprobCheck(NamedTuple):
 
 
 def logprob_metrics(plays: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
-    """Return a policy's ``logprob_difference_max`` and ``_mean``; nothing where none was scored."""
+    """Return a policy's ``logprob_difference_max`` and ``_mean``; empty without scored episodes."""
     scored = [play for play in plays if play.policy == policy]
     if not scored:
         return {}
@@ -38,17 +38,17 @@ def logprob_metrics(plays: Sequence[LogprobCheck], policy: str) -> Mapping[str, 
     return dict(zip(LOGPROB_METRICS, (max(play.largest for play in scored), mean), strict=True))
 
 
-EVERY = 100  # one play in so many is scored, and the first of a step
+EVERY = 100  # one episode of this many is scored, and the first of a step
 
 
 def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
-    """Return the differences in the plays that are to be scored, each play by itself.
+    """Return the differences in the episodes that are due for the check.
 
-    A play that went on over a change of weights is left out: those that began it are gone.
+    An episode during which the weights changed is skipped, as its first weights are gone.
 
     Args:
-        players: who hold the weights that played.
-        episodes: plays of a step.
+        players: with the weights that sampled the episodes.
+        episodes: of a step.
     """
     from sparring.learn.pack import (
         Reader,

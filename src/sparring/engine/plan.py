@@ -1,4 +1,4 @@
-"""What a configuration would do, and what it takes, before it does it."""
+"""The plan of a run, made before it starts: its methods, sizes, and memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sparring.models.render.plain import SPECIAL, vocabulary
 
 TINY = "tiny"  # the name of the model that is built, not loaded
 TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.context does not say
-TOLD = 64  # tokens a seat is told between its replies, taken for the estimate of memory
+PROMPT_TOKENS = 64  # tokens a seat is told between its replies, taken for the estimate of memory
 GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
 GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
 TRAINING, LEARNER, WORKER = "training process", "learner", "worker"
@@ -39,7 +39,7 @@ LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every l
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
-    """Return the plan of a run: what is played, with which methods, and what it takes."""
+    """Return the plan of a run: environments, methods, sizes, and memory."""
     steps, rollout = config.steps, config.rollout
     return {
         "recipe": config.name,
@@ -81,7 +81,7 @@ def _methods(config: RunConfig) -> dict[str, Any]:
 
 
 def _process(config: RunConfig) -> dict[str, int]:
-    """Return the most updates that the reward model gets in a run; nothing where there is none."""
+    """Return the number of updates of the reward model; empty without one."""
     has_one = "process" in asks(config.credit.bind("credit"))
     return {"updates_of_process_model": config.steps * config.process.updates} if has_one else {}
 
@@ -99,7 +99,7 @@ def _settings(bound: Bound) -> dict[str, Any]:
 
 
 def sampled_tokens(config: RunConfig) -> int:
-    """Return the most tokens a step can sample: each game and each reply as long as may be."""
+    """Return an upper bound on the sampled tokens per step."""
     games = [configured_game(section) for section in config.environments]
     weights = [
         game.weight / sum(other.weight for other in config.environments)
@@ -162,7 +162,7 @@ def _model(config: RunConfig) -> dict[str, Any]:
 
 
 def size_in(config: RunConfig) -> tuple[int | None, Shape | None, str]:
-    """Return a model's parameters and shape, if they are known, and where from."""
+    """Return a model's parameters and shape, None where unknown, and their source."""
     if config.model.name == TINY:
         return *tiny_size(config), "the configuration"
     from sparring.models.pretrained import known_size
@@ -181,7 +181,7 @@ def tiny_size(config: RunConfig) -> tuple[int, Shape]:
 
 
 def tiny_parameters(config: RunConfig, vocabulary: int) -> int:
-    """Return the number of parameters of the tiny model with so many words."""
+    """Return the number of parameters of the tiny model with this vocabulary size."""
     chosen, width = config.model, config.model.hidden_size
     block = 12 * width * width + 13 * width
     return (vocabulary + (chosen.context or TINY_CONTEXT) + 2) * width + chosen.layers * block
@@ -202,16 +202,15 @@ def _tiny_cache(config: RunConfig, shape: Shape) -> int:
 
 
 def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
-    """Return about what a forward and backward pass keeps.
+    """Return the approximate bytes that a forward and backward pass keeps; None for an unknown
+    shape.
 
-    None where the model's shape is not known.
-
-    Every reply is taken to be as long as it may be, after ``TOLD`` tokens that the seat is told.
+    Every reply is taken to be of the maximum length, after ``PROMPT_TOKENS`` tokens of prompt.
     """
     if shape is None:
         return None
     tokens, reply = config.learner.micro_tokens, config.rollout.max_new_tokens
-    reply_tokens = round(tokens * reply / (reply + TOLD))
+    reply_tokens = round(tokens * reply / (reply + PROMPT_TOKENS))
     return activation_bytes(
         shape,
         tokens=tokens,
@@ -222,8 +221,9 @@ def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None
 
 
 def memory_to_train(config: RunConfig, parameters: int) -> int:
-    """Return the bytes that training a model of so many parameters takes besides its weights,
-    activations left out, in the training process.
+    """Return the bytes for training a model of this size in the training process.
+
+    Weights and activations are not counted.
     """
     chosen, copies = config.model, planned_copies(config)
     if chosen.lora is not None:
@@ -237,11 +237,11 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
 
 
 class ProcessMemory(NamedTuple):
-    """What each process of a kind holds.
+    """The memory of each process of a kind.
 
     Args:
-        processes: how many such processes a run has.
-        parts: bytes by what they are for.
+        processes: number of such processes in a run.
+        parts: bytes by purpose.
     """
 
     processes: int
@@ -254,7 +254,7 @@ class ProcessMemory(NamedTuple):
 
 
 def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
-    """Return what a run's processes hold, by kind; empty where a model's size is not known."""
+    """Return the memory of a run's processes, by kind; empty if a model's size is not known."""
     sizes = {name: size_in(each) for name, each in config.by_policy.items()}
     if any(parameters is None for parameters, _, _ in sizes.values()):
         return {}
@@ -282,10 +282,10 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
 
 
 def _training_parts(config: RunConfig) -> dict[str, int]:
-    """Return the bytes that the training process holds, by what they are for.
+    """Return the bytes of the training process, by purpose.
 
-    A base that policies share counts once. Policies are updated one after the other, so that
-    activations are those of the largest.
+    A base that policies share counts once. Policies are updated one after the other, so activations
+    are those of the largest policy.
     """
     total, bases = dict[str, int](), set[tuple[str, str, str]]()
     for name, each in config.by_policy.items():
@@ -325,7 +325,9 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
 
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
-    """Return about what a learner of split weights holds, who makes the whole model first."""
+    """Return the approximate bytes of a learner with split weights, which first makes the whole
+    model.
+    """
     split = whole = 0
     for name, each in config.by_policy.items():
         if not config.is_frozen(name):
@@ -335,10 +337,11 @@ def _shard_parts(config: RunConfig) -> dict[str, int]:
 
 
 def _shard(config: RunConfig) -> tuple[int, int]:
-    """Return the bytes of a policy that a learner holds: its part, and what is whole for a time.
+    """Return the bytes of a policy at a learner with split weights: (its part, temporary whole
+    tensors).
 
-    The part has weights, gradients, moments and copies. Whole are weights, their gradients and
-    activations.
+    The part has weights, gradients, moments and copies. Weights, their gradients and activations
+    are whole for a time.
     """
     parameters, shape, _ = size_in(config)
     assert parameters is not None, "looked at above"

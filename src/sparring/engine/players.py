@@ -1,4 +1,4 @@
-"""Who plays in a run: its policies as they play, its bots, and its environments."""
+"""The players of a run: its policies, bots, and environments."""
 
 from __future__ import annotations
 
@@ -49,14 +49,16 @@ from sparring.play.team import Team
 class Roles:
     """The policy of every seat of a run's environments.
 
+    Where several policies learn in one league, each plays all roles, and the seats are those of
+    ``main``.
+
     Args:
         config: of the run.
         games: its environments, in the order of the configuration.
 
     Raises:
-        ConfigError: a role has no policy, or a policy no role. Where several learn in one league,
-            each plays all roles, and the seats are those of ``main``.
-        UnknownNameError: a role is named that no environment has.
+        ConfigError: a role has no policy, or a policy has no role.
+        UnknownNameError: no environment has a named role.
     """
 
     def __init__(self, config: RunConfig, games: Sequence[Environment]) -> None:
@@ -76,7 +78,7 @@ class Roles:
         for name in self._policies:
             if name not in seated:
                 raise ConfigError(
-                    f"policies.{name}: it plays no role; give it one of {', '.join(every)}, such "
+                    f"policies.{name}: it plays no role; write one of {', '.join(every)}, such "
                     f"as roles: {{{next(iter(every))}: {name}}}, or leave it out."
                 )
 
@@ -84,7 +86,7 @@ class Roles:
         """Return the policy of each seat of an environment, [num_seats].
 
         Raises:
-            ConfigError: a role has none.
+            ConfigError: a role has no policy.
         """
         if not self._several:
             return (MAIN,) * game.num_seats
@@ -101,7 +103,6 @@ class Roles:
 
 
 def _check(roles: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse a role that nobody has."""
     for role in roles:
         if role not in known:
             raise UnknownNameError("role in `roles`", role, known)
@@ -113,7 +114,7 @@ Base = tuple[str, str, str]  # name, dtype and device of a pretrained model
 def build_models(
     config: RunConfig, games: Sequence[Environment], root: Stream
 ) -> dict[str, tuple[RunConfig, LanguageModel, Stream]]:
-    """Return of each policy the configuration it is trained by, its model, and its own root.
+    """Return each policy's configuration, model, and root stream.
 
     A pretrained model under the adapters of several policies is in memory once.
     """
@@ -136,11 +137,11 @@ def build_model(
     """Return the model of a policy: pretrained, or tiny with a vocabulary derived from the games.
 
     Args:
-        config: of a run that has this policy alone.
+        config: of a run with only this policy.
         games: whose words a tiny model knows.
-        root: what is drawn derives from here.
-        bases: pretrained models that are there, of which all weights stay as they are; one that is
-            loaded for such a use is added.
+        root: the stream that all random draws derive from.
+        bases: the pretrained models in memory whose weights stay unchanged; a model that is loaded
+            for such a use is added.
         frozen: whether the policy is not trained.
     """
     needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
@@ -177,10 +178,10 @@ def _pretrained(
     bases: dict[Base, LanguageModel],
     frozen: bool,
 ) -> LanguageModel:
-    """Return a pretrained model, with adapters if asked for.
+    """Return a pretrained model, with adapters if the configuration names them.
 
-    Its size is checked before it is loaded. Where its own weights stay as they are, it shares them
-    with the others that are made of it.
+    Its size is checked before it is loaded. Unchanged weights are shared with the other models of
+    ``bases``.
     """
     from sparring.models.load import load_language_model
 
@@ -219,8 +220,8 @@ def _pretrained(
     if chosen.gradient_checkpointing and not model.forward.shares_prefixes:
         kind = type(model.base).__name__
         raise ConfigError(
-            f"model.gradient_checkpointing=true: the forward of {kind} is its own and not taken "
-            "apart. Leave it off."
+            f"model.gradient_checkpointing=true: {kind} has a forward pass that Sparring cannot "
+            "split into layers. Leave it off."
         )
     model.forward.recompute = chosen.gradient_checkpointing
     _ = (
@@ -230,18 +231,18 @@ def _pretrained(
 
 
 class PlayingPolicy:
-    """A model, its renderer and sampler settings, and the copies of its weights that play.
+    """A model, its renderer and sampling parameters, and the copies of its weights that play.
 
     Args:
         name: of the policy.
-        config: of a run that has this policy alone.
-        model: gives its weights; from ``engine.players``.
-        root: all that is drawn for it derives from here.
-        frozen: whether it is not trained: it has no snapshots but itself.
+        config: of a run with only this policy.
+        model: with its weights; from ``engine.players``.
+        root: the stream that all its random draws derive from.
+        frozen: whether it is not trained. If so, it has no snapshots but itself.
 
     Raises:
         ConfigError: replies are as long as the model's context.
-        ModelError: the model says of no longest conversation.
+        ModelError: the model does not say how long its context is.
     """
 
     def __init__(
@@ -259,19 +260,21 @@ class PlayingPolicy:
             top_p=rollout.top_p,
             top_k=rollout.top_k,
         )
-        self.past: dict[int, Snapshot] = {}  # by the step that each was taken at
-        self.average: Snapshot | None = None  # of the weights, where they are averaged
+        self.past: dict[int, Snapshot] = {}  # by the step of the snapshot
+        self.average: Snapshot | None = None  # the EMA weights, if there are any
         if frozen:
             for parameter in model.parameters():
                 parameter.requires_grad_(False)
 
     @property
     def published(self) -> LanguageModel:
-        """The model to evaluate and export: the average of the weights if there is one."""
+        """The model to evaluate and export: the EMA weights if there are any, else the current
+        weights.
+        """
         return self.model if self.average is None else self.average.model
 
     def agent(self, who: PlayerRef) -> Agent | None:
-        """Return the agent of one of its players; None where there is no such player.
+        """Return the agent of one of the policy's players; None if the player does not exist.
 
         Args:
             who: a learner, policy, demonstrator or snapshot.
@@ -290,27 +293,27 @@ class PlayingPolicy:
         return imitated(None if player is None else player.bind("players"))
 
     def publish(self, agent: Agent, who: PlayerRef) -> None:
-        """Give the sampler of one of its players the weights of now, if it has older ones."""
+        """Update the sampler of one of the policy's players to the current weights."""
         model, sampler = self.model_of(who), getattr(agent, "sampler", None)
         if model is not None and sampler is not None and sampler.version != model.version:
             sampler.publish(model.tensors(), model.version)
 
     def model_of(self, who: PlayerRef) -> LanguageModel | None:
-        """Return the model that one of its players speaks with; None where there is none."""
+        """Return the model of one of the policy's players; None if there is none."""
         if who.kind == "snapshot" and not self.frozen:
             return self.past[who.step].model if who.step in self.past else None
         return self.published if who.kind == "policy" else self.model
 
     def take(self, who: PlayerRef, tensors: dict[str, Tensor], version: int) -> None:
-        """Take the weights of one of its players.
+        """Load the weights of one of the policy's players.
 
         Args:
             who: a learner, policy or snapshot.
             tensors: as ``save_weights`` wrote them.
-            version: number of updates that they have seen.
+            version: number of updates so far.
 
         Raises:
-            ModelError: they are of another model.
+            ModelError: the tensors are of another model.
         """
         model = self.model
         if who.kind == "policy":
@@ -325,12 +328,12 @@ class PlayingPolicy:
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply of its has the same bits whatever else is sampled; see ``Sampler``."""
+        """Whether the bits of a reply are the same whatever else is sampled; see ``Sampler``."""
         return self._policy_agent(LEARNER, self.model).sampler.invariant
 
     @property
     def decoding(self) -> str:
-        """What computes its replies, in words: its sampler's, or its model's."""
+        """The name of the code that computes replies, from the sampler or the model."""
         sampler = self._policy_agent(LEARNER, self.model).sampler
         return str(getattr(sampler, "decoding", self.model.decoding))
 
@@ -350,7 +353,7 @@ class Players:
 
     Args:
         config: of the run.
-        kind: makes a policy: one that plays, or one that is trained as well.
+        kind: the class of its policies, which only play, or are trained as well.
     """
 
     policies: Mapping[str, PlayingPolicy]
@@ -371,11 +374,11 @@ class Players:
         for each in self.policies.values():
             check_context(each.context, games, each.renderer)
         self.agents: dict[str, Agent] = {}
-        self.between: Callable[[], None] | None = None  # called while plays go on; see ``rollout``
+        self.between: Callable[[], None] | None = None  # called during rollouts; see ``rollout``
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The policies that are trained, in the order of the configuration."""
+        """The trained policies, in the order of the configuration."""
         return tuple(name for name, policy in self.policies.items() if not policy.frozen)
 
     def seats(self, game: Environment) -> tuple[tuple[str, bool], ...]:
@@ -384,17 +387,16 @@ class Players:
 
     @property
     def apart(self) -> bool:
-        """Whether each policy is a player of its own, in all roles: several learn in one league.
+        """Whether several policies learn in one league, so that each is a player in all roles.
 
-        If not, each policy has its roles, and a player who names none is all of them.
+        If not, each policy has its roles, and a player without a policy's name stands for all
+        policies.
         """
         return bool(self.config.league.learners)
 
     @property
     def members(self) -> tuple[PlayerRef, ...]:
-        """The snapshots, oldest first: each is of one learner of a league, or of every policy that
-        is trained.
-        """
+        """The snapshots, oldest first: each of one league learner or of all trained policies."""
         if not self.apart:
             return tuple(map(snapshot, self.policies[self.learners[0]].past))
         snapshots = [
@@ -403,17 +405,17 @@ class Players:
         return tuple(sorted(snapshots, key=lambda member: member.step or 0))
 
     def parts(self, member: PlayerRef) -> tuple[PlayerRef, ...]:
-        """Return the snapshots, of a policy each, that a member is."""
+        """Return the snapshots of single policies that a member consists of."""
         return (member,) if self.apart else tuple(map(member.of, self.learners))
 
     def agent(self, player: PlayerRef | str) -> Agent:
-        """Return who a reference means: the learner, the published policy, a snapshot, or a bot.
+        """Return the agent of a reference: the learner, the published policy, a snapshot, or a bot.
 
-        Where several policies have roles, a reference that names none means a team: in each seat
-        the policy of the seat's role.
+        Where several policies have roles, a reference without a policy's name means a team: each
+        seat is played by the policy of its role.
 
         Raises:
-            UnknownNameError: there is no such snapshot or bot.
+            UnknownNameError: the snapshot or bot does not exist.
         """
         who = ref(player)
         if self.apart or len(self.policies) == 1 or who.kind not in OWN or who.name:
@@ -428,7 +430,7 @@ class Players:
         return Team(str(who), at, games, self.config.rollout.in_flight)
 
     def _single_agent(self, who: PlayerRef) -> Agent:
-        """Return a player who is one agent; without a name it is of the policy ``main``."""
+        """Return the agent of a single player; a reference without a name means ``main``."""
         if str(who) not in self.agents:
             self.agents[str(who)] = self._build_agent(who)
         agent = self.agents[str(who)]
@@ -457,12 +459,12 @@ class Players:
         )
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
-        """Play these games; see ``rollout.play.rollout``.
+        """Play episodes; see ``play.rollout.rollout``.
 
         Args:
-            specs: the games.
-            judging: what judges replies while the plays go on; None: nobody does, and one reply is
-                given to each prompt.
+            specs: the episodes.
+            judging: judges replies during the episodes; None: no judging, and one reply to each
+                prompt.
         """
         specs = self.seated(specs)
         players = {str(player): player for spec in specs for player in spec.players}
@@ -484,7 +486,7 @@ class Players:
         return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return specs in which every policy is named, by default the one of the seat's role."""
+        """Return specs in which every policy is named, by default the policy of the seat's role."""
         return [self._with_policies(spec) for spec in specs] if self.config.policies else specs
 
     def _with_policies(self, spec: EpisodeSpec) -> EpisodeSpec:
@@ -500,13 +502,13 @@ class Players:
         return replace(spec, seats=seats, trained=trained)
 
     def renew(self) -> None:
-        """Give the samplers of the players of now the weights that their policies have."""
+        """Update the samplers of all current players to the weights of their policies."""
         for name in list(self.agents):
             if ref(name).kind in OWN:
                 self._single_agent(ref(name))
 
     def trained_in(self, policy: str, episodes: Sequence[Episode]) -> Sequence[Episode]:
-        """Return the plays in which seats of a policy are trained, and those seats alone."""
+        """Return the episodes that train seats of a policy, with only those seats trained."""
         if not self.config.policies:
             return episodes
         name, plays = "" if policy == MAIN else policy, []
@@ -520,7 +522,7 @@ class Players:
         return plays
 
     def drop_member(self, member: PlayerRef) -> None:
-        """Let a snapshot leave the league."""
+        """Remove a snapshot from the league."""
         assert member.step is not None, "a snapshot"
         for part in self.parts(member):
             self.policies[part.name or MAIN].past.pop(member.step, None)

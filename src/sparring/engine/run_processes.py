@@ -1,4 +1,4 @@
-"""Workers and further learners beside a run, as long as it lasts."""
+"""The workers and further learners of a run, as context managers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InlineFleet:
 
     Args:
         config: of the run, as values of JSON.
-        worker: that plays; None: it is made.
+        worker: the worker; None: a new one.
     """
 
     workers, apart, elastic = 1, False, False
@@ -38,7 +38,7 @@ class InlineFleet:
         return monotonic()
 
     def start(self, worker: int) -> None:
-        """Let the worker be ready; see ``Fleet``."""
+        """Report that the worker is ready; see ``Fleet``."""
         self._messages.append(WorkerMessage(worker, ready_message()))
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
@@ -46,10 +46,10 @@ class InlineFleet:
         self._tasks.append((worker, message))
 
     def tell(self, message: bytes) -> None:
-        """Do nothing: nobody plays while it is told; see ``Fleet``."""
+        """Do nothing, as the worker plays only in ``poll``; see ``Fleet``."""
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Return what has come, or play what was sent; see ``Fleet``.
+        """Return the messages that have arrived, or play the next task; see ``Fleet``.
 
         Raises:
             SparringError: as playing does.
@@ -62,20 +62,20 @@ class InlineFleet:
         return messages
 
     def end(self, worker: int) -> None:
-        """Forget what the worker was sent; see ``Fleet``."""
+        """Drop the worker's tasks and messages; see ``Fleet``."""
         self._tasks.clear()
         self._messages.clear()
 
     def close(self) -> None:
-        """Forget everything; see ``Fleet``."""
+        """Drop all tasks and messages; see ``Fleet``."""
         self.end(0)
 
 
-WEIGHTS, LEARNERS = "weights", "learners"  # folders of a run while workers play or several learn
+WEIGHTS, LEARNERS = "weights", "learners"  # folders of a run with workers or several learners
 
 
 def fleet_of(config: RunConfig) -> Fleet | None:
-    """Return the fleet that a configuration asks for; None: the engine plays by itself."""
+    """Return the fleet of a configuration; None: the engine plays without a worker."""
     scale, settings = config.scale, config.model_dump(mode="json")
     if scale.fleet == "here":
         if not scale.lag:
@@ -95,7 +95,7 @@ def fleet_of(config: RunConfig) -> Fleet | None:
 
 @contextlib.contextmanager
 def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
-    """Let the plays of an engine be played where its configuration says, as a context.
+    """Play the episodes of an engine where its configuration says, as a context.
 
     Args:
         engine: of a run.
@@ -117,19 +117,19 @@ def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
         if engine.workers is not None:
             engine.workers.close()
             engine.workers = None
-        shutil.rmtree(folder / WEIGHTS, ignore_errors=True)  # also where no worker could be started
+        shutil.rmtree(folder / WEIGHTS, ignore_errors=True)  # also if no worker could be started
 
 
 @contextlib.contextmanager
 def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
-    """Let an engine learn with as many learners as its configuration says, as a context.
+    """Train an engine with as many learners as its configuration says, as a context.
 
     Args:
         engine: of a run.
         folder: of the run.
     """
     if engine.config.learner.ranks == 1:
-        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # of several that were killed
+        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # left by killed learners
         yield
         return
     from sparring.engine.ranks.data_parallel import Ranks

@@ -1,13 +1,13 @@
-"""Several learners of one run: each computes leaves of every minibatch, and all hold equal weights.
+"""Several learners of a run with equal weights: each computes leaves of every minibatch.
 
-Rank 0 is the training process, and alone keeps checkpoints. The others are processes of this
-machine, each with the run's number of threads; of GPUs each has its own (``gpu_placement.py``).
-They are told the plays and advantages of a step, and add their gradients to those of all
-(``learn/gradient_step.py``, ``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run
-depend on ``learner.leaves``, and not on ``learner.ranks``.
+Rank 0 is the training process, and only it keeps checkpoints. The others are processes of this
+machine, each with the run's number of threads; on GPUs each has one (``gpu_placement.py``). They
+receive the episodes and advantages of a step, and sum their gradients (``learn/gradient_step.py``,
+``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run depend on ``learner.leaves``,
+and not on ``learner.ranks``.
 
-If one of them ends the run ends with an error; it goes on from its last checkpoint, with as many
-learners as one likes.
+If a learner ends, the run ends with an error; it resumes from its last checkpoint, with any number
+of learners.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from sparring.learn.gradient_step import Means
 from sparring.learn.weights import fingerprint
 
 log = logging.getLogger(__name__)
-GRACE = 10.0  # seconds in which the other learners say why they have ended
-STATE = "state-"  # its folders of what a policy's learner holds begin so
+GRACE = 10.0  # seconds to wait for the other learners' reasons
+STATE = "state-"  # prefix of its folders of a policy's weights and optimiser
 
 
 class Ranks:
-    """The learners of a run, as rank 0 sees them. They are started when they first learn.
+    """The learners of a run, as rank 0 sees them; they start with the first update.
 
     Args:
         config: of the run.
-        folder: where they find each other and what they hold is written; it is removed at the end.
+        folder: through which they find each other and exchange weights; removed at the end.
     """
 
     rank = 0
@@ -70,36 +70,36 @@ class Ranks:
         self.ranks, self._config, self._folder = config.learner.ranks, config, folder
         self._children: list[PythonProcess] = []
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
-        self._stopped: set[int] = set()  # numbers of learners that are stopped, as a warning said
-        self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: it has ended
+        self._stopped: set[int] = set()  # numbers of stopped learners that a warning has named
+        self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: ended
         self._learning: Policy | None = None  # now
-        self._versions_held: dict[str, int] = {}  # version of each policy's weights that all hold
+        self._versions_held: dict[str, int] = {}  # version of each policy's weights at all learners
         self._sums: Sums | None = None
-        self._others = range(1, self.ranks)  # the numbers of the processes
-        self._environment: dict[str, str] = {}  # variables that they are given
-        self._gpus: tuple[int, ...] = ()  # one for each learner; none: they are on the CPU
-        shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+        self._others = range(1, self.ranks)  # ranks of the processes
+        self._environment: dict[str, str] = {}  # variables of the processes
+        self._gpus: tuple[int, ...] = ()  # one for each learner; empty: on the CPU
+        shutil.rmtree(folder, ignore_errors=True)  # left by a killed run
 
     def serve(self, policies: Iterable[Policy]) -> None:
-        """Be ready to learn with these policies.
+        """Prepare to learn with these policies.
 
         Raises:
-            ConfigError: they are on GPUs, of which this machine has fewer than learners.
+            ConfigError: the policies are on GPUs, and this machine has fewer GPUs than learners.
         """
         self._gpus = gpus_of_learners(self._config, [policy.model.device for policy in policies])
 
     def end(self) -> None:
-        """Learn no more."""
+        """End the learners."""
         self.close()
 
     def learn(
         self, policy: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update a policy's weights once, together with the others; see ``Policy.learn``.
+        """Update a policy's weights once, together with the other learners; see ``Policy.learn``.
 
         Raises:
-            RunError: one of them has ended, or holds other weights now; or the disk is full.
-            SparringError: as learning alone would.
+            RunError: a learner has ended, or has other weights afterwards; or the disk is full.
+            SparringError: as learning raises it.
         """
         if not len(batch.pack.turn_of):
             return policy.learn(batch, credit, step=step, progress=progress)
@@ -112,7 +112,7 @@ class Ranks:
             metrics = policy.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
             raise self._lost(error) from error
-        except BaseException:  # an interrupt leaves the others in the middle of an update
+        except BaseException:  # an interrupt leaves the others within an update
             self.close()
             raise
         finally:
@@ -132,10 +132,10 @@ class Ranks:
         return in_a_thread(partial(self._sums.added, total), self._check_children)
 
     def counted(self, means: Means) -> None:
-        """Put the parts of all learners in the order of the leaves; see ``RankGroup``.
+        """Collect the parts of all learners, in the order of the leaves; see ``RankGroup``.
 
         Raises:
-            RunError: a learner has ended, or its weights are not the same as ours now.
+            RunError: a learner has ended, or has other weights now.
         """
         assert self._learning is not None, "learn was called"
         parts, weights = {self.rank: means.parts}, fingerprint(self._learning.model)
@@ -187,7 +187,7 @@ class Ranks:
         self._connect()
 
     def _connect(self) -> None:
-        """Find the other learners; they are there."""
+        """Connect to the other learners, which are running."""
         store = self._folder / "store"
         self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._check_children)
 
@@ -198,14 +198,14 @@ class Ranks:
         self._warn_of_stopped()
 
     def _warn_of_stopped(self) -> None:
-        """Say once which learner is waited for because a signal has stopped it."""
+        """Warn once of each learner that a signal has stopped."""
         stopped = {
             child.number: child.process.pid for child in self._children if child.is_stopped()
         }
         for number in sorted(stopped.keys() - self._stopped):
             log.warning(
-                "Learner %d is stopped, and the run waits for it, at most %.0f minutes. "
-                "`kill -CONT %d` lets it go on; interrupting the run a second time ends the run.",
+                "Learner %d is stopped, and the run waits for it for at most %.0f minutes. "
+                "`kill -CONT %d` continues it; a second interrupt ends the run.",
                 number,
                 PATIENCE / 60,
                 stopped[number],
@@ -223,11 +223,11 @@ class Ranks:
         )
 
     def forget(self) -> None:
-        """Send the others everything anew before they next learn."""
+        """Send everything to the others again before the next update."""
         self._versions_held.clear()
 
     def close(self) -> None:
-        """End the other learners; they are started again when they are next needed."""
+        """End the other learners; the next update starts them again."""
         for child in self._children:
             child.kill()
         for child in self._children:
@@ -245,7 +245,7 @@ class Ranks:
     def _answer(
         self, child: PythonProcess, seconds: float, *, alone: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return a learner's next line of JSON and the rest; ``alone``: others may have ended."""
+        """Return a learner's next line of JSON and the rest; with ``alone``, others may have ended."""
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
             rest = max(until - time.monotonic(), 0.001)
@@ -264,13 +264,13 @@ class Ranks:
         reply = self._waiting[child.number].pop(0)
         if reply is None:
             raise RunError(
-                f"Learner {child.number} has ended, such as by a signal or for want of memory. The "
+                f"Learner {child.number} has ended, perhaps by a signal or for lack of memory. The "
                 "run goes on from its last checkpoint with --resume, or with fewer: learner.ranks."
             )
         head, _, content = reply.partition(b"\n")
         result: dict[str, Any] = json.loads(head)
         if "lost" in result:
-            self._waiting[child.number].insert(0, reply)  # it says so whenever it is asked
+            self._waiting[child.number].insert(0, reply)  # so that later calls see it too
             raise LostError(result["lost"])
         if "error" in result:
             raise error_of(result["error"])
@@ -282,20 +282,20 @@ class Ranks:
         return reason
 
     def _reason(self, lost: LostError) -> SparringError:
-        """Return why another learner cannot be reached, as one that has ended says."""
+        """Return why another learner cannot be reached, from the message of one that has ended."""
         until = time.monotonic() + GRACE
         for child in self._children:
             try:
                 self._answer(child, until - time.monotonic(), alone=True)
             except LostError:
-                continue  # it has lost another one too
+                continue  # it has lost another learner too
             except SparringError as error:
                 return error
         return lost
 
 
 def learn_message_of(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:
-    """Return what the others learn from."""
+    """Return the message from which the other learners learn."""
     arrays = {"advantages": batch.advantages(credit)}
     if credit.value_targets is not None:
         arrays["value_targets"] = credit.value_targets

@@ -1,8 +1,8 @@
 """A further learner of a run: a process that computes its leaves of every minibatch.
 
-It holds nothing that matters. It is sent a policy's weights and optimiser (``take``) before it
-first learns from its plays, and whenever they have changed otherwise than by learning. Then it is
-sent what to learn from (``learn``, see ``messages.py``).
+A learner holds no state that matters. It is sent a policy's weights and optimiser (``take``) before
+its first update, and whenever they changed by other means than an update. Then it is sent the batch
+(``learn``, see ``messages.py``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparring.learn.weights import fingerprint
 
 
 class Rank:
-    """A further learner; see the top of this file.
+    """A further learner.
 
     Args:
         settings: the first message, as ``engine.ranks`` sends it.
@@ -39,10 +39,10 @@ class Rank:
         self.parts: list[Means] = []
 
     def meet(self) -> None:
-        """Find the other learners; all of them must be there by now.
+        """Connect to the other learners, which must be running.
 
         Raises:
-            LostError: they have not found each other.
+            LostError: the learners have not found each other.
         """
         self._sums = Sums(self.rank, self.ranks, self._store)
         for name in self.engine.learners:
@@ -54,14 +54,14 @@ class Rank:
         return self._sums.added(total)
 
     def counted(self, means: Means) -> None:
-        """Keep one's own parts, which rank 0 counts; see ``RankGroup``."""
+        """Keep the parts of this learner, which rank 0 collects; see ``RankGroup``."""
         self.parts = list(means.parts)
 
     def answer(self, data: bytes) -> bytes:
-        """Do what a message asks for, and return what is said to it; nothing to ``take``.
+        """Carry out a message, and return the reply; empty for ``take``.
 
         Raises:
-            SparringError: as learning here would.
+            SparringError: as learning raises it.
         """
         head, _, rest = data.partition(b"\n")
         request = json.loads(head)
@@ -78,7 +78,7 @@ class Rank:
 
 
 def learn(policy: Policy, message: LearnMessage) -> None:
-    """Update what a learner holds of a policy."""
+    """Update a learner's copy of a policy."""
     pack, turns = policy.packed(message.episodes)
     trained = message.arrays.get("trained")
     policy.update(
@@ -93,18 +93,18 @@ def learn(policy: Policy, message: LearnMessage) -> None:
 
 
 def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
-    """Be a further learner, until the training process is gone or an error is met.
+    """Run a further learner, until the training process is gone or an error is raised.
 
     Args:
-        hear: file descriptor of the pipe that messages come from.
-        say: of the one that answers go to.
-        kind: of learner.
+        hear: file descriptor of the pipe for messages.
+        say: file descriptor of the pipe for replies.
+        kind: class of the learner.
     """
     end_with_parent()
     pipe, back = Connection(hear, writable=False), Connection(say, readable=False)
 
     def receive() -> bytes:
-        pipe.recv_bytes()  # names of files, of which there are none
+        pipe.recv_bytes()  # names of files, always empty
         return pipe.recv_bytes()
 
     try:
@@ -118,7 +118,7 @@ def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
                 back.send_bytes(answer)
     except (EOFError, BrokenPipeError):
         return
-    except LostError as error:  # not its fault: another one says what has happened
+    except LostError as error:  # another learner reports the cause
         back.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
     except SparringError as error:
         back.send_bytes(error_message(error) + b"\n")

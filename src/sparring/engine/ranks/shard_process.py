@@ -1,7 +1,7 @@
-"""A learner of several whose weights are split (``learner.sharding: fsdp2``): a process of its own.
+"""A learner with split weights (``learner.sharding: fsdp2``), in a process.
 
-Beside what other learners are sent (``rank_process.py``) it is asked to bring the weights together
-(``weights``) and the optimiser's state (``moments``). Learner 0 writes them.
+In addition to the messages of other learners (``rank_process.py``), it is asked to gather the
+weights (``weights``) and the optimiser's state (``moments``). Learner 0 writes them.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # w
 
 
 class Shard(Rank):
-    """A learner that holds a part of everything; see the top of this file."""
+    """A learner that holds a part of weights, gradients and optimiser."""
 
     def meet(self) -> None:
-        """Find the other learners, and split what is to be learnt.
+        """Connect to the other learners, and split the models.
 
         Raises:
-            LostError: they have not found each other.
+            LostError: the learners have not found each other.
         """
         dist: Any = torch.distributed
         store = dist.FileStore(str(self._store), self.ranks)
@@ -66,14 +66,14 @@ class Shard(Rank):
             split_learner(learner, meshes[learner.model.device.type], self, each_pass=each_pass)
 
     def counted(self, means: Means) -> None:
-        """Keep one's own figures, which the training process counts; see ``RankGroup``."""
+        """Keep this learner's figures, which the training process collects; see ``RankGroup``."""
         self._figures = [means.to_bytes(), *(part.to_bytes() for part in means.parts)]
 
     def answer(self, data: bytes) -> bytes:
-        """Do what a message asks for, and return what is said to it.
+        """Carry out a message, and return the reply.
 
         Raises:
-            SparringError: as learning alone would.
+            SparringError: as learning raises it.
             LostError: another learner is gone.
         """
         head, _, rest = data.partition(b"\n")
@@ -85,7 +85,6 @@ class Shard(Rank):
             raise
 
     def _answer(self, request: dict[str, Any], rest: bytes) -> bytes:
-        """Do what ``answer`` does."""
         (kind,) = request
         if kind == "take":
             name, folder, version = request[kind]
@@ -140,10 +139,10 @@ class Shard(Rank):
         save_streamed(moments, shapes, self._written(path), "The optimiser's")
 
     def _written(self, path: str) -> Path | None:
-        """Return the file that this learner writes; None where another one does."""
+        """Return the file that this learner writes; None if another learner writes it."""
         return None if self.rank else Path(path)
 
 
 def main(hear: int, say: int) -> None:
-    """Be such a learner; see ``rank.main``."""
+    """Run such a learner; see ``rank_process.main``."""
     be(hear, say, Shard)

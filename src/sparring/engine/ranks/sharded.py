@@ -1,13 +1,13 @@
-"""Several learners of one run whose weights, gradients and optimiser are split among them.
+"""Several learners of a run that split weights, gradients and optimiser among them.
 
-They are processes of this machine (``shard_process.py``), learner 0 among them, each on the CPU or
-on a GPU of its own. The training process plays, and so holds whole weights (on learner 0's GPU,
-where there are GPUs); it holds no gradients and no optimiser. After an update the weights come
-together in a file of the run folder, one tensor at a time, and the training process reads them.
+Each learner is a process of this machine (``shard_process.py``), learner 0 included, on the CPU or
+on a GPU. The training process plays, so it holds whole weights (on learner 0's GPU, if there are
+GPUs), but no gradients and no optimiser. After an update the weights are gathered in a file of the
+run folder, one tensor at a time, and the training process reads the file.
 
-Checkpoints are those of a run with one learner. So it may go on with any number of learners, and
-with or without splitting. Torch's distributed checkpoints would hold a file for each learner, and a
-list of contents that is a pickle, which is never read here.
+Checkpoints are those of a run with one learner, so it may resume with any number of learners, split
+or not. Torch's distributed checkpoints would need a file per learner and a pickle as index, and
+pickles are never read here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files that th
 
 
 class Shards(Ranks):
-    """The learners of a run whose weights are split, as the training process sees them."""
+    """The learners of a run with split weights, as the training process sees them."""
 
     module = "sparring.engine.ranks.shard_process"
 
@@ -57,13 +57,13 @@ class Shards(Ranks):
         self._policies: dict[str, Policy] = {}
         # by policy: the version of its weights and the file of its optimiser, not yet sent
         self._states: dict[str, tuple[int, Path]] = {}
-        self._gone: dict[str, int] = {}  # the version at which an optimiser's state was lost
+        self._gone: dict[str, int] = {}  # by policy: the version at which the state was lost
 
     def serve(self, policies: Iterable[Policy]) -> None:
         """Hold these policies' optimisers from now on.
 
         Raises:
-            ConfigError: they are on GPUs, of which this machine has fewer than learners.
+            ConfigError: the policies are on GPUs, and this machine has fewer GPUs than learners.
         """
         self._policies = {policy.name: policy for policy in policies}
         super().serve(self._policies.values())
@@ -71,7 +71,7 @@ class Shards(Ranks):
             policy.moments = self
 
     def end(self) -> None:
-        """Learn no more: the policies' optimisers begin anew."""
+        """End the learners; the policies' optimisers start again."""
         super().end()
         for policy in self._policies.values():
             policy.moments = None
@@ -82,15 +82,15 @@ class Shards(Ranks):
         """Update a policy's weights once; see ``Policy.learn``.
 
         Raises:
-            RunError: a learner has ended; or the disk is full.
-            SparringError: as learning alone would.
+            RunError: a learner has ended, or the disk is full.
+            SparringError: as learning raises it.
         """
         if not len(batch.pack.turn_of):
             return policy.learn(batch, credit, step=step, progress=progress)
         message = learn_message_of(batch, credit, step, progress).to_bytes()
         answers = self._learn_on_all(policy, message)
         figures = [_figures(*answer) for answer in answers]
-        whole = figures[0][0]  # what is of no leaf is the same for all
+        whole = figures[0][0]  # figures of no leaf are the same for all
         places = zip(*(parts for _, *parts in figures), strict=True)
         whole.parts = [part for place in places for part in place]  # in the order of the leaves
         return {**whole.result(), "learning_rate": policy.trained.learning_rate(progress)}
@@ -99,7 +99,7 @@ class Shards(Ranks):
         """Take one supervised step; see ``Policy.imitate``.
 
         Raises:
-            RunError: a learner has ended; or the disk is full.
+            RunError: a learner has ended, or the disk is full.
         """
         message = LearnMessage(policy.name, 0, 0.0, {}, list(episodes)).to_bytes("imitate")
         answers = self._learn_on_all(policy, message)
@@ -107,9 +107,9 @@ class Shards(Ranks):
         return loss
 
     def refer(self, policy: str) -> None:
-        """Take what a policy has learnt so far as its reference.
+        """Make a policy's current weights its reference.
 
-        Who holds other weights than ours is sent ours, with the reference, before it learns.
+        Learners with other weights are sent these weights, with the reference, before they learn.
 
         Raises:
             RunError: a learner has ended.
@@ -134,11 +134,12 @@ class Shards(Ranks):
         self._write_state(owner, path)
 
     def keep(self, policy: str, path: Path) -> None:
-        """Take the state of a policy's optimiser from a file that may go; see ``Moments``.
+        """Take the state of a policy's optimiser from a file that may be deleted afterwards; see
+        ``Moments``.
 
         Raises:
             RunError: the disk is full or not writable.
-            CheckpointError: it is the state of other parameters.
+            CheckpointError: the state is of other parameters.
         """
         owner = self._policies[policy]
         check_optimizer(owner.trained.optimizer, path)
@@ -151,7 +152,7 @@ class Shards(Ranks):
         self._gone.pop(policy, None)
 
     def close(self) -> None:
-        """End the learners; what they alone hold is gone."""
+        """End the learners; the state that only they hold is lost."""
         self._gone |= self._versions_held
         super().close()
 
@@ -162,13 +163,13 @@ class Shards(Ranks):
             is_current and not linked.exists()
         ):
             raise RunError(
-                f"The optimiser's state of the policy {policy.name!r} went with learners that have "
+                f"The optimiser's state of the policy {policy.name!r} was lost with learners that have "
                 "ended. The run goes on from its last checkpoint with --resume."
             )
         if is_current:
             link_or_copy(linked, path)
         else:
-            save_optimizer(policy.trained.optimizer, path)  # it has seen nothing
+            save_optimizer(policy.trained.optimizer, path)  # no update yet
 
     def _learn_on_all(self, policy: Policy, message: bytes) -> list[tuple[dict[str, Any], bytes]]:
         with self._ended_by_errors():
@@ -205,7 +206,7 @@ class Shards(Ranks):
         return [self._answer(child, PATIENCE) for child in self._children]
 
     def _connect(self) -> None:
-        """Nothing: learners find each other without the training process."""
+        """Do nothing, as the learners connect without the training process."""
 
     @contextlib.contextmanager
     def _ended_by_errors(self) -> Iterator[None]:

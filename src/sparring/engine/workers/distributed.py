@@ -124,7 +124,7 @@ class PublishedWeights:
         missing = [key for key in keys if key not in self._written]
         if missing:
             raise CheckpointError(
-                f"The weights of {missing[0][0]} after {missing[0][1]} updates, needed by a step that is "
+                f"The weights of {missing[0][0]} after {missing[0][1]} updates, of a step that is "
                 "played but not learned from yet, are not in the checkpoint. Take an "
                 "earlier checkpoint, or start again with --overwrite."
             )
@@ -157,7 +157,7 @@ class PublishedWeights:
             if named_model is None or named_model[1].version != version:
                 raise CheckpointError(
                     f"{self._written[name, version].file} was damaged after it was written, and "
-                    "the policy has been updated since. Resume the last checkpoint with --resume, on "
+                    "the policy has been updated since. Resume from the last checkpoint, on "
                     "another disk."
                 )
             self._write(name, named_model[1])
@@ -475,9 +475,7 @@ class DistributedRollouts:
         with self._changed:
             if self._closed:
                 return
-            now = (
-                self._fleet.now()
-            )  # one time for all messages: no worker restarts between two of its messages
+            now = self._fleet.now()  # one for all: no worker restarts between its messages
             for worker_message in messages:
                 self._execute(self._handle(worker_message, now))
             self._execute(self._scheduler.tick(self._fleet.now()))

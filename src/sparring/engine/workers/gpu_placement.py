@@ -98,7 +98,7 @@ def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]
     placed["scale"] = {
         **placed["scale"],
         "share_gpus": True,
-    }  # its GPU numbers are those of the whole machine
+    }  # they are numbered otherwise
     return placed
 
 

@@ -77,7 +77,7 @@ def check_same(theirs: object) -> None:
     name = next(name for name in ours if ours[name] != known.get(name))
     raise RunError(
         f"A worker has {name} {known.get(name)!r} and the training process {ours[name]!r}, so that "
-        "its replies would differ in their last bits. Install the same on both, or drop that machine; "
+        "its replies would differ in the last bits. Install the same on both, or omit it; "
         "scale.mixed=true lets it play, but then runs are not reproducible to the byte."
     )
 

@@ -1,8 +1,8 @@
-"""Workers as processes of this machine, over pipes: nothing listens anywhere.
+"""Workers as processes of this machine, connected by pipes; nothing listens on the network.
 
-A worker is a Python of its own with one thread. It ends when the training process does, however
-that ends: the kernel kills it (Linux), and it looks for its parent once a second (elsewhere). Two
-threads per worker move messages, so that a worker that is stopped blocks nobody.
+A worker is a Python process with one thread. It ends with the training process: the kernel kills it
+on Linux, and elsewhere it checks once a second that its parent lives. Two threads per worker move
+messages, so that a stopped worker blocks nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ DEATH = 1  # PR_SET_PDEATHSIG of Linux: the signal that comes when the parent en
 
 
 class PythonProcess(ChildProcess):
-    """A Python with one thread, which runs a module.
+    """A Python process with one thread, which runs a module.
 
     Args:
-        number: of it, for whoever listens.
-        settings: the first message that it is sent.
-        heard: takes (this, message) of all that comes, and (this, None) when it is gone.
-        module: whose function ``main`` it runs, given the descriptors of its two pipes.
-        environment: variables that it is given besides those of this process.
+        number: identifies the process.
+        settings: the first message to it.
+        mailbox: receives (process, message), and (process, None) once the process is gone.
+        module: its function ``main`` is called with the descriptors of the two pipes.
+        environment: variables that are added to those of this process.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class ProcessFleet:
 
     Args:
         config: of the run, as values of JSON.
-        workers: how many there are to be.
-        carry: whether weights travel over the pipes. If not, workers read their files.
-        gpus: of this machine, shared out among the workers in their order: each sees one of them
-            alone. Empty: all see what this process sees.
+        workers: number of workers.
+        carry: whether weights travel over the pipes. If not, workers read the files.
+        gpus: of this machine, assigned to the workers in turn: each sees one of them. Empty: all
+            workers see what this process sees.
     """
 
     apart, elastic = True, False
@@ -88,7 +88,7 @@ class ProcessFleet:
         self._settings, self._carry = json.dumps(config).encode(), carry
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
         self._children: dict[int, PythonProcess] = {}
-        self._mutex = threading.Lock()  # while ``_children`` changes
+        self._mutex = threading.Lock()  # guards ``_children``
 
     def now(self) -> float:
         """Return the seconds on its clock; see ``Fleet``."""
@@ -110,8 +110,10 @@ class ProcessFleet:
             child.send(message, files if self._carry else {})
 
     def tell(self, message: bytes) -> None:
-        """Tell workers of newer weights; see ``Fleet``. Nothing where weights go over the pipes:
-        what a worker is slow to take would pile up.
+        """Announce newer weights; see ``Fleet``.
+
+        Where weights travel over the pipes this does nothing, as they would pile up at a slow
+        worker.
         """
         if self._carry:
             return
@@ -121,7 +123,7 @@ class ProcessFleet:
             child.send(message, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Return what has come, waiting so long for the first; see ``Fleet``."""
+        """Return the messages that have arrived; see ``Fleet``."""
         messages: list[WorkerMessage] = []
         with contextlib.suppress(queue.Empty):
             while True:
@@ -138,7 +140,7 @@ class ProcessFleet:
     def _messages_of(
         self, child: PythonProcess, message: bytes | None = None
     ) -> list[WorkerMessage]:
-        """Return what a process said, or that it is gone; nothing of one that was ended before."""
+        """Return the message of a process, or that it is gone; empty if it was ended before."""
         with self._mutex:
             if self._children.get(child.number) is not child:
                 return []
@@ -168,17 +170,17 @@ class ProcessFleet:
 
     @property
     def pids(self) -> dict[int, int]:
-        """The process of each worker that is there."""
+        """The process id of each running worker."""
         with self._mutex:
             return {number: child.process.pid for number, child in self._children.items()}
 
 
 def main(hear: int, say: int) -> None:
-    """Be a worker process.
+    """Run a worker process.
 
     Args:
-        hear: file descriptor of the pipe that tasks come from.
-        say: of the one that answers go to.
+        hear: file descriptor of the pipe for tasks.
+        say: file descriptor of the pipe for answers.
     """
     end_with_parent()
     from sparring.engine.workers.worker import Message, serve
@@ -193,7 +195,7 @@ def main(hear: int, say: int) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process as soon as the one that started it has ended."""
+    """End this process as soon as its parent has ended."""
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(DEATH, signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""Workers as actors of Ray: on this machine, or on all machines of a cluster.
+"""Workers as Ray actors, on this machine or on all machines of a cluster.
 
-Ray is told to start nothing again by itself: the scheduler does, and counts. What travels is bytes.
-A Ray that is started here listens on loopback alone, with a token of its own, and ends with the
-run. A process of its own speaks with Ray (``ray_driver.py``).
+Ray restarts nothing by itself; the scheduler restarts workers and counts them. Messages are bytes.
+A Ray that is started here listens only on loopback, has a random token, and ends with the run. A
+separate process talks to Ray (``ray_driver.py``).
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from sparring.engine.workers.gpu_placement import for_worker
 from sparring.engine.workers.worker import error_message
 
 DRIVER = "sparring.engine.workers.fleet.ray_driver"
-STARTING = 180.0  # seconds for Ray to be there
-PATIENCE = 10.0  # seconds for a head to be reached
-CLOSING = 20.0  # seconds for Ray to end
-GONE = 20  # seconds after which a head that was started here counts as gone
-PREFIX = "sparring-ray-"  # of folders for what Ray writes
-KEPT = "kept"  # a file in one that an error has named, which stays
+STARTING = 180.0  # start-up timeout of Ray in seconds
+PATIENCE = 10.0  # timeout in seconds to reach a head
+CLOSING = 20.0  # timeout in seconds for Ray to end
+GONE = 20  # seconds after which a silent head that was started here counts as gone
+PREFIX = "sparring-ray-"  # of folders for the files of Ray
+KEPT = "kept"  # marks such a folder as named by an error, so that it stays
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
 def check_address(address: str) -> None:
-    """Check that a cluster may be joined: its machines can run any code in this process.
+    """Check that the user allows to join a cluster, as its machines can run any code in this
+    process.
 
     Raises:
-        ConfigError: it is on another machine, and the user has not named it.
+        ConfigError: the cluster is on another machine, and the user has not named it.
     """
     host = address.rpartition("//")[2].rpartition(":")[0] or address
     if address == "auto" or host in LOCAL:
@@ -54,13 +55,13 @@ def check_address(address: str) -> None:
     if address not in os.environ.get(RAY, "").split(","):
         raise ConfigError(
             f"scale.address={address}: this cluster could run any code here, and only the "
-            f"configuration names it. If you trust it, type scale.address={address} on the "
+            f"configuration names it. If you trust it, write scale.address={address} on the "
             f"command line, or write {RAY}={address} before the command."
         )
 
 
 def _check_there(address: str) -> None:
-    """Check that something listens at an address; Ray would ask for minutes."""
+    """Check that something listens at an address, as Ray would try for minutes."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not port.isdecimal():
         return
@@ -87,11 +88,11 @@ def check_installed() -> None:
 
 
 class RayFleet:
-    """Actors of Ray.
+    """Workers as Ray actors.
 
     Args:
-        config: of the run, as values of JSON; its ``scale`` says how many, where, and how weights
-            travel.
+        config: of the run, as values of JSON; its ``scale`` says how many workers, where, and how
+            weights travel.
 
     Raises:
         ConfigError: Ray is not installed, or the address is not trusted.
@@ -110,9 +111,9 @@ class RayFleet:
             _check_there(address)
         self._where = "on this machine" if address is None else f"at {address}"
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
-        self._turns: dict[int, int] = {}  # how often each worker that is there was started
+        self._turns: dict[int, int] = {}  # the start number of each running worker
         self._starts = 0
-        self._mutex = threading.Lock()  # while these change
+        self._mutex = threading.Lock()  # guards the two
         self._failed = self._closed = False
         self._lock: int | None
         self._folder, self._lock = _folder()
@@ -137,7 +138,7 @@ class RayFleet:
         self.workers = count if count > 0 else max(room, 1)
 
     def _wait_until_up(self) -> int:
-        """Wait until Ray is there; return how many workers it has room for."""
+        """Wait until Ray runs, and return the number of workers that fit."""
         try:
             frame = self._mailbox.get(timeout=STARTING)[1]
         except queue.Empty:
@@ -152,7 +153,7 @@ class RayFleet:
         self.close()
         raise RunError(
             f"Ray cannot be reached {self._where}: "
-            f"{data.decode() or 'it has ended, or said nothing'}. {self._hint()}A cluster wants "
+            f"{data.decode() or 'it has ended, or sent nothing'}. {self._hint()}A cluster needs "
             "its own token (RAY_AUTH_TOKEN, or the file ~/.ray/auth_token of its head). Or write "
             "another scale.address, or scale.fleet=processes."
         )
@@ -175,7 +176,7 @@ class RayFleet:
                 self._request("send", worker, self._turns[worker], files, message)
 
     def tell(self, message: bytes) -> None:
-        """Do nothing: an actor that plays hears nobody; see ``Fleet``."""
+        """Do nothing, as an actor at play receives no messages; see ``Fleet``."""
 
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
@@ -194,7 +195,7 @@ class RayFleet:
         self._child.send(json.dumps([what, worker, turn, paths]).encode() + b"\n" + data, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Return what has come, waiting so long for the first; see ``Fleet``.
+        """Return the messages that have arrived; see ``Fleet``.
 
         Raises:
             RunError: Ray is gone.
@@ -210,7 +211,7 @@ class RayFleet:
         return messages
 
     def _messages_of(self, head: list[Any], data: bytes) -> list[WorkerMessage]:
-        """Return what a message says of a worker; nothing if it is one that was ended."""
+        """Return the worker's message in a frame; empty if the worker was ended before."""
         if len(head) == 1:
             if self._closed:
                 return []
@@ -242,7 +243,7 @@ class RayFleet:
         return f"What Ray said is in {self._folder}. " if self._folder.is_dir() else ""
 
     def close(self) -> None:
-        """End all workers, and a Ray that was started here; see ``Fleet``."""
+        """End all workers, and the Ray that was started here; see ``Fleet``."""
         self._closed = True
         self._request("close")
         end = time.monotonic() + CLOSING
@@ -260,7 +261,7 @@ class RayFleet:
 
 
 def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
-    """Return the head of a message, and the bytes after it; without one, its sender is gone."""
+    """Return the head of a frame and the bytes after it; None means that the sender is gone."""
     if frame is None:
         return ["gone"], b""
     head, _, data = frame.partition(b"\n")
@@ -268,10 +269,10 @@ def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
 
 
 def _folder() -> tuple[Path, int]:
-    """Return a new folder for what Ray writes, and the descriptor that locks it.
+    """Return a new folder for the files of Ray, and the descriptor that locks it.
 
-    Its name leaves room for those of sockets in it. Folders that killed runs have left are removed:
-    those that nobody locks.
+    Its path is short enough for the sockets in it. Unlocked folders, which killed runs have left,
+    are removed.
     """
     usual = tempfile.gettempdir()
     place = Path(usual if len(usual) < 20 else "/tmp")
@@ -279,7 +280,7 @@ def _folder() -> tuple[Path, int]:
         _remove_if_left(abandoned)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-        with contextlib.suppress(FileNotFoundError):  # another run took it for one that was left
+        with contextlib.suppress(FileNotFoundError):  # another run removed it as abandoned
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.is_dir():
@@ -288,7 +289,7 @@ def _folder() -> tuple[Path, int]:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove a folder of this user that no run locks, unless an error has named it."""
+    """Remove an unlocked folder of this user, unless an error has named it."""
     with contextlib.suppress(OSError):
         if folder.lstat().st_uid != os.geteuid() or (folder / KEPT).exists():
             return
@@ -301,11 +302,11 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _environment(address: str | None) -> dict[str, str]:
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is told to anybody
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}  # sends nothing
     if address is None:
         return {
             **quiet,
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's name for: loopback alone
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # makes Ray listen only on loopback
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_gcs_rpc_server_reconnect_timeout_s": str(GONE),

@@ -1,11 +1,10 @@
-"""The process that speaks with Ray for a run, and what runs in Ray's actors.
+"""The process that talks to Ray for a run, and the code of Ray's actors.
 
-It is a process of its own, since Ray takes over the signals of the process that it runs in, and
-ends it when the cluster's head is gone. The training process is to outlive that, and to say so.
+Ray takes over the signals of its process, and ends it when the head of the cluster is gone. The
+training process must survive that and report it, so Ray has a process of its own.
 
-It reads (worker, what) from a pipe and writes the same, as ``ray.py`` does at the other end: one
-line of JSON, and after it bytes. Ray itself makes the definition of the actor travel; all else that
-does is text and bytes.
+Frames on both pipes are a line of JSON, then bytes (see ``ray.py``). Ray serialises only the class
+of the actor; everything else that travels is text and bytes.
 """
 
 from __future__ import annotations
@@ -35,20 +34,22 @@ from sparring.engine.workers.fleet.processes import ONE_THREAD, end_with_parent
 LOOPBACK = "127.0.0.1"
 STORE = 200 << 20  # bytes of the object store of a Ray that is started here
 SHARED = 8  # files of weights whose contents stay in the object store
-ENDING = 5.0  # seconds for processes that were killed to be gone
-LOOK = 5.0  # seconds between looks whether Ray still runs on this machine
+ENDING = 5.0  # timeout in seconds for killed processes to be gone
+LOOK = 5.0  # seconds between checks that Ray still runs here
 
 Say = Callable[[list[Any], bytes], None]
 
 
 def _actor() -> type[Any]:
-    """Return the class of the actors; as a local one it travels whole, and needs nothing there."""
+    """Return the class of the actors; a local class is serialised whole, so workers need no import
+    of it.
+    """
 
     class Sparring:
         """A worker."""
 
         def begin(self, path: list[str], folder: str, settings: bytes) -> bytes:
-            """Make the worker, and return that it is ready, or what is wrong."""
+            """Make the worker, and return that it is ready, or its error."""
             import contextlib
             import json
             import os
@@ -78,11 +79,11 @@ def _actor() -> type[Any]:
 
 
 class RayDriver:
-    """Actors by the worker that each of them is.
+    """The actors by worker number.
 
     Args:
-        settings: the configuration of the run, ``config``, the way of ``weights``, and how many
-            GPUs an actor reserves (``gpus_per_worker``).
+        settings: the configuration of the run (``config``), how ``weights`` travel, and the GPUs
+            that an actor reserves (``gpus_per_worker``).
         say: sends a head and bytes.
     """
 
@@ -100,7 +101,7 @@ class RayDriver:
         )(_actor())
 
     def do(self, head: list[Any], data: bytes) -> None:
-        """Do what was asked: start, send or end a worker; ``turn`` counts the starts."""
+        """Start, send to or end a worker, as the head says; ``turn`` counts the starts."""
         what, worker, turn, files = head
         if what == "end":
             self.end(worker)
@@ -129,22 +130,24 @@ class RayDriver:
         if error is None:
             self._say(["said", worker, turn], future.result())
         elif isinstance(error, (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError)):
-            cause = getattr(error, "cause", None) or error  # it runs, but Sparring does not
+            cause = getattr(error, "cause", None) or error  # Ray runs, but Sparring does not
             self._say(["wrong", worker, turn], repr(cause).encode())
         else:
             self._say(["gone", worker, turn], b"")
 
     def _contents(self, files: Mapping[str, str]) -> dict[str, Any]:
-        """Return contents of files by their SHA-256, as they are to be sent."""
+        """Return contents of files by their SHA-256, as they are sent."""
         contents = {}
         for digest, path in files.items():
             if digest in self._shared:
-                self._shared[digest] = self._shared.pop(digest)  # is the latest now
+                self._shared[digest] = self._shared.pop(digest)  # now the latest
                 contents[digest] = self._shared[digest]
                 continue
             content = Path(path).read_bytes()
             contents[digest] = content
-            if self._weights == "ray" and sha256_hex(content) == digest:  # else it is refused
+            if (
+                self._weights == "ray" and sha256_hex(content) == digest
+            ):  # other contents are refused by the worker
                 contents[digest] = self._shared[digest] = ray.put(content)
         for old in list(self._shared)[: -max(SHARED, len(files))]:
             self._shared.pop(old)
@@ -152,7 +155,7 @@ class RayDriver:
 
 
 def _connect(settings: Mapping[str, Any]) -> int:
-    """Join the Ray at an address, or start one on loopback; return how many workers have room."""
+    """Join the Ray at an address, or start one on loopback; return how many workers fit."""
     address, each = settings["address"], settings["gpus_per_worker"]
     local: dict[str, Any] = {
         "address": "local",
@@ -181,7 +184,9 @@ def _runs_here() -> bool:
 
 
 def _sender(pipe: Connection) -> tuple[Say, Callable[[], None]]:
-    """Return what sends a head and bytes when there is room, and what waits until all are sent."""
+    """Return a function that sends a head and bytes in the background, and one that waits for all
+    sends.
+    """
     frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def write() -> None:
@@ -199,20 +204,20 @@ def _sender(pipe: Connection) -> tuple[Say, Callable[[], None]]:
 
 
 def main(hear: int, say: int) -> None:
-    """Speak with Ray until asked to close, or nobody asks any more.
+    """Talk to Ray until asked to close, or until the requests end.
 
     Args:
-        hear: file descriptor of the pipe that wishes come from.
-        say: of the one that news go to.
+        hear: file descriptor of the pipe for requests.
+        say: file descriptor of the pipe for results.
     """
     end_with_parent()
     for end in (hear, say):
-        os.set_inheritable(end, False)  # not for Ray's processes
+        os.set_inheritable(end, False)  # Ray's processes do not inherit them
     pipe = Connection(hear, writable=False)
     tell, finish = _sender(Connection(say, readable=False))
     settings = json.loads(_frame(pipe)[1])
     if not settings["loud"]:
-        log = Path(settings["folder"]) / "driver.log"  # what this process and Ray print
+        log = Path(settings["folder"]) / "driver.log"  # output of this process and of Ray
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(file, 1)
         os.dup2(file, 2)
@@ -220,7 +225,7 @@ def main(hear: int, say: int) -> None:
     try:
         tell(["up", _connect(settings)], b"")
         _serve(pipe, RayDriver(settings, tell))
-    except Exception as error:  # is for the training process to say
+    except Exception as error:  # reported by the training process
         tell(["failed"], f"{type(error).__name__}: {error}".encode())
     finally:
         _end()
@@ -228,7 +233,7 @@ def main(hear: int, say: int) -> None:
 
 
 def _end() -> None:
-    """Leave Ray; if it was started here, end all its processes, some of which would linger."""
+    """Leave Ray; if it was started here, kill all its processes, some of which would linger."""
     children = psutil.Process().children(recursive=True)
     ray.shutdown()
     for process in children:
@@ -238,7 +243,7 @@ def _end() -> None:
 
 
 def _serve(pipe: Connection, driver: RayDriver) -> None:
-    """Do what is asked for until asked to close, or nobody asks any more."""
+    """Carry out requests until one asks to close, or until they end."""
     try:
         while True:
             while not pipe.poll(LOOK):
@@ -254,6 +259,6 @@ def _serve(pipe: Connection, driver: RayDriver) -> None:
 
 def _frame(pipe: Connection) -> tuple[list[Any], bytes]:
     """Return the next head, and the bytes after it."""
-    pipe.recv_bytes()  # digests of contents: none come this way
+    pipe.recv_bytes()  # digests of contents, which are empty here
     head, _, data = pipe.recv_bytes().partition(b"\n")
     return json.loads(head), data

@@ -96,8 +96,8 @@ def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path
                 time.sleep(0.01)
             with pytest.raises(RunError, match="learner 1 has not answered"):
                 ranks._answer(child, 0.2)
-            assert caplog.text.count("Learner 1 is stopped, and the run waits for it, at most 30 minutes") == warnings
-        assert f"`kill -CONT {child.process.pid}` lets it go on; interrupting the run a second time ends the run" in caplog.text
+            assert caplog.text.count("Learner 1 is stopped, and the run waits for it for at most 30 minutes") == warnings
+        assert f"`kill -CONT {child.process.pid}` continues it; a second interrupt ends the run" in caplog.text
         assert in_a_thread(lambda: time.sleep(0.1), ranks._check_children) is None
     finally:
         ranks.close()
@@ -455,7 +455,7 @@ def test_a_learner_that_dies_in_a_sum_ends_the_run_and_a_checkpoint_goes_on(tmp_
             two.learn(batch, credit, step=2, progress=0.1)
         assert not two.ranks._children
         for lost in (lambda: two.learn(batch, credit, step=2, progress=0.1), lambda: two.save(tmp_path / "kept")):
-            with pytest.raises(RunError, match=r"went with learners that have ended.*--resume"):
+            with pytest.raises(RunError, match=r"was lost with learners that have ended.*--resume"):
                 lost()
         two.restore(tmp_path / "kept")
         for run_shards in (alone, two):

@@ -245,7 +245,7 @@ class Ranks:
     def _answer(
         self, child: PythonProcess, seconds: float, *, alone: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return a learner's next line of JSON and the rest; with ``alone``, others may have ended."""
+        """Return a learner's next line of JSON and the rest; ``alone`` ignores ended others."""
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
             rest = max(until - time.monotonic(), 0.001)

@@ -163,7 +163,7 @@ class Shards(Ranks):
             is_current and not linked.exists()
         ):
             raise RunError(
-                f"The optimiser's state of the policy {policy.name!r} was lost with learners that have "
+                f"The optimiser's state of policy {policy.name!r} was lost with learners that have "
                 "ended. The run goes on from its last checkpoint with --resume."
             )
         if is_current:

@@ -6,11 +6,11 @@ from sparring.engine.workers.unit_scheduler import (
     HOUR,
     MESSAGES,
     START_TIMEOUT,
-    EndWorker,
     AbandonRun,
-    UnitScheduler,
+    EndWorker,
     SendUnits,
     StartWorker,
+    UnitScheduler,
 )
 
 OFF, STARTED, READY = "off", "started", "ready"

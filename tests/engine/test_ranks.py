@@ -34,7 +34,7 @@ from sparring.learn.gradient_step import Means, leaves
 from sparring.learn.weights import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.memory import GIB
-from sparring.run.config_checks import SAVED, describe_edits, binding_settings
+from sparring.run.config_checks import SAVED, binding_settings, describe_edits
 from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparring.engine.workers.unit_scheduler import (
-    EndWorker,
     AbandonRun,
-    UnitScheduler,
+    EndWorker,
     SendUnits,
     StartWorker,
     TimeoutRule,
+    UnitScheduler,
     WorkerUtilisation,
 )
 from tests.engine.scheduler_world import STARTED, World

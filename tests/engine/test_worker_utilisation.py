@@ -1,6 +1,10 @@
 """The figures of single workers, from one asking to the next."""
 
-from sparring.engine.workers.unit_scheduler import RECORDED_WORKERS, UtilisationMeter, WorkerUtilisation
+from sparring.engine.workers.unit_scheduler import (
+    RECORDED_WORKERS,
+    UtilisationMeter,
+    WorkerUtilisation,
+)
 
 
 def test_the_figures_are_shares_of_the_time_since_the_asking_before():

@@ -26,12 +26,12 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.pipeline import FreshSteps
-from sparring.run.state import FreshRecord, FreshGroup, RunState
+from sparring.run.state import FreshGroup, FreshRecord, RunState
 from sparring.run.step import Methods
-from tests.engine.fleet.chaos import Harm
-from tests.engine.fleet.harmed_runs import account_of, accounted
+from tests.engine.fleet.faulty_fleet import FaultPlan
+from tests.engine.fleet.faulty_runs import account_of, accounted
+from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import Simulated
-from tests.engine.fleet.weather import Weather
 
 SCALE = {"fleet": "processes", "workers": 4, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000, "timeout": 1e5}
 BASE = {
@@ -41,7 +41,7 @@ BASE = {
     "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
     "scale": SCALE,
 }
-HEAVY = Weather(mean=60, sigma=1.8, starting=5)
+HEAVY = NetworkModel(mean=60, sigma=1.8, starting=5)
 GALE = replace(HEAVY, dies=0.1, dies_idle=0.05, hangs=0.02, lost=0.02, twice=0.2, late=0.7, rubbish=0.05)
 WARM = 1  # updates before the first step
 
@@ -371,7 +371,7 @@ def stored_killed(path):
 
 @pytest.mark.slow
 def test_workers_are_killed_and_answers_come_late_twice_and_spoilt(tmp_path):
-    harm = Harm(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
+    harm = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
     found = accounted(resolve(CONFIG), tmp_path, harm, count=2)
     assert found.balances and len(found.accounts) == CONFIG["steps"]
     last = found.accounts[-1]

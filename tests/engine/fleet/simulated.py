@@ -23,8 +23,8 @@ from sparring.core.rng import Stream
 from sparring.engine import run_processes as workers
 from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.units import WeightsFile, news_of, numbers_of
-from sparring.engine.workers.worker import Worker, task_answer, ready_message
-from tests.engine.fleet.weather import STORM, Weather, lognormal, rubbish
+from sparring.engine.workers.worker import Worker, ready_message, task_answer
+from tests.engine.fleet.network_model import STORM, NetworkModel, lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message
 
@@ -74,7 +74,7 @@ class Simulated:
         workers: int,
         seed: int,
         *,
-        weather: Weather = STORM,
+        weather: NetworkModel = STORM,
         memo: MutableMapping[bytes, bytes] | None = None,
     ) -> None:
         self.workers, self.weather = workers, weather

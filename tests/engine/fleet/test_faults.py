@@ -9,8 +9,8 @@ from sparring.core.files import TEMPORARY
 from sparring.engine.workers import distributed
 from sparring.run import checkpoint
 from tests.engine.fleet import simulated
+from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import simulated_workers
-from tests.engine.fleet.weather import Weather
 
 WORKERS = ("scale.fleet=processes", "scale.workers=3", "scale.restarts=1000")
 PLUGINS = '''
@@ -37,7 +37,7 @@ def broken():
 
 @pytest.fixture(autouse=True)
 def calm():
-    with simulated_workers(weather=Weather(sigma=1.0)):
+    with simulated_workers(weather=NetworkModel(sigma=1.0)):
         yield
 
 
@@ -153,5 +153,5 @@ def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
 
 
 def test_a_unit_that_ends_every_worker_names_the_command_that_plays_it_alone(tmp_path, kuhn):
-    with simulated_workers(weather=Weather(dies=1.0, most=99)), pytest.raises(RolloutError, match=rf"sparring replay-unit {tmp_path / 'run'} 1 [0-7]\.$"):
+    with simulated_workers(weather=NetworkModel(dies=1.0, most=99)), pytest.raises(RolloutError, match=rf"sparring replay-unit {tmp_path / 'run'} 1 [0-7]\.$"):
         kuhn(tmp_path / "run", "steps=2", *WORKERS)

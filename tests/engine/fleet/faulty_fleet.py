@@ -22,7 +22,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
 from sparring.engine.workers.units import numbers_of
-from tests.engine.fleet.weather import lognormal, rubbish
+from tests.engine.fleet.network_model import lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN = range(4)  # counters of the draws for a message
 SLICE = 0.05  # seconds between looks at what is to be killed
@@ -30,7 +30,7 @@ USUAL = 0.5  # seconds that a message is thought to take before one was answered
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Harm:
+class FaultPlan:
     """What is done to a fleet.
 
     Args:
@@ -79,7 +79,7 @@ class _Worker:
     killed: bool = False  # and not yet noticed to be gone
 
 
-class Chaos:
+class FaultyFleet:
     """A fleet that is harmed.
 
     Args:
@@ -91,7 +91,7 @@ class Chaos:
         ConfigError: workers are to be stopped that are no processes of this machine.
     """
 
-    def __init__(self, fleet: Fleet, seed: int, harm: Harm) -> None:
+    def __init__(self, fleet: Fleet, seed: int, harm: FaultPlan) -> None:
         if harm.hangs and not hasattr(fleet, "pids"):
             raise ConfigError("Only worker processes can be stopped; leave out --hangs.")
         self.workers, self.apart, self.elastic = fleet.workers, fleet.apart, fleet.elastic

@@ -4,9 +4,9 @@
     checkpoint
 
 A run is a function of (config, seed, code). All of its state is in the engine and in one RunState,
-and both are in the checkpoint. Streams hold no state, and what was written after a
-checkpoint is cut off before the run goes on from it, so a run that was killed ends with the same
-weights and figures as one that was not.
+and a checkpoint holds both. Streams hold no state, and lines written after a checkpoint are removed
+before the run resumes from it. So a killed run ends with the same weights and figures as one that
+was not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sparring.run.warmup import WarmupReport, warm_up
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepReport:
-    """What happened in a step, for whoever watches."""
+    """The results of a step, for a progress display."""
 
     step: int  # steps done
     steps: int  # steps of the run
@@ -54,8 +54,8 @@ class StepReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSummary:
-    """How a run ended: its last figures of each name, whether all steps were done, and what a
-    health rule said when it stopped.
+    """The end of a run: steps, whether all were done, last metrics, and the health rule that
+    stopped it.
     """
 
     steps: int
@@ -79,22 +79,23 @@ def train(
 ) -> RunSummary:
     """Train until all steps are done, a stop is requested or a health rule asks for one.
 
-    Every path leaves a checkpoint to go on from.
+    Every return leaves a checkpoint to resume from.
 
     Args:
         config: the resolved configuration.
         engine: runs the model; freshly made from ``config``.
         folder: the run folder, locked by the caller.
-        resume: go on from the folder's last good checkpoint (from the start, if there is none yet).
+        resume: whether to resume from the folder's last good checkpoint, or from the start if there
+            is none.
         watch: called after every step.
         warming: called after every update of the warm-up.
-        measuring: called with how many games of an evaluation have ended, and how many there are.
-        stop: asked after every step, and update of the warm-up, whether to save and leave.
+        measuring: called with the number of finished games of an evaluation, and their total.
+        stop: checked after every step and every warm-up update.
 
     Raises:
         RunError: the folder cannot be written or read.
         RolloutError: games fail beyond all retries.
-        DivergedError: something is no finite number; nothing of it is saved.
+        DivergedError: a value is not finite; nothing of it is saved.
     """
     games = [game for game, _ in engine.environments]
     methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
@@ -168,7 +169,9 @@ def train(
 
 
 def step_source(config: RunConfig, engine: Engine, methods: Methods) -> StepSource | None:
-    """Return what plays the steps of a run ahead; None where each is played when it is due."""
+    """Return the source that plays steps ahead of the learner; None if each is played when it is
+    due.
+    """
     if config.scale.order == FRESH:
         return FreshSteps(config, engine, methods)
     return Prefetch(config, engine, methods) if config.scale.lag else None
@@ -184,9 +187,9 @@ def _where(config: RunConfig, number: int) -> str:
 def save(
     config: RunConfig, engine: Engine, folder: RunFolder, state: RunState, earlier: Path | None
 ) -> Path:
-    """Write a checkpoint of everything and return its folder; old stored steps go before.
+    """Write a checkpoint of everything and return its folder, after removal of old stored steps.
 
-    ``earlier`` is the one saved or restored before.
+    ``earlier`` is the checkpoint saved or restored before.
     """
     for store in (EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")):
         with disk_errors(store.folder):

@@ -61,7 +61,7 @@ def test_the_newest_or_the_one_asked_for_is_read_and_nothing_changed(trained, sa
     assert everything() == before
     (trained / "checkpoints" / "step_000003" / "model.safetensors").write_bytes(b"?")
     assert load_run(trained)[2] == 2
-    with pytest.raises(CheckpointError, match="Steps to be had"):
+    with pytest.raises(CheckpointError, match="Available steps"):
         load_run(trained, 3)
 
 

@@ -1,11 +1,10 @@
-"""What is refused before a run starts, as it would change nothing, and what a run that goes on may
-change.
+"""Checks of a configuration before a run starts, and the changes that a resumed run may make.
 
-Every checkpoint holds the configuration it was trained with but for the keys that may change
-(``FREE``), so an edit of config.yaml by hand is noticed. The keys that may change stand in
-changes.jsonl: in its first line as the run began, then in one line per change with the step after
-which it was made, the old value and the new one. The file is a function of the checkpoints gone on
-from and of the configurations asked for.
+Every checkpoint holds its configuration without the keys that may change (``FREE``), so that manual
+edits of config.yaml are noticed. The keys that may change are in changes.jsonl: the first line has
+their initial values, and each change adds a line with the step after which it was made, the old
+value and the new one. The file is a function of the checkpoints resumed from and the configurations
+given.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ FREE = (
     "scale",
 )  # keys that may differ when a run goes on
 FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
-# keys below others that may, with their defaults
+# nested keys that may, with their defaults
 FREE_BELOW = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf"}}
-FREE_IF_THERE = ("learner.gpus",)  # and others, which are written down only where they are given
+FREE_IF_THERE = ("learner.gpus",)  # further ones, recorded only if set
 
 
 class ConfigChange(NamedTuple):
-    """A key in dotted form whose value differs; ``...`` stands for a key that is absent."""
+    """A key in dotted form whose value differs; ``...`` stands for an absent key."""
 
     key: str
     old: Any
@@ -62,12 +61,12 @@ class ConfigChange(NamedTuple):
 
 
 def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
-    """Check that a run may go on with this configuration.
+    """Check that a run may resume with this configuration.
 
-    Keys that did not exist when it was started count as their defaults.
+    Keys that did not exist when the run was started count as their defaults.
 
     Raises:
-        RunError: anything differs that would make it another run.
+        RunError: a key differs that must not change.
     """
     changed = _binding(_with_defaults(folder.config()), config)
     if changed:
@@ -85,7 +84,7 @@ def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
 
 
 def binding_settings(config: RunConfig) -> dict[str, Any]:
-    """Return the part of a configuration that a checkpoint holds: what makes a run this run."""
+    """Return the part of a configuration that a checkpoint holds and that must not change."""
     settings = config.model_dump(mode="json")
     binding = {key: value for key, value in settings.items() if key not in FREE}
     for section, keys in FREE_BELOW.items():
@@ -98,16 +97,15 @@ def binding_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
-    """Write down what a run starts or goes on with: config.yaml becomes this configuration,
-    changes.jsonl says what has changed.
+    """Write config.yaml, and add its changes to changes.jsonl, at the start of a run.
 
     Args:
         folder: locked by the caller.
-        config: what the run goes on with.
-        latest: the checkpoint it goes on from; None starts it from the beginning.
+        config: of the run from now on.
+        latest: the checkpoint to resume from; None: the run starts from the beginning.
 
     Raises:
-        RunError: config.yaml is not what the checkpoint was trained with, or the folder cannot be
+        RunError: config.yaml differs from the checkpoint's configuration, or the folder cannot be
             written.
     """
     now = config.model_dump(mode="json")
@@ -117,7 +115,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
         if changed:
             raise RunError(
                 f"{folder.path / CONFIG} was edited after step {latest.step} was "
-                f"saved: {changed}. A run goes on only as itself: put the old values back, or "
+                f"saved: {changed}. A run must keep its configuration: restore the old values, or "
                 "train another run with the new ones."
             )
         lines = _lines_until(folder, latest.step)
@@ -130,21 +128,20 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
                 "new": _json_value(c.new),
             }
             for c in changes
-            if _json_value(c.old)
-            != _json_value(c.new)  # a key that is left out again stands as null
+            if _json_value(c.old) != _json_value(c.new)  # a removed key is recorded as null
         ]
     data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
     for name, contents in (
         (CHANGES, data),
         (CONFIG, to_yaml(config).encode()),
-    ):  # in this order: a kill between loses no change
+    ):  # in this order, so that a kill between loses no change
         path = folder.path / name
         if not path.exists() or path.read_bytes() != contents:
             write_bytes_atomic(path, contents)
 
 
 def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
-    """Return the lines of changes.jsonl up to a step; without any, config.yaml was in force."""
+    """Return the lines of changes.jsonl before a step; if there are none, those of config.yaml."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
         return [{"step": 0, START: _free(_with_defaults(folder.config()))}]
@@ -189,9 +186,7 @@ def _may_change(key: str) -> bool:
 
 
 def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a configuration with the keys that have come since, or as it is where it can no longer
-    be read.
-    """
+    """Return a configuration with defaults for newer keys, or unchanged if it cannot be read."""
     try:
         return resolve(config).model_dump(mode="json")
     except ConfigError:
@@ -213,7 +208,6 @@ def differences(
 
 
 def _json_value(value: Any) -> Any:
-    """Return a value as JSON holds it."""
     return None if value is ... else value
 
 
@@ -221,13 +215,13 @@ SIZES = ("hidden_size", "layers", "heads")  # of the tiny model
 
 
 def check_effect(config: RunConfig) -> None:
-    """Refuse settings that would be ignored.
+    """Check that no setting would be ignored.
 
     Args:
         config: of the run.
 
     Raises:
-        ConfigError: there is such a setting; the message says what to write.
+        ConfigError: a setting would be ignored; the message says what to write.
     """
     for name, each in config.by_policy.items():
         try:
@@ -288,7 +282,8 @@ def _check_update(config: RunConfig) -> None:
 
 
 def _check_groups(config: RunConfig) -> None:
-    """Refuse an estimator that compares plays of one start where there is one of each.
+    """Refuse an estimator that compares episodes of one initial state where each state has one
+    episode.
 
     Seats of one role are compared with each other, and candidates where the estimator reads them.
     """

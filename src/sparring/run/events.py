@@ -1,15 +1,15 @@
-"""Figures as they come: metrics.jsonl, health.jsonl and league.jsonl (functions of config, seed and
-code), timing.jsonl, and the sinks of the run, which it does without where they fail.
+"""Figures of a run as they are recorded: its files, its sinks, and its health rules.
+
+metrics.jsonl, health.jsonl and league.jsonl are functions of config, seed and code; timing.jsonl is
+not. A run continues without a sink that fails.
 
 Metrics, in timing.jsonl:
     failed_sinks            sinks (logging.sinks) that did not take the figures of the step; only
                             where there are any
 
-Rules on a run's figures: what they warn of, and when they stop it.
-
-All of their state is a function of the rules and of metrics.jsonl: who goes on from a checkpoint
-reads the lines up to it again, so that a run that was killed or stopped decides as one that was
-not. Meanings and remedies: docs/health.md.
+Health rules watch a run's figures: they warn, or stop the run. Their state is a function of the
+rules and of metrics.jsonl: a run that resumes reads the lines up to its checkpoint again, and so
+decides as one that was not interrupted. Meanings and remedies: docs/health.md.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
 from sparring.run.sinks.base import RunStart, Sink
 
 log = logging.getLogger(__name__)
-PATIENCE = 3  # failures in a row from which on a sink rests between tries: 2, 4, 8 ... steps
-LONGEST = 8  # power of 2 of the longest rest
+PATIENCE = 3  # failures in a row after which a sink pauses between tries: 2, 4, 8 ... steps
+LONGEST = 8  # power of 2 of the longest pause
 
 
 def check_packages(sinks: Sequence[PluginConfig]) -> None:
-    """Check that what the sinks import is there, before a run changes anything.
+    """Check that the packages of the sinks are installed, before a run changes anything.
 
     Raises:
-        ConfigError: a package is missing; the message names the extra that brings it.
+        ConfigError: a package is missing; the message names the extra that installs it.
     """
     for sink in sinks:
         bound = sink.bind("run.sinks")
         package = getattr(bound.plugin.module, "PACKAGE", None)
         if package is not None and importlib.util.find_spec(package) is None:
             raise ConfigError(
-                f"The {bound} needs the package {package}, which is not there; run pip install "
-                f"'sparring[{package}]', or leave it out of logging.sinks."
+                f"The {bound} needs the package {package}, which is not installed; run pip install "
+                f"'sparring[{package}]', or remove it from logging.sinks."
             )
 
 
@@ -57,14 +57,14 @@ class _OpenSink:
     bound: Bound
     sink: Sink
     failures: int = 0  # in a row
-    rest: float = 0  # steps until it is asked again
+    rest: float = 0  # steps until the next try
 
 
 class Sinks:
-    """The sinks of a run that starts or goes on.
+    """The sinks of a run that starts or resumes.
 
     Raises:
-        SparringError: one of them cannot be opened.
+        SparringError: a sink cannot be opened.
     """
 
     def __init__(self, sinks: Sequence[PluginConfig], start: RunStart) -> None:
@@ -78,7 +78,7 @@ class Sinks:
 
     @classmethod
     def of(cls, config: RunConfig, folder: Path, step: int) -> Sinks:
-        """Return those of a run after ``step`` steps."""
+        """Return the sinks of a run after ``step`` steps."""
         check_packages(config.logging.sinks)
         settings = config.model_dump(mode="json")
         start = RunStart(
@@ -87,7 +87,7 @@ class Sinks:
         return cls(config.logging.sinks, start)
 
     def write(self, step: int, figures: Mapping[str, float]) -> int:
-        """Give the finite figures of a step to all; return how many did not take them."""
+        """Write the finite figures of a step to all sinks, and return how many sinks failed."""
         finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
         return sum(not self._write_to(open_sink, step, finite) for open_sink in self._open)
 
@@ -105,20 +105,20 @@ class Sinks:
         return True
 
     def _record_failure(self, open_sink: _OpenSink, step: int, error: SparringError) -> None:
-        """Say once in a row of failures that a sink failed, and let it rest if it fails on."""
+        """Warn at the first of several failures in a row, and pause a sink that keeps failing."""
         open_sink.failures += 1
         if open_sink.failures >= PATIENCE:
             open_sink.rest = 2 ** min(open_sink.failures - PATIENCE + 1, LONGEST)
         if isinstance(error, HungError):
             open_sink.rest = math.inf
         if open_sink.failures == 1 or open_sink.rest == math.inf:
-            then = "asked no more" if open_sink.rest == math.inf else "tried again"
+            then = "not used again" if open_sink.rest == math.inf else "tried again"
             log.warning(
-                "%s Step %d is not in it; it is %s, and the run goes on.", error, step, then
+                "%s The sink lacks step %d; it is %s, and the run continues.", error, step, then
             )
 
     def close(self) -> None:
-        """Close all; what cannot be closed is said."""
+        """Close all sinks, and log those that cannot be closed."""
         for open_sink in self._open:
             try:
                 with Call(open_sink.bound):
@@ -127,21 +127,21 @@ class Sinks:
                 log.warning("The %s could not be closed: %s", open_sink.bound, error)
 
 
-LARGEST = 1e150  # the square of a figure is still a number
-LAST_STEP = 1 << 53  # beyond this a step is no exact number in a chart
+LARGEST = 1e150  # its square is finite
+LAST_STEP = 1 << 53  # larger steps are not exact in floating point
 METRICS, TIMING, HEALTH = "metrics.jsonl", "timing.jsonl", "health.jsonl"
-LEAGUE = "league.jsonl"  # which snapshots were taken; there is none where none was
+LEAGUE = "league.jsonl"  # the snapshots of the league; absent without any
 
 
 class MetricsWriter:
-    """Appends one line per step to each file, one per event to health.jsonl, and one per snapshot
-    to league.jsonl.
+    """Appends lines per step to metrics.jsonl and timing.jsonl, per event to health.jsonl, and per
+    snapshot to league.jsonl.
 
-    A torn last line is dropped when a run goes on.
+    A torn last line is dropped when a run resumes.
 
     Args:
         folder: of the run.
-        sinks: where the figures go besides; None: nowhere.
+        sinks: receive the figures as well; None: no sinks.
     """
 
     def __init__(self, folder: Path, sinks: Sinks | None = None) -> None:
@@ -156,7 +156,7 @@ class MetricsWriter:
             lines = [line for line in _lines(path) if line["step"] <= step]
             if name in (METRICS, TIMING) and (last := lines[-1]["step"] if lines else 0) < step:
                 log.warning(
-                    "%s is damaged: it has figures up to step %d, and those of the steps up to %d "
+                    "%s is damaged: its figures end at step %d, and those of the steps up to %d "
                     "are lost.",
                     path,
                     last,
@@ -167,7 +167,7 @@ class MetricsWriter:
                 write_bytes_atomic(path, data)
 
     def write(self, step: int, metrics: Mapping[str, float], timing: Mapping[str, float]) -> None:
-        """Append a step's figures to both files, and give them to the sinks.
+        """Append a step's figures to both files, and write them to the sinks.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -180,7 +180,7 @@ class MetricsWriter:
             )
 
     def record(self, step: int, events: Iterable[Mapping[str, Any]]) -> None:
-        """Append what health rules found in a step to health.jsonl.
+        """Append the findings of health rules in a step to health.jsonl.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -189,7 +189,7 @@ class MetricsWriter:
             self._append(HEALTH, {**event, "step": step})
 
     def snapshots(self, step: int, taken: Iterable[Mapping[str, Any]]) -> None:
-        """Append which snapshots a step has taken into the league to league.jsonl.
+        """Append the snapshots that a step took into the league to league.jsonl.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -205,7 +205,7 @@ class MetricsWriter:
             stream.write(json.dumps(line, sort_keys=True) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the figures of the steps written so far, each with its ``step``."""
+        """Return the metrics of the steps written so far, each with its ``step``."""
         return read_figures(self.folder / METRICS)
 
     def latest(self) -> dict[str, float]:
@@ -225,13 +225,14 @@ class MetricsWriter:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a metrics file; a torn last line is left out, a missing file is empty."""
+    """Return the lines of a metrics file without a torn last line; empty for a missing file."""
     return list(_lines(path))
 
 
 def read_figures(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file of figures as ``read_lines`` does, without what is no figure:
-    text, lists, numbers beyond reason.
+    """Return the lines of a file of figures as ``read_lines`` does, with numbers only.
+
+    Text, lists, and absurdly large numbers are left out.
     """
     return [
         {key: value for key, value in line.items() if _is_figure(value)} for line in _lines(path)
@@ -239,7 +240,7 @@ def read_figures(path: Path) -> list[dict[str, Any]]:
 
 
 def torn_after(path: Path) -> int | None:
-    """Return the last step that can be read of a torn file of figures; None if it is not torn."""
+    """Return the last readable step of a torn file of figures; None if the file is not torn."""
     if not path.is_file():
         return None
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -257,14 +258,14 @@ def _is_figure(value: Any) -> bool:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines of a file of JSON objects."""
+    """Yield the intact lines of a file of JSON objects."""
     if not path.is_file():
         return
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             line = parse_json(text)
         except ValueError:
-            return  # torn by a kill in the middle of a write; what follows cannot be trusted either
+            return  # torn by a kill within a write; later lines are not trusted either
         if (
             isinstance(line, dict)
             and type(line.get("step")) is int
@@ -274,12 +275,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _plain(value: float) -> float | None:
-    """Return a number as JSON can hold it: not-a-number and infinities become null."""
+    """Return a number as JSON can hold it: NaN and infinities become null."""
     return float(value) if math.isfinite(value) else None
 
 
-START = 5  # records of a metric whose mean is its start
-UNRECORDED_AFTER = 10  # steps after which a metric that no step has recorded is taken for a mistake
+START = 5  # records of a metric over which its start value is averaged
+UNRECORDED_AFTER = 10  # steps after which an unrecorded metric counts as a mistake
 _LEGAL = (
     "start from legal play (warmup.updates), let an illegal reply cost more "
     "(environments.0.illegal), lower learner.learning_rate"
@@ -300,7 +301,7 @@ _PRECISION = (
     "sampler and learner disagree about the same weights: check precision, temperature and "
     "truncation"
 )
-REMEDIES = {  # first part of a metric's name -> what people usually do
+REMEDIES = {  # first part of a metric's name -> usual remedy
     "legal_rate": _LEGAL,
     "unparsable_rate": _LEGAL,
     "truncated_rate": _LONG,
@@ -345,13 +346,13 @@ OTHERWISE = "see docs/health.md, and the metric's meaning in docs/metrics.md"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthFinding:
-    """What a rule found: where, how much, whether the run stops, and all of it in plain words with
-    the usual remedy.
+    """The finding of a health rule: metric, value, whether the run stops, and a message with a
+    remedy.
     """
 
     step: int
     metric: str
-    value: float | None  # None: no number, or a metric that never appeared
+    value: float | None  # None: not a number, or never recorded
     stops: bool
     message: str
 
@@ -366,7 +367,7 @@ class HealthFinding:
 
 
 class HealthMonitor:
-    """Looks at every step's figures; a rule acts once per metric in a run."""
+    """Applies health rules to every step's figures; a rule acts once per metric in a run."""
 
     def __init__(
         self,
@@ -375,19 +376,16 @@ class HealthMonitor:
         lines: Iterable[Mapping[str, Any]] = (),
         policies: Iterable[str] = (),
     ) -> None:
-        """Begin with what the ``lines`` of metrics.jsonl say about the steps done.
+        """Start from the ``lines`` of metrics.jsonl of the steps done.
 
-        ``steps`` is the length of the run; a rule looks at the figures of each of its ``policies``.
+        ``steps`` is the length of the run; a rule applies to the metrics of each of its
+        ``policies``.
         """
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
-        self._starts: dict[
-            tuple[int, str], list[float]
-        ] = {}  # the first records, for rules that compare with them
-        self._best: dict[
-            tuple[int, str], float
-        ] = {}  # the best record, for rules that compare with it
+        self._starts: dict[tuple[int, str], list[float]] = {}  # first records, for ``times_start``
+        self._best: dict[tuple[int, str], float] = {}  # best record, for ``times_best``
         self._seen: set[int] = set()  # rules whose metric has been recorded
         self._acted: set[tuple[int, str]] = set()
         for line in lines:
@@ -396,7 +394,7 @@ class HealthMonitor:
             )
 
     def observe(self, step: int, metrics: Mapping[str, float | None]) -> list[HealthFinding]:
-        """Count a step's figures, once per step in order; return what the rules find now."""
+        """Apply the rules to a step's figures, once per step in order, and return new findings."""
         findings = []
         for number, rule in enumerate(self._rules):
             names = sorted(
@@ -426,7 +424,9 @@ class HealthMonitor:
     def _bounds(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units; None while nothing compares."""
+        """Return the rule with bounds in the metric's units; None while nothing to compare with
+        exists.
+        """
         if rule.times_best:
             return self._relative_to_best(key, rule, value)
         if not rule.times_start:
@@ -466,12 +466,12 @@ def _times(rule: HealthRule, unit: float) -> HealthRule:
 
 
 def stop_message(findings: Iterable[HealthFinding]) -> str:
-    """Return the message of the first finding that stops the run, or nothing."""
+    """Return the message of the first finding that stops the run, or ""."""
     return next((finding.message for finding in findings if finding.stops), "")
 
 
 def is_unhealthy(rule: HealthRule, value: float | None) -> bool:
-    """Return whether a value is beyond the rule's bound, or no finite number."""
+    """Return whether a value is beyond the rule's bound, or not a finite number."""
     if value is None or not math.isfinite(value):
         return True
     return (rule.above is not None and value > rule.above) or (
@@ -480,13 +480,13 @@ def is_unhealthy(rule: HealthRule, value: float | None) -> bool:
 
 
 def first_steps(rule: HealthRule, steps: int) -> float:
-    """Return how many steps at the beginning of a run of ``steps`` the rule does not look at."""
+    """Return the number of first steps of a run that a rule ignores."""
     return rule.after_step * steps if rule.after_step < 1 else rule.after_step
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a metric's name fits a documented pattern, whose parts in capitals stand for
-    anything.
+    """Return whether a metric's name fits a documented pattern, in which capitals stand for any
+    part.
     """
     parts = [
         r"[^/]+" if part.isupper() else re.escape(part)
@@ -521,7 +521,7 @@ def _finding(
 
 
 def _missing(rule: HealthRule, step: int) -> HealthFinding:
-    """Return the finding that nothing has been recorded for a rule; it never stops a run."""
+    """Return the finding that a rule's metric was never recorded, which never stops a run."""
     message = (
         f"No step up to {step} has recorded {rule.metric}, which a health rule watches: see "
         "metrics.jsonl for the names there are."

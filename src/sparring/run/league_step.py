@@ -1,8 +1,7 @@
-"""The league of a run: a snapshot is taken when it is due, what the keeping rule does not keep
-leaves, those that stay play each other, and a learner may begin anew.
+"""The league of a run: takes due snapshots, drops others, plays members, and restarts learners.
 
-Where several policies learn in one league, each has snapshots of its own, a schedule, and a room of
-``league.keep``. Else there is one learner, named ``main`` here: all policies that are trained.
+Where several policies learn in one league, each has its own snapshots, schedule, and capacity
+``league.keep``. Otherwise there is one learner, named ``main`` here: all trained policies.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from sparring.run.payoff_plays import with_plays
 from sparring.run.state import LEAGUE, RunState
 from sparring.run.step import Methods, owner_of
 
-START = snapshot(0)  # the learner before its first step
+START = snapshot(0)  # the weights before the first step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeagueRecord:
-    """What is remembered of a league's learners, each by its policy's name.
+    """The state of a league's learners, each by its policy's name.
 
     Args:
-        members: of the snapshots that are there, where it is not the one before: the player that
-            each came from, and its learner's tag.
-        age: steps that each learner has learnt in since its last snapshot.
-        origin: what each learner goes on from.
-        anew: learners that begin anew with the next step.
-        returns: mean return of each step since the last snapshot, where a schedule reads them.
-        live: the learner that alone learns now; empty: all do.
+        members: of each snapshot whose parent is not the one before: its parent and its learner's
+            tag.
+        age: steps that each learner has learned in since its last snapshot.
+        origin: the snapshot that each learner continues from.
+        anew: learners that restart with the next step.
+        returns: mean return of each step since the last snapshot, where a schedule reads it.
+        live: the only learner that learns now; empty: all learn.
     """
 
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -48,12 +47,12 @@ class LeagueRecord:
 
     @classmethod
     def of(cls, state: RunState) -> LeagueRecord:
-        """Return what a run's state says of its league."""
+        """Return the league's record in a run's state."""
         fields = {name: value for name, value in state.json(LEAGUE).items() if name in _FIELDS}
         return cls(**{**fields, "anew": tuple(fields.get("anew", ()))})
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as values of JSON, without what says nothing."""
+        """Return the record as values of JSON, without empty ones."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
@@ -61,15 +60,15 @@ _FIELDS = frozenset(LeagueRecord.__dataclass_fields__)
 
 
 def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState:
-    """Take the learners into the league before their first step, if they are to be members.
+    """Take the learners into the league before their first step, if they start as members.
 
     Args:
         config: the run's configuration.
         engine: its models.
-        state: that the run goes on from.
+        state: that the run starts or resumes from.
 
     Returns:
-        The state, which says who learns first where one after another does.
+        The state, with the first learner where learners take turns.
     """
     if state.step:
         return state
@@ -89,22 +88,21 @@ def league_step(
     episodes: Iterable[Episode] = (),
     note: Callable[[int, Iterable[Mapping[str, Any]]], None] | None = None,
 ) -> RunState:
-    """Take a snapshot of each learner of which one is due.
+    """Take a snapshot of each learner for which one is due.
 
     Args:
         config: the run's configuration.
         engine: its models.
         methods: its plug-ins.
         state: after the step.
-        episodes: the step's plays.
-        note: takes the step and a line for each snapshot taken in it; None: nobody does.
+        episodes: of the step.
+        note: called with the step and a line for each new snapshot.
 
     Returns:
-        The state, without the results of snapshots that left and with those of the plays among
-        members.
+        The state, without the results of dropped snapshots and with new results among members.
 
     Raises:
-        RolloutError: the members' plays fail.
+        RolloutError: the members' episodes fail.
     """
     if not config.league.every:
         return state
@@ -134,7 +132,7 @@ def _with_step_added(
     names: Sequence[str],
     episodes: Iterable[Episode],
 ) -> LeagueRecord:
-    before = (state.step - 1) % config.league.every  # of runs in which nothing was remembered
+    before = (state.step - 1) % config.league.every  # for checkpoints without this record
     age = {**record.age, **{name: record.age.get(name, before) + 1 for name in names}}
     returns = dict(record.returns)
     for name in names:
@@ -145,7 +143,7 @@ def _with_step_added(
 
 
 def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], apart: bool) -> list[float]:
-    """Return the mean return of the seats in which a learner was trained; nothing without any."""
+    """Return the mean return of a learner's trained seats as a list; empty without any."""
     returns = [
         episode.returns[seat]
         for episode in episodes
@@ -231,10 +229,10 @@ def _take_snapshot(
 
 
 def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunState:
-    """Let the learners begin anew from their start that are to.
+    """Restart the learners that are marked for it from their first weights.
 
-    This is the first thing that a step does, so that a snapshot's step is measured, and saved, with
-    the weights that were learnt.
+    This is the first part of a step, so that a snapshot's step is evaluated and saved with the
+    learned weights.
 
     Args:
         config: the run's configuration.
@@ -242,12 +240,11 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
         state: before the step.
 
     Returns:
-        The state; of the plays before nothing is left in the estimators of those that begin anew,
-        nor in the replay buffer.
+        The state, with an empty replay buffer and empty estimators of the restarted learners.
     """
     record, step = LeagueRecord.of(state), state.step
     if not record.age and config.league.restart and step and step % config.league.every == 0:
-        record = replace(record, anew=(MAIN,))  # a checkpoint of before this was remembered
+        record = replace(record, anew=(MAIN,))  # a checkpoint without this record
     if not record.anew:
         return state
     forgotten: dict[str, Any] = {"replay": ReplayBuffer()}

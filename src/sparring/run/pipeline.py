@@ -1,31 +1,30 @@
-"""Steps played ahead of the learner: pinned to a moment (``scale.lag``), or in fresh order.
+"""Steps played ahead of the learner: with fixed staleness (``scale.lag``), or in fresh order.
 
-Pinned order. Step s is opened as soon as step s - lag - 1 has been learnt from, and is played with
-the weights, the league, the curriculum and the payoff book of that moment. So what is played is a
-function of configuration and seed, however long players and learner take. Of a step that is open a
-checkpoint holds this moment and no plays: a run that goes on plays them again.
+Pinned order. Step s is opened once step s - lag - 1 has been learned from. It is played with the
+weights, the league, the curriculum and the payoff book of that moment. So its episodes are a
+function of configuration and seed, however long workers and learner take. A checkpoint holds the
+inputs of an open step but no episodes; a run that resumes plays them again.
 
-Fresh order. A step learns from the plays that came first, whenever they were issued.
-As many plays are open as ``scale.lag`` + 1 steps of them. What comes while the learner learns waits
-for the next step; what takes longer than its step is learnt from in a later one. A group of which
-some turn is older than ``scale.lag`` when a step takes it is withheld: it is recorded, and seen by
-the payoff book and the curriculum, and no loss sees it.
+Fresh order. A step learns from the episodes that arrive first, whenever they were issued. The open
+episodes fill ``scale.lag`` + 1 steps. Episodes that arrive while the learner learns wait for the
+next step. A group with a turn staler than ``scale.lag`` when a step takes it is withheld: it is
+recorded, and read by the payoff book and the curriculum, but by no loss.
 
-A checkpoint holds the groups that had come. What was being played when the process ended is lost,
-and counted: ``issued.json`` in the run folder says how many plays were issued, whatever has become
-of the process.
+A checkpoint holds the groups that have arrived. Episodes at play when the process ended are lost,
+and counted: ``issued.json`` in the run folder holds the number of issued episodes, also after a
+kill.
 
 Metrics, of all plays since the run began:
-    issued_games            plays that were issued to workers, each time that they were
-    learned_games           plays that a step took to learn from
-    withheld_games          plays that were too old when a step took them
-    lost_games              plays that were lost with a worker, with their group, or with the
-                            training process
-    open_games              plays that are under way, or that no step has taken yet
+    issued_games            episodes issued to workers, counted at each issue
+    learned_games           episodes that a step took to learn from
+    withheld_games          episodes that were too stale when a step took them
+    lost_games              episodes lost with a worker, with their group, or with the training
+                            process
+    open_games              episodes at play, or not taken by a step yet
 and of the step, beside lag:
-    lag_max                 updates that the weights of a trained turn were behind, the most; at
-                            most scale.lag, as groups of older turns are withheld
-    withheld_share          plays that were too old, among those that the step took
+    lag_max                 largest staleness of a trained turn, in updates; at most scale.lag, as
+                            groups with staler turns are withheld
+    withheld_share          share of too stale episodes among those that the step took
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ from sparring.run.step import (
     specs_of,
 )
 
-OPEN = "open"  # the owner in a run's state of the steps that are open
+OPEN = "open"  # the owner of open steps in a run's state
 
 
 class Prefetch:
-    """Opens steps, and gives their episodes.
+    """Opens steps ahead of the learner, and returns their episodes.
 
     Args:
         config: the run's configuration, with a lag.
@@ -73,17 +72,16 @@ class Prefetch:
         self._open: dict[int, _OpenStep] = {}
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
-        """Return the episodes of the step that comes next.
-
-        Further steps are opened first, as far as ``scale.lag`` says.
+        """Return the episodes of the next step, after opening further steps as ``scale.lag``
+        allows.
 
         Args:
             state: the run's state now.
 
         Raises:
-            ConfigError: nothing keeps older weights.
-            CheckpointError: what the state says of open steps cannot be read.
-            RolloutError: no game could be played.
+            ConfigError: the engine keeps no older weights.
+            CheckpointError: the state of open steps cannot be read.
+            RolloutError: no episode could be played.
         """
         config, engine, _ = self._parts
         recorded = state.json(OPEN)
@@ -101,7 +99,7 @@ class Prefetch:
         return episodes
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of the steps that are open, by owner."""
+        """Return what a checkpoint holds of the open steps, by owner."""
         return {
             OPEN: {str(step): _record(open_step.inputs) for step, open_step in self._open.items()}
         }
@@ -136,14 +134,14 @@ class _OpenStep:
             self._waiting = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
 
     def advance(self) -> None:
-        """Request more games, if those requested are there, without waiting."""
+        """Request more episodes, if the requested ones have arrived, without waiting."""
         while self._waiting is not None and self._waiting.there():
             self._begin(self._waiting.result())
 
     def result(self) -> StepEpisodes:
         while self._waiting is not None:
             self._begin(self._waiting.result())
-        assert self._episodes is not None, "it requests nothing more"
+        assert self._episodes is not None, "no request is left"
         return self._episodes
 
 
@@ -159,7 +157,7 @@ def _record(inputs: StepInputs) -> dict[str, Any]:
 
 
 def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> StepInputs | None:
-    """Return a step that was open when a checkpoint was saved; None where it was not."""
+    """Return the inputs of a step that was open in a checkpoint; None if it was not."""
     if record is None:
         return None
     try:
@@ -182,7 +180,7 @@ def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> St
 
 
 class FreshSteps:
-    """Issues plays, and gives each step those that came first.
+    """Issues episodes, and returns for each step those that arrive first.
 
     Args:
         config: the run's configuration.
@@ -194,24 +192,22 @@ class FreshSteps:
         self._config, self._engine, self._methods = config, engine, methods
         self._admission: Admission | None = None  # from the first step on
         self._draws = 0
-        self._unissued: deque[list[EpisodeSpec]] = deque()  # groups that are not issued yet
-        self._snapshot_pins: list[
-            Pinned
-        ] = []  # snapshots that plays of a draw may meet, of each draw
-        self._arms: dict[int, str] = {}  # of the groups that are drawn and not learnt from
+        self._unissued: deque[list[EpisodeSpec]] = deque()  # groups not issued yet
+        self._snapshot_pins: list[Pinned] = []  # by draw: the snapshots in its specs
+        self._arms: dict[int, str] = {}  # of the groups drawn and not taken yet
         self._arrived: dict[int, tuple[Episode, ...]] = {}
-        self._counts = RolloutCounts()  # of what has come since the step before
+        self._counts = RolloutCounts()  # of arrivals since the last step
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
-        """Return the plays of the step that comes next, as soon as they have come.
+        """Return the episodes of the next step, once enough have arrived.
 
         Args:
             state: the run's state now.
 
         Raises:
             ConfigError: there are no workers.
-            CheckpointError: what was recorded of plays cannot be read.
-            RolloutError: plays cannot be had.
+            CheckpointError: the number of issued episodes cannot be read.
+            RolloutError: episodes cannot be played.
         """
         admission = self._admission or self._begin(state)
         admission.begin(state.step)
@@ -231,7 +227,7 @@ class FreshSteps:
         return self._step(state, admission, fresh, stale)
 
     def state(self) -> dict[str, Any]:
-        """Publish what was learnt; return what a checkpoint holds of plays, by owner."""
+        """Publish the current weights, and return what a checkpoint holds of episodes, by owner."""
         admission = self._admission
         assert admission is not None, "a step was played"
         self._workers.renew()
@@ -253,7 +249,7 @@ class FreshSteps:
         return workers
 
     def _begin(self, state: RunState) -> Admission:
-        """Take up what a checkpoint holds: what was open there, or was issued since, is lost."""
+        """Restore a checkpoint; episodes that were open there, or issued since, count as lost."""
         record, config = state.fresh, self._config
         account = record.account.gone(_read_issued(self._workers.run / ISSUED))
         self._workers.issued_before(account.issued)
@@ -285,11 +281,11 @@ class FreshSteps:
         units = self._workers.issue(parts, progress, past)
         for unit, part in zip(units, parts, strict=True):
             admission.issue(unit, Counter(spec.group_id for spec in part))
-        while len(self._snapshot_pins) > 1:  # what is left to be issued is of the last draw
+        while len(self._snapshot_pins) > 1:  # all unissued groups are of the last draw
             self._workers.published.release(self._snapshot_pins.pop(0))
 
     def _next(self, state: RunState) -> list[EpisodeSpec]:
-        """Return the next group of plays; more are drawn if none is left."""
+        """Return the next group of specs, and draw more if none is left."""
         if not self._unissued:
             self._draw(state)
         return self._unissued.popleft()
@@ -308,14 +304,14 @@ class FreshSteps:
         seated = {player for spec in self._workers.seated(specs) for player in spec.players}
         self._snapshot_pins.append(published.pin(each for each in seated if each.step is not None))
         groups: dict[int, list[EpisodeSpec]] = {}
-        for spec in specs:  # those of one fixed start need not lie together
+        for spec in specs:  # specs of one fixed initial state need not be adjacent
             groups.setdefault(spec.group_id, []).append(spec)
             self._arms[spec.group_id] = spec.arm
         self._unissued.extend(groups.values())
         self._draws += 1
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
-        """Take what has come; ``wait`` for something."""
+        """Take arrived units; with ``wait``, wait for at least one."""
         lost, answered = self._workers.poll_units(wait=wait)
         for unit in lost:
             admission.reissue(unit)
@@ -330,7 +326,7 @@ class FreshSteps:
                 self._arms.pop(group, None)
 
     def _staleness(self, episodes: tuple[Episode, ...]) -> list[int]:
-        """Return of each trained turn how many updates its weights are behind, its oldest ones."""
+        """Return the staleness of each trained turn in updates, from its oldest weights."""
         versions = self._engine.versions
         return [
             versions[player.name or MAIN] - _oldest_version(turn)
@@ -346,7 +342,7 @@ class FreshSteps:
         fresh: list[FreshGroup],
         stale: list[FreshGroup],
     ) -> StepEpisodes:
-        """Return the plays of a step: shaped, and without those that selection leaves out."""
+        """Return the episodes of a step, shaped and selected."""
         lags = [lag for group in fresh for lag in self._staleness(group.episodes)]
         played = shape_episodes(
             self._config,
@@ -369,13 +365,13 @@ class FreshSteps:
 
 
 def _oldest_version(turn: Turn) -> int:
-    """Return the version of the oldest weights that a reply was sampled with."""
+    """Return the version of the oldest weights that sampled a reply."""
     runs = [part for part in turn.segments if part.kind == "sampled" and part.ids]
     return min((part.weights_version for part in runs), default=turn.weights_version)
 
 
 def _read_issued(path: Path) -> int:
-    """Return how many plays a run folder says were issued; 0 where it says nothing."""
+    """Return the number of issued episodes in a run folder; 0 without a file."""
     try:
         return int(parse_json(path.read_bytes())["issued"])
     except FileNotFoundError:

@@ -31,7 +31,7 @@ class TensorboardEvents:
         self._add(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
     def _add(self, event: Event) -> None:
-        """Append an event; it is in the file when this returns, so that a kill loses none."""
+        """Append an event and flush it, so that a kill loses none."""
         with disk_errors(self.folder):
             self._events.add_event(event)
             self._events.flush()

@@ -14,7 +14,7 @@ PACKAGE = "trackio"
 
 
 class TrackioRun:
-    """A run in trackio's database on this machine; a step is in the file when ``write`` returns."""
+    """A run in trackio's database on this machine; ``write`` returns when the step is on disk."""
 
     def __init__(self, storage: Any, start: RunStart, project: str, run: str) -> None:
         self._storage, self._project = storage, project
@@ -28,7 +28,7 @@ class TrackioRun:
             database.execute("DELETE FROM metrics WHERE run_id = ? AND step > ?", (run, step))
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
-        """Add the figures of a step, and with the first ones the configuration."""
+        """Add the figures of a step; the first call adds the configuration too."""
         self._storage.bulk_log(
             self._project,
             metrics_list=[dict(figures)],
@@ -39,7 +39,7 @@ class TrackioRun:
         self._config = None
 
     def close(self) -> None:
-        """Do nothing: everything is written."""
+        """Do nothing, as everything is written."""
 
 
 def trackio(start: RunStart, *, project: str = "sparring") -> TrackioRun:

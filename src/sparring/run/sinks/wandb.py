@@ -13,7 +13,7 @@ from sparring.core.trust import ONLINE
 from sparring.run.sinks.base import Journal, RunStart
 
 PACKAGE = "wandb"
-QUIET = {  # settings: nothing is watched, asked, uploaded or printed besides the figures
+QUIET = {  # settings: only the figures are logged, uploaded or printed
     "console": "off",
     "disable_code": True,
     "disable_git": True,
@@ -29,14 +29,14 @@ QUIET = {  # settings: nothing is watched, asked, uploaded or printed besides th
 
 
 class WandbRun:
-    """A run of W&B. Steps that it had before a kill are not sent again."""
+    """A run of W&B; steps sent before a kill are not sent again."""
 
     def __init__(self, run: Any, journal: Journal, folder: Path) -> None:
         self._run, self._journal, self._folder = run, journal, folder
         self._unlink()
 
     def _unlink(self) -> None:
-        """Remove W&B's link to its log elsewhere: a run folder has none that leads out of it."""
+        """Remove W&B's link to its log, as a run folder must not link out of itself."""
         for path in self._folder.rglob("*"):
             if path.is_symlink():
                 path.unlink(missing_ok=True)
@@ -48,7 +48,7 @@ class WandbRun:
             self._journal.note(step)
 
     def close(self) -> None:
-        """Write what is left, and end the run."""
+        """Write what is left, and end the W&B run."""
         self._run.finish()
         self._unlink()
 
@@ -93,7 +93,7 @@ def wandb(
             "stranger's; if you want your figures to be sent, write 'logging.sinks=[wandb "
             f"mode=online]' on the command line, or {ONLINE}=online before the command."
         )
-    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # before the import, which reads it
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # the import reads it
     library = importlib.import_module(PACKAGE)
     if online and not library.login(prompt=False):
         raise ConfigError(
@@ -103,7 +103,7 @@ def wandb(
     journal = Journal(start.folder, PACKAGE)
     run = library.init(
         id=journal.run,
-        resume="allow" if online else None,  # offline the id alone says which run it is
+        resume="allow" if online else None,  # offline the id alone identifies the run
         project=project,
         entity=entity,
         group=group,

@@ -85,17 +85,17 @@ def export(
         ModelError: only adapters are to be written, and the model has none.
         RunError: the folder cannot be written.
     """
-    source = choose_policy(engine, policy)
-    model = source.model_of(member)
+    target = choose_policy(engine, policy)
+    model = target.model_of(member)
     if model is None:
         raise UnknownNameError("snapshot of this run", str(member), map(str, engine.members))
     model.save(folder, dtype=dtype, adapter=adapter)
     if not adapter:
-        _write_sampling(source, folder / "generation_config.json")
-    weights = LIVE if model is source.model else EMA if model is source.published else str(member)
+        _write_sampling(target, folder / "generation_config.json")
+    weights = LIVE if model is target.model else EMA if model is target.published else str(member)
     text = model_card(
         engine,
-        source,
+        target,
         folder.name,
         step=step,
         weights=weights,
@@ -103,7 +103,7 @@ def export(
         figures=figures or {},
     )
     (folder / CARD).write_text(text, encoding="utf-8")
-    write_exported(folder, _exported_policy(engine, source, adapter=adapter))
+    write_exported(folder, _exported_policy(engine, target, adapter=adapter))
     make_readable(folder)
 
 

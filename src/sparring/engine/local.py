@@ -462,20 +462,20 @@ class ExactColumns:
         )
         rows = ordered_turns(episodes, candidates=turns.state_group is not None)
         for row, (episode, turn) in enumerate(rows):
-            book, exact = self._books[episode.game], values[episode.game]
+            book, values_of = self._books[episode.game], values[episode.game]
             memory = turn.event == "memory"
             index = book.number[turn.seat, turn.state_key.removesuffix("|memory" if memory else "")]
             scale = self._scales.get(episode.game, 1.0)
             state[row], default[row] = (
-                scale * exact.state[index],
-                scale * exact.action[index].mean(),
+                scale * values_of.state[index],
+                scale * values_of.action[index].mean(),
             )
             if memory:  # any memory leads to the same state
                 action[row] = default[row] = state[row]
             if turn.action is not None:
                 action[row] = (
                     scale
-                    * exact.action[index][
+                    * values_of.action[index][
                         book.states.queries[index].legal_actions.index(turn.action)
                     ]
                 )
@@ -600,10 +600,8 @@ class LocalEngine(Players):
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step of each policy towards the moves, and return the mean loss."""
-        policy_plays = [
-            (self.policies[name], self.trained_in(name, episodes)) for name in self.learners
-        ]
-        losses = [policy.imitate(plays) for policy, plays in policy_plays if plays]
+        pairs = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
+        losses = [policy.imitate(plays) for policy, plays in pairs if plays]
         return sum(losses) / max(len(losses), 1)
 
     def refer(self) -> None:

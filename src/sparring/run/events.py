@@ -80,9 +80,9 @@ class Sinks:
     def of(cls, config: RunConfig, folder: Path, step: int) -> Sinks:
         """Return the sinks of a run after ``step`` steps."""
         check_packages(config.logging.sinks)
-        settings = config.model_dump(mode="json")
+        values = config.model_dump(mode="json")
         start = RunStart(
-            folder=folder, name=config.name, seed=config.seed, step=step, config=settings
+            folder=folder, name=config.name, seed=config.seed, step=step, config=values
         )
         return cls(config.logging.sinks, start)
 

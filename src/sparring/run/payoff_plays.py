@@ -148,9 +148,7 @@ def _states(game: Held[Environment], limit: int) -> InfoStates:
     return enumerate_info_states(game.value, limit=limit)
 
 
-def _results(
-    ends: FloatArray, payoff: FloatArray, opponent_payoff: FloatArray, *, decided: bool
-) -> Results:
+def _results(ends: FloatArray, u: FloatArray, v: FloatArray, *, decided: bool) -> Results:
     """Return the results of a side against another.
 
     Args:
@@ -159,18 +157,15 @@ def _results(
         opponent_payoff: of the other side there, [Z].
         decided: whether a side can win.
     """
-    larger = np.maximum(np.abs(payoff), np.abs(opponent_payoff))
-    equal = np.abs(payoff - opponent_payoff) <= np.maximum(TIE * larger, TIE)
-    won, lost = (
-        ends[~equal & (payoff > opponent_payoff)].sum(),
-        ends[~equal & (payoff < opponent_payoff)].sum(),
-    )
+    larger = np.maximum(np.abs(u), np.abs(v))
+    equal = np.abs(u - v) <= np.maximum(TIE * larger, TIE)
+    won, lost = (ends[~equal & (u > v)].sum(), ends[~equal & (u < v)].sum())
     return Results(
         games=1,
         wins=float(won) if decided else 0,
         draws=float(ends[equal].sum()) if decided else 0,
         losses=float(lost) if decided else 0,
-        returns=float(ends @ payoff),
+        returns=float(ends @ u),
         exact=True,
     )
 
@@ -255,10 +250,8 @@ def next_pairs(
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
     parts = [1.0] * len(pairs) if shares is None else [max(share, LEAST) for share in shares]
     if itself:  # a member's game with itself counts once for each side
-        pairs += [(member, member) for member in members]
-        counts += [
-            book.results(member, member, environment=environment).games for member in members
-        ]
+        pairs += [(m, m) for m in members]
+        counts += [book.results(m, m, environment=environment).games for m in members]
         parts += [sum(parts) / max(len(parts), 1) or 1.0] * len(members)
     waiting = [(games / parts[place], 0, place) for place, games in enumerate(counts)]
     heapq.heapify(waiting)

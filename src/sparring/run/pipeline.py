@@ -100,9 +100,7 @@ class Prefetch:
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds of the open steps, by owner."""
-        return {
-            OPEN: {str(step): _record(open_step.inputs) for step, open_step in self._open.items()}
-        }
+        return {OPEN: {str(step): _record(s.inputs) for step, s in self._open.items()}}
 
     def _inputs(self, step: int, state: RunState) -> StepInputs:
         config, engine, _ = self._parts

@@ -127,12 +127,10 @@ def starts(path: Path) -> list[dict[str, Any]]:
 def starts_in(data: bytes) -> list[dict[str, Any]]:
     """Return the starts in the content of provenance.json; empty if it is damaged."""
     try:
-        entries = parse_json(data)["starts"]
+        items = parse_json(data)["starts"]
     except (ValueError, LookupError, TypeError):
         return []
-    return (
-        [start for start in entries if isinstance(start, dict)] if isinstance(entries, list) else []
-    )
+    return [start for start in items if isinstance(start, dict)] if isinstance(items, list) else []
 
 
 def versions() -> dict[str, str]:

@@ -229,19 +229,17 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         for each in episodes
         if any(turn.attempt and each.trained[turn.seat] for turn in each.turns)
     }
-    payoffs_by_attempt: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(
-        dict
-    )
+    attempts: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
     for number, episode in enumerate(episodes):
         turns = episode.turns if episode.game in trials else ()
         lost = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
             if episode.trained[turn.seat] and turn.attempt not in lost:
-                payoffs, who = payoffs_by_attempt[episode.game, turn.attempt], (number, turn.seat)
+                payoffs, who = attempts[episode.game, turn.attempt], (number, turn.seat)
                 payoffs[who] = payoffs.get(who, 0.0) + turn.rewards.get("game", 0.0)
     return {
         f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
-        for (game, attempt), payoffs in sorted(payoffs_by_attempt.items())
+        for (game, attempt), payoffs in sorted(attempts.items())
     }
 
 
@@ -258,13 +256,9 @@ def environment_metrics(
         for episode in episodes if counted else ():
             figures = figures_of(game, episode) if episode.game == game.name else None
             for name, values in (figures or {}).items():
-                seat_values = (values[n] for n, mine in enumerate(episode.trained) if mine)
-                counted[name] += (value for value in seat_values if not math.isnan(value))
-        means = {
-            name: sum(seat_values) / len(seat_values)
-            for name, seat_values in counted.items()
-            if seat_values
-        }
+                seats = (values[n] for n, mine in enumerate(episode.trained) if mine)
+                counted[name] += (value for value in seats if not math.isnan(value))
+        means = {name: sum(seats) / len(seats) for name, seats in counted.items() if seats}
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics
 
@@ -330,14 +324,7 @@ def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the metrics of candidates listed above; empty if every prompt had one reply."""
     groups = [
-        (
-            turn,
-            [
-                candidate.score
-                for candidate in (turn, *turn.candidates)
-                if candidate.score is not None
-            ],
-        )
+        (turn, [reply.score for reply in (turn, *turn.candidates) if reply.score is not None])
         for episode in episodes
         for turn in episode.turns
         if turn.candidates
@@ -356,7 +343,7 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     )
     return {
         "candidates/decisions": len(groups) / len(episodes),
-        "candidates/equal_share": sum(max(of_prompt) == min(of_prompt) for _, of_prompt in judged)
+        "candidates/equal_share": sum(max(group) == min(group) for _, group in judged)
         / len(groups),
         "candidates/unjudged": 1 - len(judged) / len(groups),
         "candidates/score": mean,
@@ -642,13 +629,13 @@ def _select(
 
 
 def _relay_requests(
-    asking: Asking[T], judging: Judging | None
+    calls: Asking[T], judging: Judging | None
 ) -> Generator[PlayRequest, Rollout, T]:
     try:
-        specs = next(asking)
+        specs = next(calls)
         while True:
             rollout = yield PlayRequest(specs, judging)
-            specs = asking.send(rollout)
+            specs = calls.send(rollout)
     except StopIteration as done:
         result: T = done.value
         return result
@@ -841,19 +828,17 @@ def play_round(
     figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
     clock.append(time.perf_counter())
     learned, metrics = list[Learned](), dict[str, float]()
-    for batch, credit, policy_figures in zip(batches, credits, figures, strict=True):
+    for batch, credit, learning in zip(batches, credits, figures, strict=True):
         if recorded:
             learned.append(_learned_record(engine, batch, credit))
         if batch.episodes and batch.teaches(credit):
-            policy_figures |= engine.learn(batch, credit, step=step, progress=progress)
+            learning |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
-            policy_figures = {
-                name: value for name, value in policy_figures.items() if name not in LOGPROB_METRICS
+            learning = {
+                name: value for name, value in learning.items() if name not in LOGPROB_METRICS
             }
-            policy_figures |= logprob_metrics(played.counts.scored, batch.policy)
-        metrics |= {
-            f"{prefix(batch.policy)}{name}": value for name, value in policy_figures.items()
-        }
+            learning |= logprob_metrics(played.counts.scored, batch.policy)
+        metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in learning.items()}
     clock.append(time.perf_counter())
     metrics = {**_play_metrics(config, engine, played, methods), **replayed, **metrics}
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))

@@ -158,15 +158,13 @@ class Shards(Ranks):
 
     def _write_state(self, policy: Policy, path: Path) -> None:
         version, linked = self._states.get(policy.name, (None, path))
-        is_current = version == policy.model.version
-        if self._gone.get(policy.name) == policy.model.version or (
-            is_current and not linked.exists()
-        ):
+        current = version == policy.model.version
+        if self._gone.get(policy.name) == policy.model.version or (current and not linked.exists()):
             raise RunError(
                 f"The optimiser's state of policy {policy.name!r} was lost with learners that have "
                 "ended. The run goes on from its last checkpoint with --resume."
             )
-        if is_current:
+        if current:
             link_or_copy(linked, path)
         else:
             save_optimizer(policy.trained.optimizer, path)  # no update yet

@@ -33,7 +33,7 @@ class UnitOutcomes(NamedTuple):
     """
 
     lost: list[int]
-    found: list[tuple[int, Rollout]]
+    answered: list[tuple[int, Rollout]]
 
 
 class FreshWorkers(DistributedRollouts):

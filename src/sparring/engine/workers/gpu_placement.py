@@ -86,19 +86,14 @@ def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
 def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
     placed = dict(settings)
     if placed.get("policies"):
-        placed["policies"] = {name: dict(section) for name, section in placed["policies"].items()}
-    for section in _sections(placed):
-        section["model"], section["sampler"] = dict(section["model"]), dict(section["sampler"])
-        wherever = (
-            device == "cpu" and section["model"]["device"] == "auto"
-        )  # would take a visible GPU
-        if wherever or section["model"]["device"].startswith(CUDA):
-            section["model"]["device"] = device
+        placed["policies"] = {name: dict(part) for name, part in placed["policies"].items()}
+    for part in _sections(placed):
+        part["model"], part["sampler"] = dict(part["model"]), dict(part["sampler"])
+        wherever = device == "cpu" and part["model"]["device"] == "auto"  # would take a visible GPU
+        if wherever or part["model"]["device"].startswith(CUDA):
+            part["model"]["device"] = device
     placed["learner"] = {key: value for key, value in placed["learner"].items() if key != "gpus"}
-    placed["scale"] = {
-        **placed["scale"],
-        "share_gpus": True,
-    }  # they are numbered otherwise
+    placed["scale"] = {**placed["scale"], "share_gpus": True}  # they are numbered otherwise
     return placed
 
 

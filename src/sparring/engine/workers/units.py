@@ -123,12 +123,12 @@ def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[Epi
 
 
 def weights_after(
-    before: Mapping[str, WeightsFile], units_weights: Iterable[WeightsFile]
+    before: Mapping[str, WeightsFile], sent: Iterable[WeightsFile]
 ) -> dict[str, WeightsFile]:
     """Return the latest weights of each player that a worker holds after these units."""
-    new = {weights.player: weights for weights in units_weights}
+    new = {file.player: file for file in sent}
     remaining = {
-        name: weights for name, weights in before.items() if ref(name).step is None or name in new
+        name: file for name, file in before.items() if ref(name).step is None or name in new
     }
     return {**remaining, **new}
 

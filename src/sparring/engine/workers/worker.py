@@ -144,17 +144,17 @@ class Worker:
         """
         now = weights_after(self._weights_of, weights)
         for member in self.players.members:
-            if not {str(new) for new in self.players.parts(member)} & now.keys():
+            if not {str(file) for file in self.players.parts(member)} & now.keys():
                 self.players.drop_member(member)
-        self._weights_of = {name: new for name, new in self._weights_of.items() if name in now}
-        for new in weights:
+        self._weights_of = {name: file for name, file in self._weights_of.items() if name in now}
+        for file in weights:
             before = self._weights_of.pop(
-                new.player, None
+                file.player, None
             )  # dropped, in case the new ones are refused
-            if before is None or before[2:] != new[2:]:
-                who, tensors = ref(new.player), _tensors(new, files.get(new.digest))
-                self.players.policies[who.name or MAIN].take(who, tensors, new.version)
-            self._weights_of[new.player] = new
+            if before is None or before[2:] != file[2:]:
+                who, tensors = ref(file.player), _tensors(file, files.get(file.digest))
+                self.players.policies[who.name or MAIN].take(who, tensors, file.version)
+            self._weights_of[file.player] = file
 
     def renew(self, data: bytes, files: Mapping[str, bytes]) -> None:
         """Load newer weights of policies, also while their players are at play.
@@ -165,10 +165,8 @@ class Worker:
             data: a message of ``news_bytes``.
             files: contents of its weights files by their SHA-256; other files are read from disk.
         """
-        newer = [weights for weights in news_of(data) if self._is_newer(weights)]
-        past = [
-            weights for weights in self._weights_of.values() if ref(weights.player).step is not None
-        ]
+        newer = [file for file in news_of(data) if self._is_newer(file)]
+        past = [file for file in self._weights_of.values() if ref(file.player).step is not None]
         if not newer:
             return
         before = self._weights_of

@@ -220,8 +220,8 @@ class Policy(PlayingPolicy):
     ) -> Batch:
         """Return the batch that the policy learns from, with the columns that its estimator NEEDS.
 
-        The reward model is trained first. If the estimator reads candidates, replies that were not
-        played are in the batch.
+        The reward model is trained first. Unplayed replies are included if the estimator reads
+        them.
 
         Args:
             episodes: with only this policy's seats trained.
@@ -290,9 +290,7 @@ class Policy(PlayingPolicy):
         return self.trained.update(data, advantages, value_targets, stream=stream, **options)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step towards the policy's moves in these episodes, and return the
-        loss.
-        """
+        """Take one supervised step towards the policy's moves, and return the loss."""
         if self.moments is not None:
             return self.moments.imitate(self, episodes)
         loss = self.trained.imitate(pack(episodes), self.config.warmup.learning_rate)
@@ -313,8 +311,7 @@ class Policy(PlayingPolicy):
         return f"{snapshot(step, self.name)}.safetensors"
 
     def save(self, folder: Path, earlier: Path | None = None) -> dict[str, Any]:
-        """Write the policy into a checkpoint's folder, and return the metadata that ``restore``
-        reads.
+        """Write the policy into a checkpoint's folder, and return metadata for ``restore``.
 
         Args:
             folder: of the new checkpoint.
@@ -422,8 +419,7 @@ class _StateIndex:
 
 
 class ExactColumns:
-    """Computes ``action_value``, ``state_value`` and ``default_value`` by enumeration of small
-    games.
+    """Computes ``action_value``, ``state_value``, ``default_value`` by enumeration of small games.
 
     ``scales`` multiplies a game's values, as credit sees scaled payoffs; a missing game has scale
     1.
@@ -445,8 +441,7 @@ class ExactColumns:
     def of(
         self, turns: TurnTable, episodes: Sequence[Episode], policy: ActionScorer
     ) -> dict[str, FloatArray]:
-        """Return the columns, [N] each, of the policy renormalised over legal actions in every
-        seat.
+        """Return the columns, [N] each, of the policy renormalised over legal actions.
 
         An illegal reply has the value of its turn's reward, and a memory has the value of its
         state. A seat that replies again after an illegal reply is in the same information state.

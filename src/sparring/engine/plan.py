@@ -202,8 +202,7 @@ def _tiny_cache(config: RunConfig, shape: Shape) -> int:
 
 
 def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
-    """Return the approximate bytes that a forward and backward pass keeps; None for an unknown
-    shape.
+    """Return the approximate bytes of a forward and backward pass; None for an unknown shape.
 
     Every reply is taken to be of the maximum length, after ``PROMPT_TOKENS`` tokens of prompt.
     """
@@ -221,10 +220,7 @@ def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None
 
 
 def memory_to_train(config: RunConfig, parameters: int) -> int:
-    """Return the bytes for training a model of this size in the training process.
-
-    Weights and activations are not counted.
-    """
+    """Return the bytes to train a model of this size, without weights and activations."""
     chosen, copies = config.model, planned_copies(config)
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
@@ -325,9 +321,6 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
 
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
-    """Return the approximate bytes of a learner with split weights, which first makes the whole
-    model.
-    """
     split = whole = 0
     for name, each in config.by_policy.items():
         if not config.is_frozen(name):
@@ -337,8 +330,7 @@ def _shard_parts(config: RunConfig) -> dict[str, int]:
 
 
 def _shard(config: RunConfig) -> tuple[int, int]:
-    """Return the bytes of a policy at a learner with split weights: (its part, temporary whole
-    tensors).
+    """Return a policy's bytes at a learner with split weights: (its part, temporary tensors).
 
     The part has weights, gradients, moments and copies. Weights, their gradients and activations
     are whole for a time.

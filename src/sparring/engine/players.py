@@ -49,8 +49,7 @@ from sparring.play.team import Team
 class Roles:
     """The policy of every seat of a run's environments.
 
-    Where several policies learn in one league, each plays all roles, and the seats are those of
-    ``main``.
+    Where several policies learn in one league, each plays all roles; seats are those of ``main``.
 
     Args:
         config: of the run.
@@ -224,9 +223,7 @@ def _pretrained(
             "split into layers. Leave it off."
         )
     model.forward.recompute = chosen.gradient_checkpointing
-    _ = (
-        model.context
-    )  # what names no limit and is given none is refused here, not in the first game
+    _ = model.context  # raises here, not in the first game, if there is no limit
     return model
 
 
@@ -268,9 +265,7 @@ class PlayingPolicy:
 
     @property
     def published(self) -> LanguageModel:
-        """The model to evaluate and export: the EMA weights if there are any, else the current
-        weights.
-        """
+        """The model to evaluate and export: the EMA weights, or else the current weights."""
         return self.model if self.average is None else self.average.model
 
     def agent(self, who: PlayerRef) -> Agent | None:
@@ -389,8 +384,7 @@ class Players:
     def apart(self) -> bool:
         """Whether several policies learn in one league, so that each is a player in all roles.
 
-        If not, each policy has its roles, and a player without a policy's name stands for all
-        policies.
+        If not, each policy has its roles, and an unnamed player stands for all policies.
         """
         return bool(self.config.league.learners)
 

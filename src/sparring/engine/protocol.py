@@ -86,9 +86,7 @@ class Judging:
         return cls(progress=progress, oracles=oracles, candidates=candidates)
 
     def judges(self, clock: Clock) -> dict[str, Judge]:
-        """Return a judge for each oracle, by the environment's name; the seconds are added to a
-        clock.
-        """
+        """Return a judge for each oracle by environment; a clock counts its seconds."""
         return {name: _timed(oracle, clock) for name, oracle in self.oracles.items()}
 
 
@@ -252,9 +250,7 @@ class Engine(Protocol):
         """
 
     def entropies(self, batch: Batch) -> FloatArray:
-        """Return the entropy of the sampling distribution of each token, [M], nats, by current
-        weights.
-        """
+        """Return the sampling entropy of each token by the current weights, [M], nats."""
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float

@@ -143,9 +143,7 @@ def _remove(path: Path) -> None:
     """Rename and then remove a checkpoint, so that a kill leaves it whole or marked for removal."""
     gone = path.with_name(f"{TEMPORARY}{path.name}")
     shutil.rmtree(gone, ignore_errors=True)
-    with contextlib.suppress(
-        OSError
-    ):  # what cannot be removed now is removed with the next checkpoint
+    with contextlib.suppress(OSError):  # else it is removed with the next checkpoint
         os.rename(path, gone)
     shutil.rmtree(gone, ignore_errors=True)
 
@@ -241,9 +239,7 @@ def steps(folder: Path) -> list[int]:
 
 
 def _checkpoints_in(root: Path) -> list[tuple[int, Path]]:
-    """Return (step, folder) of all checkpoints, oldest first; a replaced one comes before its
-    successor.
-    """
+    """Return (step, folder) of all checkpoints, oldest first, replaced ones before successors."""
     entries = root.iterdir() if root.is_dir() else ()
     checkpoints = [
         (int(match[1]), match[2] is None, path)

@@ -282,8 +282,7 @@ def _check_update(config: RunConfig) -> None:
 
 
 def _check_groups(config: RunConfig) -> None:
-    """Refuse an estimator that compares episodes of one initial state where each state has one
-    episode.
+    """Refuse a group-relative estimator where each initial state has one episode.
 
     Seats of one role are compared with each other, and candidates where the estimator reads them.
     """

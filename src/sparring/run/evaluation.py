@@ -256,8 +256,7 @@ def weights_behind(name: str, measured: str) -> str:
 
 
 def weights_mark(name: str, measured: str) -> str:
-    """Return a mark of a figure's weights, such as " (EMA)"; "" where all figures are of live
-    weights.
+    """Return a mark of a figure's weights, such as " (EMA)"; "" if all weights are live.
 
     Args:
         name: of the figure.

@@ -134,8 +134,7 @@ LEAGUE = "league.jsonl"  # the snapshots of the league; absent without any
 
 
 class MetricsWriter:
-    """Appends lines per step to metrics.jsonl and timing.jsonl, per event to health.jsonl, and per
-    snapshot to league.jsonl.
+    """Appends a run's figures, health findings and snapshots to its jsonl files.
 
     A torn last line is dropped when a run resumes.
 
@@ -346,9 +345,7 @@ OTHERWISE = "see docs/health.md, and the metric's meaning in docs/metrics.md"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthFinding:
-    """The finding of a health rule: metric, value, whether the run stops, and a message with a
-    remedy.
-    """
+    """The finding of a health rule: metric, value, and a message with the usual remedy."""
 
     step: int
     metric: str
@@ -378,8 +375,7 @@ class HealthMonitor:
     ) -> None:
         """Start from the ``lines`` of metrics.jsonl of the steps done.
 
-        ``steps`` is the length of the run; a rule applies to the metrics of each of its
-        ``policies``.
+        ``steps`` is the length of the run; rules apply to the metrics of each of its ``policies``.
         """
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
@@ -424,9 +420,7 @@ class HealthMonitor:
     def _bounds(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units; None while nothing to compare with
-        exists.
-        """
+        """Return the rule with bounds in the metric's units; None without a value to compare."""
         if rule.times_best:
             return self._relative_to_best(key, rule, value)
         if not rule.times_start:
@@ -485,9 +479,7 @@ def first_steps(rule: HealthRule, steps: int) -> float:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a metric's name fits a documented pattern, in which capitals stand for any
-    part.
-    """
+    """Return whether a metric's name fits a documented pattern; capitals stand for any part."""
     parts = [
         r"[^/]+" if part.isupper() else re.escape(part)
         for part in pattern.split("/")

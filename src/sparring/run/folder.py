@@ -122,12 +122,8 @@ class RunFolder:
         check_plain(path)
         self.path = path
         self._lock = FileLock(str(path / LOCK))
-        self._new = (
-            False  # whether its run is made here, so that a start that fails leaves nothing behind
-        )
-        self._replacement: str | None = (
-            None  # the configuration of the run that replaces the one that is there
-        )
+        self._new = False  # whether a failed start leaves nothing behind
+        self._replacement: str | None = None  # the configuration of a run that replaces this one
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool = False) -> None:
@@ -181,9 +177,8 @@ class RunFolder:
     def _begin(self, config_yaml: str) -> None:
         with disk_errors(self.path):
             clear(self.path, STAYING)
-        write_json_atomic(
-            self.path / MARKER, {"format": FORMAT}
-        )  # first, so that after a kill the folder is known as a run folder
+        # first, so that after a kill the folder is known as a run folder
+        write_json_atomic(self.path / MARKER, {"format": FORMAT})
         write_bytes_atomic(self.path / CONFIG, config_yaml.encode())
 
     @classmethod
@@ -199,10 +194,7 @@ class RunFolder:
                 f"--run {path}`."
             )
         if is_unsettled(path):
-            with (
-                contextlib.suppress(LockedError),
-                cls(path) as folder,
-            ):  # else another process is replacing the run
+            with contextlib.suppress(LockedError), cls(path) as folder:  # or it is replaced now
                 folder.settle()
         if _is_unbegun(path):
             raise RunError(
@@ -316,9 +308,7 @@ class RunFolder:
     def __exit__(self, *error: object) -> None:
         try:
             if not self.settle() and self._new and any(error) and not has_trained(self.path):
-                clear(
-                    self.path, STAYING
-                )  # after a failed start nothing stays, so that the same command works again
+                clear(self.path, STAYING)  # so that the same command works again
         finally:
             (self.path / HOLDER).unlink(missing_ok=True)
             self._lock.release()
@@ -353,9 +343,7 @@ def has_trained(path: Path) -> bool:
 
 
 def _is_unbegun(path: Path) -> bool:
-    """Return whether a folder is empty, or holds only what a kill during the creation of a run
-    leaves.
-    """
+    """Return whether a folder is empty, or holds only what a killed creation leaves."""
     return all(
         entry.name in STAYING or entry.name.startswith(TEMPORARY) for entry in path.iterdir()
     )

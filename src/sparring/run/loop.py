@@ -54,9 +54,7 @@ class StepReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSummary:
-    """The end of a run: steps, whether all were done, last metrics, and the health rule that
-    stopped it.
-    """
+    """The end of a run: steps, last metrics, and the message of a health rule that stopped it."""
 
     steps: int
     finished: bool
@@ -169,9 +167,7 @@ def train(
 
 
 def step_source(config: RunConfig, engine: Engine, methods: Methods) -> StepSource | None:
-    """Return the source that plays steps ahead of the learner; None if each is played when it is
-    due.
-    """
+    """Return the source that plays steps ahead; None if each is played when it is due."""
     if config.scale.order == FRESH:
         return FreshSteps(config, engine, methods)
     return Prefetch(config, engine, methods) if config.scale.lag else None

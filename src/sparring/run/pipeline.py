@@ -72,8 +72,7 @@ class Prefetch:
         self._open: dict[int, _OpenStep] = {}
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
-        """Return the episodes of the next step, after opening further steps as ``scale.lag``
-        allows.
+        """Return the episodes of the next step, after opening steps up to ``scale.lag`` ahead.
 
         Args:
             state: the run's state now.

@@ -644,9 +644,7 @@ def _relay_requests(
 def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> Asking[tuple[list[Episode], dict[str, float]]]:
-    """Request playouts from the turns of episodes; return the episodes with turn values, and
-    metrics.
-    """
+    """Request playouts from turns; return the episodes with turn values, and metrics."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)

@@ -134,8 +134,7 @@ class Shards(Ranks):
         self._write_state(owner, path)
 
     def keep(self, policy: str, path: Path) -> None:
-        """Take the state of a policy's optimiser from a file that may be deleted afterwards; see
-        ``Moments``.
+        """Take the state of a policy's optimiser from a file that may be deleted; see ``Moments``.
 
         Raises:
             RunError: the disk is full or not writable.

@@ -143,10 +143,8 @@ class PublishedWeights:
         return tuple(self._written[key] for key in keys)
 
     def rewrite_damaged(self, keys: Pinned) -> int:
-        """Rewrite the damaged ones of these files from the current weights.
-
-        Returns:
-            How many were damaged.
+        """Rewrite the damaged ones of these files from the current weights, and return their
+        number.
 
         Raises:
             CheckpointError: the weights have been updated since, so that only the file held them.
@@ -164,7 +162,7 @@ class PublishedWeights:
         return len(damaged)
 
     def save(self, folder: Path) -> dict[str, list[Any]]:
-        """Link all pinned files into a checkpoint's folder, and return [player, version, digest] by
+        """Link pinned files into a checkpoint's folder, and return [player, version, digest] by
         name.
 
         Raises:
@@ -296,9 +294,7 @@ class WorkerWeights:
         self._refusals.pop(worker, None)
 
     def record_sent(self, worker: int, units: Iterable[WorkUnit]) -> dict[str, Path]:
-        """Record that a worker is sent units, and return the weights files that it does not hold,
-        by digest.
-        """
+        """Record sent units, and return the weights files that the worker lacks, by digest."""
         current, files = self._weights_of[worker], dict[str, Path]()
         for unit in units:
             new = [weights for weights in unit.weights if current.get(weights.player) != weights]
@@ -520,9 +516,7 @@ class DistributedRollouts:
                     check_same(head["ready"])
                 return self._scheduler.joined(worker, now)
             if "refused" in head:
-                self._weights.refusing.append(
-                    worker
-                )  # rewritten in ``_wait``, as weights may change now
+                self._weights.refusing.append(worker)  # rewritten in ``_wait``
                 return []
             answer = answer_of(message, self._open)
         except UnreadableError as error:

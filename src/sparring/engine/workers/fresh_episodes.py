@@ -147,9 +147,7 @@ class FreshWorkers(DistributedRollouts):
         self._lost_units += lost
 
     def _record_issued(self, plays: int) -> None:
-        """Write the number of issued episodes to disk, where a run that resumes after a kill reads
-        it.
-        """
+        """Write the number of issued episodes to disk, which survives a kill."""
         self._issued += plays
         with disk_errors(self.run):
             write_json_atomic(self.run / ISSUED, {"issued": self._issued})

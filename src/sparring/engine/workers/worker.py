@@ -148,9 +148,7 @@ class Worker:
                 self.players.drop_member(member)
         self._weights_of = {name: file for name, file in self._weights_of.items() if name in now}
         for file in weights:
-            before = self._weights_of.pop(
-                file.player, None
-            )  # dropped, in case the new ones are refused
+            before = self._weights_of.pop(file.player, None)  # in case the new file is refused
             if before is None or before[2:] != file[2:]:
                 who, tensors = ref(file.player), _tensors(file, files.get(file.digest))
                 self.players.policies[who.name or MAIN].take(who, tensors, file.version)

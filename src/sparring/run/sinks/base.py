@@ -71,10 +71,7 @@ def check_output(sink: Bound, output: Any, start: RunStart) -> None:
 
 
 class Journal:
-    """The memory of a sink over kills: RUN/sinks/NAME.jsonl, one line at its start and one per
-    step.
-
-    A torn last line is ignored.
+    """The memory of a sink over kills: RUN/sinks/NAME.jsonl, one line per start and step.
 
     Attributes:
         run: id of the run in the sink's library, made at the first start.

@@ -110,11 +110,7 @@ class ProcessFleet:
             child.send(message, files if self._carry else {})
 
     def tell(self, message: bytes) -> None:
-        """Announce newer weights; see ``Fleet``.
-
-        Where weights travel over the pipes this does nothing, as they would pile up at a slow
-        worker.
-        """
+        """Announce newer weights, unless they travel over the pipes, where they would pile up."""
         if self._carry:
             return
         with self._mutex:

@@ -43,8 +43,7 @@ LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
 def check_address(address: str) -> None:
-    """Check that the user allows to join a cluster, as its machines can run any code in this
-    process.
+    """Check that a cluster, whose machines can run any code in this process, is trusted.
 
     Raises:
         ConfigError: the cluster is on another machine, and the user has not named it.

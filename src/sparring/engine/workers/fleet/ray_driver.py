@@ -41,9 +41,7 @@ Say = Callable[[list[Any], bytes], None]
 
 
 def _actor() -> type[Any]:
-    """Return the class of the actors; a local class is serialised whole, so workers need no import
-    of it.
-    """
+    """Return the class of the actors; a local class is serialised whole and needs no import."""
 
     class Sparring:
         """A worker."""
@@ -145,9 +143,7 @@ class RayDriver:
                 continue
             content = Path(path).read_bytes()
             contents[digest] = content
-            if (
-                self._weights == "ray" and sha256_hex(content) == digest
-            ):  # other contents are refused by the worker
+            if self._weights == "ray" and sha256_hex(content) == digest:  # else it is refused
                 contents[digest] = self._shared[digest] = ray.put(content)
         for old in list(self._shared)[: -max(SHARED, len(files))]:
             self._shared.pop(old)
@@ -184,9 +180,7 @@ def _runs_here() -> bool:
 
 
 def _sender(pipe: Connection) -> tuple[Say, Callable[[], None]]:
-    """Return a function that sends a head and bytes in the background, and one that waits for all
-    sends.
-    """
+    """Return a function that sends in the background, and one that waits for all sends."""
     frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def write() -> None:

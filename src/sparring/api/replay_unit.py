@@ -18,7 +18,7 @@ from sparring.config import RunConfig, resolve
 from sparring.config.sections import FRESH
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.engine.protocol import Judging
+from sparring.engine.protocol import ReplyJudges
 from sparring.engine.workers.units import split_into_units
 from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
@@ -54,7 +54,7 @@ class _Traces(logging.Handler):
         self.found += ["".join(traceback.format_exception(error)).rstrip() for error in errors]
 
 
-def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[EpisodeSpec], Judging]:
+def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[EpisodeSpec], ReplyJudges]:
     """Return a run as it was before a step, and the plays of a unit of that step.
 
     Args:
@@ -88,7 +88,7 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
 
 
 def replay(
-    engine: LocalEngine, specs: Sequence[EpisodeSpec], judging: Judging
+    engine: LocalEngine, specs: Sequence[EpisodeSpec], judging: ReplyJudges
 ) -> Iterator[tuple[EpisodeSpec, Replayed | None]]:
     """Yield each play before it is played, with None, and after it, with how it went.
 

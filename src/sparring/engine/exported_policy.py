@@ -138,12 +138,12 @@ def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> E
 def seat_command(engine: LocalEngine, policy: Policy, folder: str) -> str:
     """Return the command that evaluates the exported policy."""
     named = {game.name: game for game, _ in engine.environments}
-    played = [
+    sections = [
         game
         for game in engine.config.environments
         if game.weight and _seats_of(engine, policy, named[game.known_as])
     ]
-    name = (played or engine.config.environments)[0].name
+    name = (sections or engine.config.environments)[0].name
     return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
 
 
@@ -435,7 +435,7 @@ def _policy_in(engine: LocalEngine, side: int) -> str:
 def _table(members: Sequence[str], weights: Sequence[Mapping[str, float]]) -> str:
     heads = ["weight"] if len(weights) == 1 else [f"weight in the {side}" for side in SIDES]
     rows = [
-        f"| `{name}` | {' | '.join(f'{each.get(name, 0):.6g}' for each in weights)} |"
+        f"| `{name}` | {' | '.join(f'{weights_of.get(name, 0):.6g}' for weights_of in weights)} |"
         for name in members
     ]
     rule = "|---|" + "---|" * len(heads)

@@ -31,7 +31,7 @@ from sparring.core.records import (
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.players import Players, PlayingPolicy
-from sparring.engine.protocol import Batch, FreshRollouts, Judging, Pinned
+from sparring.engine.protocol import Batch, FreshRollouts, Pinned, ReplyJudges
 from sparring.environments.base import Environment
 from sparring.learn.gradient_step import check_output, finite_columns
 from sparring.learn.learner import Learner
@@ -303,9 +303,9 @@ class Policy(PlayingPolicy):
         """The learner's copies of weights that a checkpoint holds."""
         return lasting(self.trained.snapshots, self.config)
 
-    def file(self, what: str) -> str:
+    def file(self, content: str) -> str:
         """Return the name of one of the policy's files in a checkpoint."""
-        return f"{'' if self.name == MAIN else f'{self.name}-'}{what}.safetensors"
+        return f"{'' if self.name == MAIN else f'{self.name}-'}{content}.safetensors"
 
     def _past_file(self, step: int) -> str:
         return f"{snapshot(step, self.name)}.safetensors"
@@ -488,14 +488,14 @@ class LocalEngine(Players):
         self.workers: DistributedRollouts | None = None  # set where workers play
         self.ranks: LearningRanks | None = None  # set where several learners learn
 
-    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
+    def play(self, specs: Sequence[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
         """Play episodes in this process or on workers; see ``Players.play``."""
         return (self.workers.play if self.workers else super().play)(specs, judging)
 
     def begin(
         self,
         specs: Sequence[EpisodeSpec],
-        judging: Judging | None = None,
+        judging: ReplyJudges | None = None,
         pinned: Pinned | None = None,
     ) -> Begun:
         """Start to play episodes; see ``DistributedRollouts.begin``."""
@@ -567,8 +567,8 @@ class LocalEngine(Players):
         """
         owner = self.policies[self.learners[0] if policy is None else policy]
         trained = self.trained_in(owner.name, episodes)
-        known = turns if trained is episodes else None
-        return owner.batch(trained, progress=progress, exact=self._exact_of, turns=known)
+        table = turns if trained is episodes else None
+        return owner.batch(trained, progress=progress, exact=self._exact_of, turns=table)
 
     def _exact_of(self, source: EngineSource) -> Mapping[str, FloatArray]:
         """Return the exact columns of a batch; see ``columns.base.Source``."""

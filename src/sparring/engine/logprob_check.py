@@ -55,8 +55,8 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
         pack,  # with torch, which the record of a run does without
     )
 
-    every = min(EVERY, players.config.rollout.games_per_step)
-    due = [episode for episode in episodes if episode.episode_id % every == 0]
+    interval = min(EVERY, players.config.rollout.games_per_step)
+    due = [episode for episode in episodes if episode.episode_id % interval == 0]
     checks = []
     for name in players.learners:
         policy = players.policies[name]

@@ -25,11 +25,11 @@ from sparring.models.memory import (
 )
 from sparring.models.render.plain import SPECIAL, vocabulary
 
-TINY = "tiny"  # the name of the model that is built, not loaded
-TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.context does not say
-PROMPT_TOKENS = 64  # tokens a seat is told between its replies, taken for the estimate of memory
-GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
-GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
+TINY = "tiny"  # name of the model that is built here
+TINY_CONTEXT = 128  # default context of the tiny model, in tokens
+PROMPT_TOKENS = 64  # assumed tokens of prompt per reply, for the estimate of memory
+GPU_WEIGHTS = 2 * GIB  # models of this size and more need a GPU
+GPU_SIZES = (24, 48, 80, 141)  # of common GPUs, in GB
 TRAINING, LEARNER, WORKER = "training process", "learner", "worker"
 REPLICA = "replica of vLLM"
 CACHE, ACTIVATIONS = "keys_and_values_kept", "activations_and_logits"
@@ -70,7 +70,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 def _methods(config: RunConfig) -> dict[str, Any]:
     if config.policies:
-        return {"policies": {name: _methods(each) for name, each in config.by_policy.items()}}
+        return {"policies": {name: _methods(section) for name, section in config.by_policy.items()}}
     return {
         "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
         "context": config.context.name,
@@ -135,7 +135,7 @@ def _learners(config: RunConfig) -> dict[str, Any]:
 
 
 def _models(config: RunConfig) -> dict[str, Any]:
-    models = {name: _model(each) for name, each in config.by_policy.items()}
+    models = {name: _model(section) for name, section in config.by_policy.items()}
     for name, model in models.items():
         if config.is_frozen(name):
             model["frozen"] = True
@@ -147,16 +147,16 @@ def _models(config: RunConfig) -> dict[str, Any]:
 
 
 def _model(config: RunConfig) -> dict[str, Any]:
-    chosen = config.model
+    model = config.model
     parameters, _, source = size_in(config)
-    known = {} if parameters is None else {"parameters": parameters}
-    if chosen.name == TINY:
-        return {"name": TINY, "hidden_size": chosen.hidden_size, "layers": chosen.layers, **known}
+    size = {} if parameters is None else {"parameters": parameters}
+    if model.name == TINY:
+        return {"name": TINY, "hidden_size": model.hidden_size, "layers": model.layers, **size}
     return {
-        "name": chosen.name,
-        "dtype": chosen.dtype,
-        "adapters": chosen.lora is not None,
-        **known,
+        "name": model.name,
+        "dtype": model.dtype,
+        "adapters": model.lora is not None,
+        **size,
         "parameters_from": source,
     }
 
@@ -172,19 +172,19 @@ def size_in(config: RunConfig) -> tuple[int | None, Shape | None, str]:
 
 def tiny_size(config: RunConfig) -> tuple[int, Shape]:
     """Return the number of parameters and the shape of the tiny model, without making it."""
-    chosen = config.model
-    width, words = chosen.hidden_size, len(vocabulary(config) | set(SPECIAL))
+    model = config.model
+    width, words = model.hidden_size, len(vocabulary(config) | set(SPECIAL))
     shape = Shape(
-        layers=chosen.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=words
+        layers=model.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=words
     )
     return tiny_parameters(config, words), shape
 
 
 def tiny_parameters(config: RunConfig, vocabulary: int) -> int:
     """Return the number of parameters of the tiny model with this vocabulary size."""
-    chosen, width = config.model, config.model.hidden_size
+    model, width = config.model, config.model.hidden_size
     block = 12 * width * width + 13 * width
-    return (vocabulary + (chosen.context or TINY_CONTEXT) + 2) * width + chosen.layers * block
+    return (vocabulary + (model.context or TINY_CONTEXT) + 2) * width + model.layers * block
 
 
 def _tiny_cache(config: RunConfig, shape: Shape) -> int:
@@ -221,10 +221,10 @@ def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None
 
 def memory_to_train(config: RunConfig, parameters: int) -> int:
     """Return the bytes to train a model of this size, without weights and activations."""
-    chosen, copies = config.model, planned_copies(config)
-    if chosen.lora is not None:
+    model, copies = config.model, planned_copies(config)
+    if model.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
-    size, shards = chosen.weight_bytes, config.learner.shards  # if so, learners are other processes
+    size, shards = model.weight_bytes, config.learner.shards  # if so, learners are other processes
     each = 0 if shards else learning_bytes(size, master=config.learner.master_weights)
     return training_bytes(trained=parameters, copies=copies, size=size, each=each)
 
@@ -251,7 +251,7 @@ class ProcessMemory(NamedTuple):
 
 def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
     """Return the memory of a run's processes, by kind; empty if a model's size is not known."""
-    sizes = {name: size_in(each) for name, each in config.by_policy.items()}
+    sizes = {name: size_in(section) for name, section in config.by_policy.items()}
     if any(parameters is None for parameters, _, _ in sizes.values()):
         return {}
     training = _training_parts(config)
@@ -263,9 +263,9 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
         parts = {name: size for name, size in training.items() if name != CACHE}
         memory[LEARNER] = ProcessMemory(learner.ranks - 1, parts)
     replicas = {
-        REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(each)
-        for name, each in config.by_policy.items()
-        if each.sampler.name == VLLM
+        REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(section)
+        for name, section in config.by_policy.items()
+        if section.sampler.name == VLLM
     }
     if config.scale.workers:
         parts = {name: training[name] for name in ("weights", CACHE, "program")}
@@ -284,11 +284,11 @@ def _training_parts(config: RunConfig) -> dict[str, int]:
     are those of the largest policy.
     """
     total, bases = dict[str, int](), set[tuple[str, str, str]]()
-    for name, each in config.by_policy.items():
-        model, frozen = each.model, config.is_frozen(name)
+    for name, section in config.by_policy.items():
+        model, frozen = section.model, config.is_frozen(name)
         base = (model.name, model.dtype, model.device)
         shares_base = model.name != TINY and (model.lora is not None or frozen)
-        for part, size in _parts(each, frozen).items():
+        for part, size in _parts(section, frozen).items():
             if part in ("program", ACTIVATIONS):
                 total[part] = max(total.get(part, 0), size)
             elif part != "weights" or not shares_base or base not in bases:
@@ -300,13 +300,13 @@ def _training_parts(config: RunConfig) -> dict[str, int]:
 def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
     """Return the bytes of a policy in the training process; activations only where known."""
     parameters, shape, _ = size_in(config)
-    assert parameters is not None, "looked at above"
+    assert parameters is not None, "checked by the caller"
     size = config.model.weight_bytes
     cache = 0
     if config.sampler.name != VLLM:
         cache = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
     if config.model.name == TINY and shape is not None:
-        # a step's conversations are short and few, far below the limit
+        # a step has few and short conversations
         cache = min(cache, _tiny_cache(config, shape))
     # learners of split weights are other processes
     learns = not frozen and not config.learner.shards
@@ -322,9 +322,9 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
     split = whole = 0
-    for name, each in config.by_policy.items():
+    for name, section in config.by_policy.items():
         if not config.is_frozen(name):
-            policy_split, policy_whole = _shard(each)
+            policy_split, policy_whole = _shard(section)
             split, whole = split + policy_split, max(whole, policy_whole)
     return {"split": split, "whole_for_a_time": whole, "program": PROGRAM}
 
@@ -336,13 +336,13 @@ def _shard(config: RunConfig) -> tuple[int, int]:
     are whole for a time.
     """
     parameters, shape, _ = size_in(config)
-    assert parameters is not None, "looked at above"
+    assert parameters is not None, "checked by the caller"
     size, copies = config.model.weight_bytes, planned(config)
     each = size * (1 + copies["average"] + copies["reference"])
     each += learning_bytes(size, master=config.learner.master_weights)
     part = -(-parameters * each // config.learner.ranks)
     whole = parameters
-    if shape is not None:  # this block and the next, and what is in no block
+    if shape is not None:  # this block, the next one, and the weights outside of blocks
         outside = shape.vocabulary * shape.hidden
         whole = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
     each_pass = config.learner.gradient_sync == "pass"  # else a leaf may take several passes
@@ -353,7 +353,7 @@ def _shard(config: RunConfig) -> tuple[int, int]:
 
 def _replicas(config: RunConfig) -> ProcessMemory:
     parameters, _, _ = size_in(config)
-    assert parameters is not None, "looked at above"
+    assert parameters is not None, "checked by the caller"
     settings = _settings(config.sampler.bind("samplers"))
     on_gpu, weights = settings["device"] == CUDA, parameters * config.model.weight_bytes
     parts = {
@@ -395,8 +395,8 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     where, needed, have = "GPU", on_first_gpu, available_bytes(device)
     if device.type != CUDA:
         elsewhere = {WORKER} if config.scale.address is not None else set[str]()
-        here = [kind for name, kind in memory.items() if name not in elsewhere]
-        where, needed = "machine", sum(kind.processes * kind.each for kind in here)
+        on_machine = [kind for name, kind in memory.items() if name not in elsewhere]
+        where, needed = "machine", sum(kind.processes * kind.each for kind in on_machine)
     fits = (
         f"fits into this {where}'s"
         if needed < have

@@ -27,7 +27,7 @@ from sparring.core.records import (
 )
 from sparring.core.rng import Stream
 from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
-from sparring.engine.protocol import Clock, Judging
+from sparring.engine.protocol import Clock, ReplyJudges
 from sparring.engine.workers.gpu_placement import check_gpus_exist
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
@@ -67,8 +67,8 @@ class Roles:
         self._policies_of = {
             game.name: {**config.roles, **section.roles} for game, section in sections
         }
-        every = {role: None for game, _ in sections for role in game.roles}
-        _check(config.roles, every)
+        all_roles = {role: None for game, _ in sections for role in game.roles}
+        _check(config.roles, all_roles)
         for game, section in sections:
             _check(section.roles, game.roles)
         seated = {name for game, _ in sections for name in self.of(game)} | set(
@@ -77,8 +77,8 @@ class Roles:
         for name in self._policies:
             if name not in seated:
                 raise ConfigError(
-                    f"policies.{name}: it plays no role; write one of {', '.join(every)}, such "
-                    f"as roles: {{{next(iter(every))}: {name}}}, or leave it out."
+                    f"policies.{name}: it plays no role; write one of {', '.join(all_roles)}, such "
+                    f"as roles: {{{next(iter(all_roles))}: {name}}}, or leave it out."
                 )
 
     def of(self, game: Environment) -> tuple[str, ...]:
@@ -118,10 +118,10 @@ def build_models(
     A pretrained model under the adapters of several policies is in memory once.
     """
     models, bases = {}, dict[Base, LanguageModel]()
-    for name, each in config.by_policy.items():
+    for name, section in config.by_policy.items():
         stream = root if name == MAIN else root.child("policy").child(name)
         frozen = config.is_frozen(name)
-        models[name] = each, build_model(each, games, stream, bases, frozen=frozen), stream
+        models[name] = section, build_model(section, games, stream, bases, frozen=frozen), stream
     return models
 
 
@@ -184,26 +184,26 @@ def _pretrained(
     """
     from sparring.models.load import load_language_model
 
-    chosen, lora = config.model, config.model.lora
+    settings, lora = config.model, config.model.lora
     gpus = config.learner.gpus
     if gpus:
         check_gpus_exist(gpus, f"learner.gpus={list(gpus)}")
     device = find_device(training_device(config))
-    base = (chosen.name, chosen.dtype, str(device))
+    base = (settings.name, settings.dtype, str(device))
     plain = bases.get(base) if frozen or lora is not None else None
     if plain is None:
         plain = load_language_model(
-            chosen.name,
-            dtype=chosen.dtype,
+            settings.name,
+            dtype=settings.dtype,
             training_bytes=None
             if frozen
             else lambda parameters: memory_to_train(config, parameters),
             device=device,
         )
         plain.network = plain.network.to(device)
-    network, over = plain.network, None
+    network, base_model = plain.network, None
     if frozen or lora is not None:
-        bases[base] = over = plain
+        bases[base] = base_model = plain
         network = with_the_weights_of(plain.network)
     if lora is not None:
         network = add_adapters(
@@ -214,15 +214,15 @@ def _pretrained(
             stream=root.child("adapters"),
         )
     model = LanguageModel(
-        network, plain.tokenizer, with_values=with_values, longest=chosen.context, over=over
+        network, plain.tokenizer, with_values=with_values, longest=settings.context, over=base_model
     )
-    if chosen.gradient_checkpointing and not model.forward.shares_prefixes:
+    if settings.gradient_checkpointing and not model.forward.shares_prefixes:
         kind = type(model.base).__name__
         raise ConfigError(
             f"model.gradient_checkpointing=true: {kind} has a forward pass that Sparring cannot "
             "split into layers. Leave it off."
         )
-    model.forward.recompute = chosen.gradient_checkpointing
+    model.forward.recompute = settings.gradient_checkpointing
     _ = model.context  # raises here, not in the first game, if there is no limit
     return model
 
@@ -366,8 +366,8 @@ class Players:
             name: kind(name, policy, model, root, frozen=config.is_frozen(name))
             for name, (policy, model, root) in build_models(config, games, self.root).items()
         }
-        for each in self.policies.values():
-            check_context(each.context, games, each.renderer)
+        for member in self.policies.values():
+            check_context(member.context, games, member.renderer)
         self.agents: dict[str, Agent] = {}
         self.between: Callable[[], None] | None = None  # called during rollouts; see ``rollout``
 
@@ -452,7 +452,7 @@ class Players:
             "player of this run", str(who), {*self.agents, *learners, *snapshots}
         )
 
-    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
+    def play(self, specs: Sequence[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
         """Play episodes; see ``play.rollout.rollout``.
 
         Args:

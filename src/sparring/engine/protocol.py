@@ -46,7 +46,7 @@ class Clock:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judging:
+class ReplyJudges:
     """The judges of the replies of trained seats in a step.
 
     Attributes:
@@ -68,7 +68,7 @@ class Judging:
         *,
         oracles: Mapping[str, Oracle],
         rewards: tuple[WeightedReward, ...],
-    ) -> Judging:
+    ) -> ReplyJudges:
         """Return the judges of a configuration at a point of the run.
 
         Args:
@@ -203,13 +203,13 @@ class Engine(Protocol):
     def agent(self, player: PlayerRef | str) -> Agent:
         """Return the agent of a reference."""
 
-    def play(self, specs: list[EpisodeSpec], judging: Judging | None = None) -> Rollout:
+    def play(self, specs: list[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
         """Play episodes; ``judging`` judges the replies of trained seats (None: no judging)."""
 
     def begin(
         self,
         specs: Sequence[EpisodeSpec],
-        judging: Judging | None = None,
+        judging: ReplyJudges | None = None,
         pinned: Pinned | None = None,
     ) -> Begun:
         """Start to play episodes, with pinned weights, or with the current weights if None."""

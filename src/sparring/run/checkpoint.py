@@ -227,9 +227,9 @@ def load_step(folder: Path, step: int) -> Checkpoint:
             raise CheckpointError("it does not exist")
         return Checkpoint(step=step, path=path, state=_state(path))
     except CheckpointError as damage:
-        known = ", ".join(map(str, steps(folder))) or "none"
+        available = ", ".join(map(str, steps(folder))) or "none"
         raise CheckpointError(
-            f"Checkpoint {path} cannot be used: {damage}. Available steps: {known}."
+            f"Checkpoint {path} cannot be used: {damage}. Available steps: {available}."
         ) from None
 
 

@@ -223,12 +223,12 @@ def check_effect(config: RunConfig) -> None:
     Raises:
         ConfigError: a setting would be ignored; the message says what to write.
     """
-    for name, each in config.by_policy.items():
+    for name, section in config.by_policy.items():
         try:
-            _check_model(each.model)
+            _check_model(section.model)
             if not config.is_frozen(name):
-                _check_update(each)
-                _check_groups(each)
+                _check_update(section)
+                _check_groups(section)
         except ConfigError as error:
             error.args = (f"policies.{name}: {error}" if config.policies else str(error),)
             raise

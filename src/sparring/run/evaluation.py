@@ -226,10 +226,12 @@ class Evaluator:
         self._measuring(before + now, of)
 
     def _matches(self) -> int:
-        each = sum(entry.games_per_seat for _, entry, _ in self._opponents)
-        if not each:
+        games_per_seat = sum(entry.games_per_seat for _, entry, _ in self._opponents)
+        if not games_per_seat:
             return 0
-        return sum(each * game.num_seats * len(self._columns(game)) for game in self.games)
+        return sum(
+            games_per_seat * game.num_seats * len(self._columns(game)) for game in self.games
+        )
 
     def _columns(self, game: Environment) -> tuple[Starts, ...]:
         if game.name not in self._starts:

@@ -187,13 +187,13 @@ class MetricsWriter:
         for event in events:
             self._append(HEALTH, {**event, "step": step})
 
-    def snapshots(self, step: int, taken: Iterable[Mapping[str, Any]]) -> None:
+    def snapshots(self, step: int, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append the snapshots that a step took into the league to league.jsonl.
 
         Raises:
             RunError: the disk is full or not writable.
         """
-        for snapshot in taken:
+        for snapshot in lines:
             self._append(LEAGUE, {**snapshot, "step": step})
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:

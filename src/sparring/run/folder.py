@@ -291,13 +291,13 @@ class RunFolder:
         Returns:
             Whether it was moved back.
         """
-        back = settle(self.path, STAYING)
-        if back:
+        is_moved_back = settle(self.path, STAYING)
+        if is_moved_back:
             log.warning(
                 "%s holds the old run again, as the new one saved no checkpoint.",
                 self.path,
             )
-        return back
+        return is_moved_back
 
     def _holder(self) -> str:
         try:
@@ -329,10 +329,10 @@ def load_tokenizers(path: Path) -> dict[str, Any]:
 
     config = resolve(RunFolder.open(path).config())
     return {
-        name: tiny_tokenizer(vocabulary(each))
-        if each.model.name == TINY
-        else tokenizer_of(each.model.name)
-        for name, each in config.by_policy.items()
+        name: tiny_tokenizer(vocabulary(section))
+        if section.model.name == TINY
+        else tokenizer_of(section.model.name)
+        for name, section in config.by_policy.items()
     }
 
 

@@ -106,8 +106,8 @@ def league_step(
     """
     if not config.league.every:
         return state
-    record, every = LeagueRecord.of(state), list(config.league.tags)
-    names = [record.live] if record.live else every
+    record, learners = LeagueRecord.of(state), list(config.league.tags)
+    names = [record.live] if record.live else learners
     record = _with_step_added(config, methods, state, record, names, episodes)
     due = [name for name in names if _is_due(config, engine, methods, state, record, name)]
     if note is not None:
@@ -118,7 +118,7 @@ def league_step(
         book = with_plays(config, engine, state.payoffs.among(engine.members), state.step)
         state = state.remembering(payoffs=book.to_json())
     if due and record.live:
-        record = replace(record, live=every[(every.index(record.live) + 1) % len(every)])
+        record = replace(record, live=learners[(learners.index(record.live) + 1) % len(learners)])
     present = {str(member) for member in engine.members}
     remaining = {name: origin for name, origin in record.members.items() if name in present}
     return state.remembering(**{LEAGUE: replace(record, members=remaining).to_json()})
@@ -137,8 +137,8 @@ def _with_step_added(
     returns = dict(record.returns)
     for name in names:
         if "returns" in methods.schedules[name].needs:
-            learnt = _mean_return(LEARNER.of(name), episodes, apart=bool(config.league.learners))
-            returns[name] = [*returns.get(name, ()), *learnt]
+            mean = _mean_return(LEARNER.of(name), episodes, apart=bool(config.league.learners))
+            returns[name] = [*returns.get(name, ()), *mean]
     return replace(record, age=age, returns=returns)
 
 
@@ -247,9 +247,9 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
         record = replace(record, anew=(MAIN,))  # a checkpoint without this record
     if not record.anew:
         return state
-    forgotten: dict[str, Any] = {"replay": ReplayBuffer()}
+    cleared: dict[str, Any] = {"replay": ReplayBuffer()}
     for name in record.anew:
         engine.restart(START.of(name))
         policies = (name,) if config.league.learners else engine.learners
-        forgotten |= {owner_of(policy): {} for policy in policies}
-    return state.remembering(**forgotten, **{LEAGUE: replace(record, anew=()).to_json()})
+        cleared |= {owner_of(policy): {} for policy in policies}
+    return state.remembering(**cleared, **{LEAGUE: replace(record, anew=()).to_json()})

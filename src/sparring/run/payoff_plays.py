@@ -49,11 +49,11 @@ def with_exact(
         GameError: an environment or a policy allows no exact values; see ``check_exact``.
     """
     apart = bool(config.league.learners)
-    alone = [(each, each) for each in engine.members] if itself else []
+    self_pairs = [(each, each) for each in engine.members] if itself else []
     for game in _environments_with_sides(engine):
         pairs = [
             pair
-            for pair in (*itertools.permutations(engine.members, 2), *alone)
+            for pair in (*itertools.permutations(engine.members, 2), *self_pairs)
             if not book.results(*pair, environment=game.name).exact
         ]
         states = _states(Held(game), config.evaluation.max_states)
@@ -159,12 +159,12 @@ def _results(ends: FloatArray, u: FloatArray, v: FloatArray, *, decided: bool) -
     """
     larger = np.maximum(np.abs(u), np.abs(v))
     equal = np.abs(u - v) <= np.maximum(TIE * larger, TIE)
-    won, lost = (ends[~equal & (u > v)].sum(), ends[~equal & (u < v)].sum())
+    win, loss = (ends[~equal & (u > v)].sum(), ends[~equal & (u < v)].sum())
     return Results(
         games=1,
-        wins=float(won) if decided else 0,
+        wins=float(win) if decided else 0,
         draws=float(ends[equal].sum()) if decided else 0,
-        losses=float(lost) if decided else 0,
+        losses=float(loss) if decided else 0,
         returns=float(ends @ u),
         exact=True,
     )
@@ -337,8 +337,8 @@ def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -
         for game, weight in environments:
             sides = len(filled_together(tuple(teams_of(game))))
             if sides != 2 and (weight or mixed):
-                what = "" if weight else " (held out, and measured)"
+                note = "" if weight else " (held out, and measured)"
                 raise ConfigError(
-                    f"{where}: apart is for two sides, and {game.name!r}{what} has {sides}; write "
+                    f"{where}: apart is for two sides, and {game.name!r}{note} has {sides}; write "
                     "sides: together, or leave the environment out."
                 )

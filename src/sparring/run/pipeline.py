@@ -354,8 +354,8 @@ class FreshSteps:
         played.counts, self._counts = self._counts, RolloutCounts()
         played.lag = sum(lags) / max(len(lags), 1)
         played.metrics["lag_max"] = float(max(lags, default=0))
-        taken = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
-        played.metrics["withheld_share"] = taken[0] / max(sum(taken), 1)
+        counts = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
+        played.metrics["withheld_share"] = counts[0] / max(sum(counts), 1)
         account = asdict(admission.account)
         played.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
         return played

@@ -75,12 +75,12 @@ def note_start(
     """
     earlier = starts(path)
     # a start without a later checkpoint has left no numbers
-    counted = [
+    effective = [
         entry
         for entry in earlier
         if isinstance(step := entry.get("after_step"), int) and step < after_step
     ]
-    before = counted[-1].get("decoding") if counted else None
+    before = effective[-1].get("decoding") if effective else None
     if isinstance(before, str) and _decoders(before) != _decoders(decoding):
         log.warning(
             "%s: replies were computed by %s up to step %d, and by %s from here on. Their last "

@@ -93,14 +93,14 @@ class FreshRecord:
             return cls(EpisodeBudget.of(notes["account"]), int(notes["draws"]), groups)
         except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise CheckpointError(
-                f"The plays that had come when {folder} was saved cannot be loaded: {error!r}. "
+                f"The episodes of {folder} that no step had taken cannot be loaded: {error!r}. "
                 "Take an earlier checkpoint, or start anew with --overwrite."
             ) from error
 
 
 STATE = "state.json"
-FRESH = "fresh"  # the owner of what is remembered of plays in fresh order
-LEAGUE = "league"  # the owner of what is remembered of a league's learners
+FRESH = "fresh"  # the owner of the state of fresh order
+LEAGUE = "league"  # the owner of the state of a league's learners
 
 
 class FileState(Protocol):

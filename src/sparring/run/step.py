@@ -111,7 +111,7 @@ from sparring.core.records import MAIN, Credit, Episode, PlayerRef, Turn, TurnTa
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.logprob_check import LOGPROB_METRICS, logprob_metrics
-from sparring.engine.protocol import Batch, Engine, Judging, Pinned, rewards_of
+from sparring.engine.protocol import Batch, Engine, Pinned, ReplyJudges, rewards_of
 from sparring.environments.base import Environment, teams_of
 from sparring.league.payoffs import Payoffs
 from sparring.league.seating import LeagueLearner, arms, starts, turn_limit
@@ -232,9 +232,9 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     attempts: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
     for number, episode in enumerate(episodes):
         turns = episode.turns if episode.game in trials else ()
-        lost = {turn.attempt for turn in turns if turn.event == "unsent"}
+        unsent = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
-            if episode.trained[turn.seat] and turn.attempt not in lost:
+            if episode.trained[turn.seat] and turn.attempt not in unsent:
                 payoffs, who = attempts[episode.game, turn.attempt], (number, turn.seat)
                 payoffs[who] = payoffs.get(who, 0.0) + turn.rewards.get("game", 0.0)
     return {
@@ -252,13 +252,13 @@ def environment_metrics(
     """
     metrics: dict[str, float] = {}
     for game in games:
-        counted: dict[str, list[float]] = {name: [] for name in game.figures}
-        for episode in episodes if counted else ():
+        values_of: dict[str, list[float]] = {name: [] for name in game.figures}
+        for episode in episodes if values_of else ():
             figures = figures_of(game, episode) if episode.game == game.name else None
             for name, values in (figures or {}).items():
                 seats = (values[n] for n, mine in enumerate(episode.trained) if mine)
-                counted[name] += (value for value in seats if not math.isnan(value))
-        means = {name: sum(seats) / len(seats) for name, seats in counted.items() if seats}
+                values_of[name] += (value for value in seats if not math.isnan(value))
+        means = {name: sum(seats) / len(seats) for name, seats in values_of.items() if seats}
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics
 
@@ -309,16 +309,16 @@ def all_replies(episode: Episode) -> Iterator[Turn]:
 
 def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the metrics of memories of trained seats; empty without memories."""
-    written = [
+    tokens = [
         sampled_tokens(turn)
         for episode in episodes
         for turn in episode.turns
         if turn.event == "memory" and episode.trained[turn.seat]
     ]
-    if not written:
+    if not tokens:
         return {}
-    count = len(written)
-    return {"memories_per_game": count / len(episodes), "memory_tokens": sum(written) / count}
+    count = len(tokens)
+    return {"memories_per_game": count / len(episodes), "memory_tokens": sum(tokens) / count}
 
 
 def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -332,9 +332,9 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     if not groups:
         return {}
     judged = [(turn.score, scores) for turn, scores in groups if scores]
-    every = [score for _, scores in judged for score in scores]
-    played = [score for score, _ in judged if score is not None]
-    mean = sum(every) / max(len(every), 1)
+    all_scores = [score for _, scores in judged for score in scores]
+    played_scores = [score for score, _ in judged if score is not None]
+    mean = sum(all_scores) / max(len(all_scores), 1)
     tokens = sum(
         sampled_tokens(turn)
         for episode in episodes
@@ -347,7 +347,7 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         / len(groups),
         "candidates/unjudged": 1 - len(judged) / len(groups),
         "candidates/score": mean,
-        "candidates/gain": sum(played) / max(len(played), 1) - mean,
+        "candidates/gain": sum(played_scores) / max(len(played_scores), 1) - mean,
         "candidates/tokens": float(tokens),
     }
 
@@ -364,12 +364,12 @@ def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[st
             if episode.trained[turn.seat]
         ]
         best = [right for right in map(is_best, turns) if right is not None]
-        lost = [value for value in map(regret, turns) if value is not None]
+        regrets = [value for value in map(regret, turns) if value is not None]
         if turns:
             metrics[f"judged_rate/{game}"] = len(best) / len(turns)
         if best:
             metrics[f"optimal_rate/{game}"] = sum(best) / len(best)
-            metrics[f"regret/{game}"] = sum(lost) / len(lost)
+            metrics[f"regret/{game}"] = sum(regrets) / len(regrets)
     return metrics
 
 
@@ -489,7 +489,7 @@ class PlayRequest(NamedTuple):
     """Episodes that a step requests, and their judges; see ``Engine.play``."""
 
     specs: list[EpisodeSpec]
-    judging: Judging | None
+    judging: ReplyJudges | None
 
 
 def request_plays(
@@ -501,10 +501,10 @@ def request_plays(
     read of the run's state, and nothing is changed.
     """
     rollout, step = config.rollout, inputs.step
-    played = StepEpisodes(lag=step - inputs.learnt)
+    result = StepEpisodes(lag=step - inputs.learnt)
     progress = step / config.steps
     book = book_of(config, engine, inputs)
-    judging = Judging.of(
+    judging = ReplyJudges.of(
         config,
         [game for game, _ in engine.environments],
         progress,
@@ -520,36 +520,36 @@ def request_plays(
             methods.plan, specs, group_size=rollout.group_size, progress=progress
         )
         (episodes, counts), figures = yield from _relay_requests(planned, judging)
-        played.counts += counts
+        result.counts += counts
         if rollout.playouts:
             valued = _playouts(episodes, config, engine, step, refill)
-            episodes, more = yield from _relay_requests(valued, None)
-            figures = {**figures, **more}
+            episodes, playout_figures = yield from _relay_requests(valued, None)
+            figures = {**figures, **playout_figures}
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
         turns = turn_table(episodes)
         arm_of = {spec.group_id: spec.arm for spec in specs}
-        played.arm_of.update(arm_of)
-        played.observed.append((turns, arm_of))
+        result.arm_of.update(arm_of)
+        result.observed.append((turns, arm_of))
         if refill < rollout.refills:  # the next refill reads it
             book.observe(turns, arm_of, step)
         stream = engine.root.child("selection").child(step).child(refill)
         selected, share = _select(methods, stream, episodes, turns, progress)
-        played.selected += selected
-        played.episodes += episodes
+        result.selected += selected
+        result.episodes += episodes
         figures = {**figures, **shaping, **group_metrics(turns), "kept_share": share}
         tables.append((len(episodes), figures))
-        if len(played.selected) >= rollout.games_per_step:
+        if len(result.selected) >= rollout.games_per_step:
             break
-    played.selected = _whole_groups(played.selected, rollout.games_per_step)
-    played.turns = turns if len(tables) == 1 else None
-    played.metrics = (
+    result.selected = _whole_groups(result.selected, rollout.games_per_step)
+    result.turns = turns if len(tables) == 1 else None
+    result.metrics = (
         {**_mean_metrics(tables), "refills": float(len(tables) - 1)}
         if rollout.refills
         else tables[0][1]
     )
-    return played
+    return result
 
 
 def play_step(config: RunConfig, engine: Engine, methods: Methods, state: RunState) -> StepEpisodes:
@@ -629,7 +629,7 @@ def _select(
 
 
 def _relay_requests(
-    calls: Asking[T], judging: Judging | None
+    calls: Asking[T], judging: ReplyJudges | None
 ) -> Generator[PlayRequest, Rollout, T]:
     try:
         specs = next(calls)
@@ -749,14 +749,14 @@ def update_knowledge(
 
 def _judged_share(episodes: list[Episode]) -> float:
     """Return the share of candidates that have a score."""
-    every = [
+    has_score = [
         reply.score is not None
         for episode in episodes
         for turn in episode.turns
         if turn.candidates
         for reply in replies(turn)
     ]
-    return sum(every) / max(len(every), 1)
+    return sum(has_score) / max(len(has_score), 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -797,7 +797,7 @@ def play_round(
     step, progress = state.step, state.step / config.steps
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     played = source.episodes_of(state) if source else play_step(config, engine, methods, state)
-    played, learnt = update_knowledge(engine, methods, state, played, progress)
+    played, knowledge = update_knowledge(engine, methods, state, played, progress)
     for turns_of, arm_of in played.observed:
         book.observe(turns_of, arm_of, step)
     clock.append(time.perf_counter())
@@ -849,7 +849,7 @@ def play_round(
         },
         curriculum=book.state,
         replay=buffer,
-        **learnt,
+        **knowledge,
         payoffs=state.payoffs.after(
             played.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},

@@ -150,13 +150,13 @@ class Ranks:
                     "same update. The run goes on from its last checkpoint with --resume; "
                     "threads: 1 gives equal bits."
                 )
-        each = self._learning.config.learner.leaves // self.ranks
-        updates = len(means.parts) // each
+        per_rank = self._learning.config.learner.leaves // self.ranks
+        updates = len(means.parts) // per_rank
         means.parts = [
             part
             for update in range(updates)
             for rank in range(self.ranks)
-            for part in parts[rank][update * each : (update + 1) * each]
+            for part in parts[rank][update * per_rank : (update + 1) * per_rank]
         ]
 
     def _start(self) -> None:
@@ -276,12 +276,12 @@ class Ranks:
             raise error_of(result["error"])
         return result, content
 
-    def _lost(self, lost: LostError) -> SparringError:
-        reason = self._reason(lost)
+    def _lost(self, error: LostError) -> SparringError:
+        reason = self._reason(error)
         self.close()
         return reason
 
-    def _reason(self, lost: LostError) -> SparringError:
+    def _reason(self, lost_error: LostError) -> SparringError:
         """Return why another learner cannot be reached, from the message of one that has ended."""
         until = time.monotonic() + GRACE
         for child in self._children:
@@ -291,7 +291,7 @@ class Ranks:
                 continue  # it has lost another learner too
             except SparringError as error:
                 return error
-        return lost
+        return lost_error
 
 
 def learn_message_of(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:

@@ -38,14 +38,14 @@ class LearnMessage(NamedTuple):
     arrays: Mapping[str, FloatArray]  # by a name of ``ARRAYS``
     episodes: list[Episode]
 
-    def to_bytes(self, what: str = "learn") -> bytes:
+    def to_bytes(self, request: str = "learn") -> bytes:
         """Return the message as bytes.
 
         Args:
-            what: the request, "learn" or "imitate".
+            request: "learn" or "imitate".
         """
         sizes = {name: len(self.arrays[name]) for name in ARRAYS if name in self.arrays}
-        head = {what: [self.policy, self.step, self.progress, sizes]}
+        head = {request: [self.policy, self.step, self.progress, sizes]}
         arrays = (np.asarray(self.arrays[name], np.float64).tobytes() for name in sizes)
         spoken = [(self.step, episode) for episode in self.episodes if episode.turns]
         return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(spoken)])
@@ -123,14 +123,14 @@ class Sums:
         """
         total, distance = leaf_sum.cpu(), 1
         while distance < self.ranks:
-            theirs, partner = torch.empty_like(total), self.rank ^ distance
+            other, partner = torch.empty_like(total), self.rank ^ distance
             try:
                 sent = self._group.send([total], partner, 0)
-                self._group.recv([theirs], partner, 0).wait()
+                self._group.recv([other], partner, 0).wait()
                 sent.wait()
             except RuntimeError as error:
                 raise LostError(error) from error
-            total, distance = total + theirs, 2 * distance
+            total, distance = total + other, 2 * distance
         return total.to(leaf_sum.device)
 
 

@@ -50,7 +50,7 @@ class Rank:
 
     def added(self, total: Any) -> Any:
         """Return the sum over all leaves; see ``RankGroup``."""
-        assert self._sums is not None, "met before"
+        assert self._sums is not None, "connected before"
         return self._sums.added(total)
 
     def counted(self, means: Means) -> None:
@@ -101,7 +101,7 @@ def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
         kind: class of the learner.
     """
     end_with_parent()
-    pipe, back = Connection(hear, writable=False), Connection(say, readable=False)
+    pipe, replies = Connection(hear, writable=False), Connection(say, readable=False)
 
     def receive() -> bytes:
         pipe.recv_bytes()  # names of files, always empty
@@ -110,17 +110,17 @@ def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
     try:
         settings = json.loads(receive())
         rank = (kind or Rank)(settings)
-        back.send_bytes(b"{}\n")
+        replies.send_bytes(b"{}\n")
         rank.meet()
         while True:
             answer = rank.answer(receive())
             if answer:
-                back.send_bytes(answer)
+                replies.send_bytes(answer)
     except (EOFError, BrokenPipeError):
         return
     except LostError as error:  # another learner reports the cause
-        back.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
+        replies.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
     except SparringError as error:
-        back.send_bytes(error_message(error) + b"\n")
+        replies.send_bytes(error_message(error) + b"\n")
     except Exception as error:
-        back.send_bytes(unexpected_error_message(error, "A learner", RunError) + b"\n")
+        replies.send_bytes(unexpected_error_message(error, "A learner", RunError) + b"\n")

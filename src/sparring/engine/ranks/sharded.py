@@ -38,10 +38,10 @@ from sparring.learn.weights import check_optimizer, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
 
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # the interface on which gloo and nccl listen
-# weights come together and go all the time; the C library keeps what is freed, in pieces, unless it
-# is told that what is larger than so many bytes is given back at once
+# gathered weights are allocated and freed all the time; above this size the C library returns
+# freed memory to the system at once, instead of keeping it in pieces
 FREED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
-WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files that they come together in
+WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files of gathered weights
 
 
 class Shards(Ranks):
@@ -90,10 +90,10 @@ class Shards(Ranks):
         message = learn_message_of(batch, credit, step, progress).to_bytes()
         answers = self._learn_on_all(policy, message)
         figures = [_figures(*answer) for answer in answers]
-        whole = figures[0][0]  # figures of no leaf are the same for all
+        total = figures[0][0]  # figures of no leaf are the same for all
         places = zip(*(parts for _, *parts in figures), strict=True)
-        whole.parts = [part for place in places for part in place]  # in the order of the leaves
-        return {**whole.result(), "learning_rate": policy.trained.learning_rate(progress)}
+        total.parts = [part for place in places for part in place]  # in the order of the leaves
+        return {**total.result(), "learning_rate": policy.trained.learning_rate(progress)}
 
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
         """Take one supervised step; see ``Policy.imitate``.

@@ -40,7 +40,7 @@ from sparring.core.errors import CheckpointError, RolloutError, RunError
 from sparring.core.files import TEMPORARY, disk_errors, file_digest, link_or_copy
 from sparring.core.records import LEARNER, MAIN, OWN, PlayerRef, ref, refs
 from sparring.engine.players import Players
-from sparring.engine.protocol import Judging, Pinned, WeightKey
+from sparring.engine.protocol import Pinned, ReplyJudges, WeightKey
 from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
 from sparring.engine.workers.unit_scheduler import (
     Command,
@@ -362,7 +362,7 @@ class DistributedRollouts:
     def begin(
         self,
         specs: Sequence[EpisodeSpec],
-        judging: Judging | None = None,
+        judging: ReplyJudges | None = None,
         pinned: Pinned | None = None,
     ) -> Begun:
         """Start to play episodes.
@@ -397,7 +397,7 @@ class DistributedRollouts:
             partial(self._wait, tuple(numbered), new_pin), lambda: numbers <= self._rollouts.keys()
         )
 
-    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
+    def play(self, specs: Sequence[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
         """Play episodes; see ``Players.play``.
 
         Raises:
@@ -444,8 +444,8 @@ class DistributedRollouts:
             total |= {"busy": busy, "clock": now}
             since = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
             first, self._before = not self._before, total
-        available, played = since.pop("clock") * self._scheduler.workers, since.pop("busy")
-        idle = 1 - played / available if available and not first else 0.0
+        available, busy_seconds = since.pop("clock") * self._scheduler.workers, since.pop("busy")
+        idle = 1 - busy_seconds / available if available and not first else 0.0
         return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since, **utilisation}
 
     def _check(self) -> None:
@@ -490,8 +490,8 @@ class DistributedRollouts:
                 log.warning("Ended: %s.", command.why)
                 self._execute(self._lost(command.worker, self._fleet.now()))
             else:
-                lost = None if command.unit is None else self._open[command.unit]
-                raise unplayable_error(command.why, lost, self._run, self._players.config.steps)
+                unit = None if command.unit is None else self._open[command.unit]
+                raise unplayable_error(command.why, unit, self._run, self._players.config.steps)
 
     def _unit_to_send(self, number: int) -> WorkUnit:
         return self._open[number]

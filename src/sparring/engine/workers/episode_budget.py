@@ -49,12 +49,12 @@ class EpisodeBudget:
             issued: number of episodes issued by then; those that this budget does not know are lost
                 too.
         """
-        more = max(issued - self.issued, 0)
+        unknown = max(issued - self.issued, 0)
         return EpisodeBudget(
-            issued=self.issued + more,
+            issued=self.issued + unknown,
             learned=self.learned,
             withheld=self.withheld,
-            lost=self.lost + self.open + more,
+            lost=self.lost + self.open + unknown,
         )
 
     @property
@@ -106,9 +106,9 @@ class Admission:
         """The groups that have arrived and that no step has taken, in order of arrival."""
         return tuple(self._arrived)
 
-    def begin(self, learnt: int) -> None:
+    def begin(self, num_learned: int) -> None:
         """Begin a step, after this many learned steps."""
-        self._learnt, self._taken = learnt, 0
+        self._learnt, self._taken = num_learned, 0
 
     @property
     def num_issuable(self) -> int:

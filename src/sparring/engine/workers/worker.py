@@ -30,7 +30,7 @@ from sparring.core.files import file_digest, sha256_hex
 from sparring.core.records import MAIN, ref
 from sparring.engine.logprob_check import check_logprobs
 from sparring.engine.players import Players
-from sparring.engine.protocol import Judging, rewards_of
+from sparring.engine.protocol import ReplyJudges, rewards_of
 from sparring.engine.workers.units import (
     WeightsFile,
     WorkerAnswer,
@@ -203,17 +203,17 @@ class Worker:
             rollout = Rollout(list(itertools.islice(remaining, len(unit.specs))), unit_counts)
             yield number, self._add_checks(rollout, judging)
 
-    def _add_checks(self, rollout: Rollout, judging: Judging | None) -> Rollout:
+    def _add_checks(self, rollout: Rollout, judging: ReplyJudges | None) -> Rollout:
         if judging is None or not self.config.scale.lag:
             return rollout
         checks = check_logprobs(self.players, rollout.episodes)
         return rollout._replace(counts=replace(rollout.counts, scored=checks))
 
-    def _judging(self, progress: float | None) -> Judging | None:
+    def _judging(self, progress: float | None) -> ReplyJudges | None:
         if progress is None:
             return None
         oracles, rewards = self._oracles, self._rewards
-        return Judging.of(self.config, self._games, progress, oracles=oracles, rewards=rewards)
+        return ReplyJudges.of(self.config, self._games, progress, oracles=oracles, rewards=rewards)
 
 
 def _tensors(weights: WeightsFile, content: bytes | None) -> Any:

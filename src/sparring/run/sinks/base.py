@@ -99,8 +99,8 @@ class Journal:
         with disk_errors(self.path):
             self.path.parent.mkdir(exist_ok=True)
             with open(self.path, "a+b") as stream:
-                whole = stream.tell() == 0 or self.path.read_bytes().endswith(b"\n")
-                stream.write(f"{'' if whole else chr(10)}{json.dumps(line)}\n".encode())
+                is_intact = stream.tell() == 0 or self.path.read_bytes().endswith(b"\n")
+                stream.write(f"{'' if is_intact else chr(10)}{json.dumps(line)}\n".encode())
 
     def _lines(self) -> list[dict[str, Any]]:
         lines = []

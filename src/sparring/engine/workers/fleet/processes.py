@@ -129,7 +129,10 @@ class ProcessFleet:
             with self._mutex:
                 children = list(self._children.values())
             messages = [
-                item for each in children if each.has_ended() for item in self._messages_of(each)
+                item
+                for process in children
+                if process.has_ended()
+                for item in self._messages_of(process)
             ]
         return messages
 

@@ -184,14 +184,14 @@ class RayFleet:
 
     def _request(
         self,
-        what: str,
+        kind: str,
         worker: int = 0,
         turn: int = 0,
         files: Mapping[str, Path] | None = None,
         data: bytes = b"",
     ) -> None:
         paths = {digest: str(path) for digest, path in (files or {}).items()}
-        self._child.send(json.dumps([what, worker, turn, paths]).encode() + b"\n" + data, {})
+        self._child.send(json.dumps([kind, worker, turn, paths]).encode() + b"\n" + data, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return the messages that have arrived; see ``Fleet``.
@@ -221,15 +221,15 @@ class RayFleet:
                 "--resume: what the last checkpoint does not hold is played again, to the same "
                 "bytes."
             )
-        what, worker, turn = head
+        kind, worker, turn = head
         with self._mutex:
             if self._turns.get(worker) != turn:
                 return []
-            if what == "gone":
+            if kind == "gone":
                 self._turns.pop(worker)
                 self._request("end", worker, turn)  # Ray may be wrong
                 return [WorkerMessage(worker, None)]
-        if what == "wrong":
+        if kind == "wrong":
             data = error_message(
                 RunError(
                     f"Ray cannot run a worker {self._where}: {data.decode()}. Each machine needs "

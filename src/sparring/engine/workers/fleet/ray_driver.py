@@ -100,12 +100,12 @@ class RayDriver:
 
     def do(self, head: list[Any], data: bytes) -> None:
         """Start, send to or end a worker, as the head says; ``turn`` counts the starts."""
-        what, worker, turn, files = head
-        if what == "end":
+        request, worker, turn, files = head
+        if request == "end":
             self.end(worker)
             return
         try:
-            if what == "start":
+            if request == "start":
                 self._actors[worker] = self._kind.remote()
                 reference = self._actors[worker].begin.remote(sys.path, os.getcwd(), self._config)
             else:
@@ -152,7 +152,7 @@ class RayDriver:
 
 def _connect(settings: Mapping[str, Any]) -> int:
     """Join the Ray at an address, or start one on loopback; return how many workers fit."""
-    address, each = settings["address"], settings["gpus_per_worker"]
+    address, gpus = settings["address"], settings["gpus_per_worker"]
     local: dict[str, Any] = {
         "address": "local",
         "num_cpus": settings["cores"],
@@ -167,11 +167,11 @@ def _connect(settings: Mapping[str, Any]) -> int:
         raise OSError(f"it does not keep to {LOOPBACK}; install ray==2.60.0")
     resources = ray.cluster_resources()
     room = int(resources.get("CPU", 0))
-    if not each:
+    if not gpus:
         return room
-    if address is None and resources.get("GPU", 0) < each:
-        raise ValueError(f"a worker reserves {each:g} GPUs, and it has {resources.get('GPU', 0):g}")
-    return min(room, int(resources.get("GPU", 0) / each))
+    if address is None and resources.get("GPU", 0) < gpus:
+        raise ValueError(f"a worker reserves {gpus:g} GPUs, and it has {resources.get('GPU', 0):g}")
+    return min(room, int(resources.get("GPU", 0) / gpus))
 
 
 def _runs_here() -> bool:

@@ -179,7 +179,7 @@ def _pretrained(
 ) -> LanguageModel:
     """Return a pretrained model, with adapters if the configuration names them.
 
-    Its size is checked before it is loaded. Unchanged weights are shared with the other models of
+    Sizes are checked before loading. Unchanged weights are shared with the other models of
     ``bases``.
     """
     from sparring.models.load import load_language_model

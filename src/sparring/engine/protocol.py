@@ -112,7 +112,7 @@ def rewards_of(config: RunConfig) -> tuple[WeightedReward, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """What a step learns from: N turns, M sampled tokens.
+    """The data that a step learns from: N turns, M sampled tokens.
 
     Args:
         episodes: the episodes.

@@ -153,9 +153,9 @@ class RunFolder:
         Args:
             path: missing, empty, or a run folder that may be overwritten.
             config_yaml: the resolved configuration.
-            overwrite: whether to replace an existing run. It stays unchanged until the folder is
-                entered as a context, is aside until the new run has a checkpoint, and is moved back
-                if the context ends before that.
+            overwrite: whether to replace an existing run. The old run stays unchanged until the
+                folder is entered as a context, is aside until the new run has a checkpoint, and is
+                moved back if the context ends before that.
 
         Raises:
             RunError: the folder holds other files, or a run while ``overwrite`` is off.

@@ -153,8 +153,8 @@ def _results(ends: FloatArray, u: FloatArray, v: FloatArray, *, decided: bool) -
 
     Args:
         ends: probability of each terminal history, [Z].
-        payoff: of the side there, [Z].
-        opponent_payoff: of the other side there, [Z].
+        u: payoff of the side there, [Z].
+        v: payoff of the other side there, [Z].
         decided: whether a side can win.
     """
     larger = np.maximum(np.abs(u), np.abs(v))

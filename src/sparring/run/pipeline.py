@@ -1,6 +1,6 @@
 """Steps played ahead of the learner: with fixed staleness (``scale.lag``), or in fresh order.
 
-Pinned order. Step s is opened once step s - lag - 1 has been learned from. It is played with the
+Pinned order. Step s is opened once step s - lag - 1 has been learned from. Step s uses the
 weights, the league, the curriculum and the payoff book of that moment. So its episodes are a
 function of configuration and seed, however long workers and learner take. A checkpoint holds the
 inputs of an open step but no episodes; a run that resumes plays them again.

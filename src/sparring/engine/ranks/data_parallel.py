@@ -1,13 +1,13 @@
 """Several learners of a run with equal weights: each computes leaves of every minibatch.
 
 Rank 0 is the training process, and only it keeps checkpoints. The others are processes of this
-machine, each with the run's number of threads; on GPUs each has one (``gpu_placement.py``). They
-receive the episodes and advantages of a step, and sum their gradients (``learn/gradient_step.py``,
-``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run depend on ``learner.leaves``,
-and not on ``learner.ranks``.
+machine, each with the run's number of threads; on GPUs each has one (``gpu_placement.py``). Rank 0
+sends them the episodes and advantages of a step, and all sum their gradients
+(``learn/gradient_step.py``, ``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run
+depend on ``learner.leaves``, and not on ``learner.ranks``.
 
-If a learner ends, the run ends with an error; it resumes from its last checkpoint, with any number
-of learners.
+If a learner ends, the run ends with an error; the run resumes from its last checkpoint, with any
+number of learners.
 """
 
 from __future__ import annotations

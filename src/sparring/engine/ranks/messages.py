@@ -74,7 +74,7 @@ class LostError(RunError):
     """A learner cannot reach another one.
 
     Args:
-        why: the reason. Of torch's errors, file names and advice are dropped.
+        why: the reason. File names and advice in torch's errors are dropped.
     """
 
     def __init__(self, why: object) -> None:

@@ -1,8 +1,8 @@
 """A further learner of a run: a process that computes its leaves of every minibatch.
 
-A learner holds no state that matters. It is sent a policy's weights and optimiser (``take``) before
-its first update, and whenever they changed by other means than an update. Then it is sent the batch
-(``learn``, see ``messages.py``).
+A learner holds no state that matters. Rank 0 sends it a policy's weights and optimiser (``take``)
+before its first update, and whenever they changed by other means than an update. Then rank 0 sends
+the batch (``learn``, see ``messages.py``).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class TensorboardEvents:
 def tensorboard(start: RunStart) -> TensorboardEvents:
     """Write curves for TensorBoard into RUN/tensorboard: the default.
 
-    ``tensorboard --logdir runs`` shows them. A run that goes on tells TensorBoard to forget the
+    ``tensorboard --logdir runs`` shows them. A resumed run tells TensorBoard to drop the
     steps that are played again.
 
     Reference: Abadi et al., 2016, TensorFlow (arXiv:1603.04467).

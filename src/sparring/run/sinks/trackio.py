@@ -49,8 +49,8 @@ def trackio(start: RunStart, *, project: str = "sparring") -> TrackioRun:
     extra ``trackio``. The database is where trackio keeps it: TRACKIO_DIR, or the folder trackio of
     the cache of Hugging Face.
     Pitfalls: nothing is sent to a Space, whatever trackio's variables say; ``trackio.sync`` does it
-    later. A run that goes on is the same run of trackio, by the id in RUN/sinks/trackio.jsonl,
-    and the steps that are played again are removed before. It is written to trackio's storage, not
+    later. A resumed run is the same run of trackio, by the id in RUN/sinks/trackio.jsonl,
+    and the steps that are played again are removed before. Figures go to trackio's storage, not
     by ``trackio.init``, which asks Hugging Face who is logged in and keeps rows back in memory.
     Reference: trackio, github.com/gradio-app/trackio.
     Verified by: tests/run/sinks/test_trackio.py, and with the package itself by `make sinks-test`.

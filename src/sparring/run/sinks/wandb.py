@@ -66,10 +66,10 @@ def wandb(
     When to use: to compare runs in W&B's pages. Needs the extra ``wandb``. Offline, everything is
     in RUN/wandb, and ``wandb sync RUN/wandb/offline-run-*`` uploads it when you want to. Health
     events, plays and checkpoints are not sent.
-    Pitfalls: a run that was killed goes on as the same run of W&B, by the id in
+    Pitfalls: a killed run resumes as the same run of W&B, by the id in
     RUN/sinks/wandb.jsonl. Steps that are played again are not sent again, so those have the
-    seconds of the first time. "online" must be asked for by who starts the run, on the command line
-    or by WANDB_MODE=online, and needs credentials that are there before (WANDB_API_KEY, or
+    seconds of the first time. Whoever starts the run must ask for "online", on the command line
+    or by WANDB_MODE=online, and set credentials before (WANDB_API_KEY, or
     ``wandb login``): a run never asks. W&B's reports of its own errors are
     switched off unless WANDB_ERROR_REPORTING is set.
     Reference: Biewald, 2020, Experiment Tracking with Weights and Biases.

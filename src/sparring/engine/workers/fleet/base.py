@@ -43,8 +43,8 @@ class Fleet(Protocol):
             worker: a worker that has joined and has answered its last message.
             message: a task.
             files: by SHA-256, the weights files that the task names and the worker does not hold.
-                They exist until the task is answered. A fleet whose workers cannot read them sends
-                their contents.
+                The files exist until the task is answered. A fleet whose workers cannot read them
+                sends their contents.
         """
 
     def tell(self, message: bytes) -> None:

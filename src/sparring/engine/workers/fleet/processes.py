@@ -1,8 +1,8 @@
 """Workers as processes of this machine, connected by pipes; nothing listens on the network.
 
-A worker is a Python process with one thread. It ends with the training process: the kernel kills it
-on Linux, and elsewhere it checks once a second that its parent lives. Two threads per worker move
-messages, so that a stopped worker blocks nothing.
+A worker is a Python process with one thread that ends with the training process: the kernel kills
+it on Linux, and elsewhere it checks once a second that its parent lives. Two threads per worker
+move messages, so that a stopped worker blocks nothing.
 """
 
 from __future__ import annotations

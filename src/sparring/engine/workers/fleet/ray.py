@@ -270,7 +270,7 @@ def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
 def _folder() -> tuple[Path, int]:
     """Return a new folder for the files of Ray, and the descriptor that locks it.
 
-    Its path is short enough for the sockets in it. Unlocked folders, which killed runs have left,
+    The path is short enough for the sockets in it. Unlocked folders, which killed runs have left,
     are removed.
     """
     usual = tempfile.gettempdir()

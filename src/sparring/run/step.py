@@ -798,8 +798,8 @@ def play_round(
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     played = source.episodes_of(state) if source else play_step(config, engine, methods, state)
     played, knowledge = update_knowledge(engine, methods, state, played, progress)
-    for turns_of, arm_of in played.observed:
-        book.observe(turns_of, arm_of, step)
+    for table, arm_of in played.observed:
+        book.observe(table, arm_of, step)
     clock.append(time.perf_counter())
     buffer = state.replay
     joined, replayed = buffer.join(
@@ -811,8 +811,8 @@ def play_round(
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    all_and_no_more = len(joined) == len(played.episodes) and all(map(is_, joined, played.episodes))
-    turns = played.turns if all_and_no_more else None
+    is_unchanged = len(joined) == len(played.episodes) and all(map(is_, joined, played.episodes))
+    turns = played.turns if is_unchanged else None
     batches = [
         engine.batch(joined, progress=progress, policy=name, turns=turns)
         for name in engine.learners
@@ -826,17 +826,15 @@ def play_round(
     figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
     clock.append(time.perf_counter())
     learned, metrics = list[Learned](), dict[str, float]()
-    for batch, credit, learning in zip(batches, credits, figures, strict=True):
+    for batch, credit, values in zip(batches, credits, figures, strict=True):
         if recorded:
             learned.append(_learned_record(engine, batch, credit))
         if batch.episodes and batch.teaches(credit):
-            learning |= engine.learn(batch, credit, step=step, progress=progress)
+            values |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
-            learning = {
-                name: value for name, value in learning.items() if name not in LOGPROB_METRICS
-            }
-            learning |= logprob_metrics(played.counts.scored, batch.policy)
-        metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in learning.items()}
+            values = {name: value for name, value in values.items() if name not in LOGPROB_METRICS}
+            values |= logprob_metrics(played.counts.scored, batch.policy)
+        metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in values.items()}
     clock.append(time.perf_counter())
     metrics = {**_play_metrics(config, engine, played, methods), **replayed, **metrics}
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))

@@ -235,7 +235,7 @@ def test_a_count_that_cannot_be_read_is_no_count(tmp_path):
     folder = RunFolder.create(tmp_path / "run", to_yaml(config))
     with folder:
         (tmp_path / "run" / ISSUED).write_text("{")
-    with pytest.raises(CheckpointError, match=r"issued\.json should say how many plays were issued"):
+    with pytest.raises(CheckpointError, match=r"issued\.json should hold the number of issued plays"):
         run(tmp_path / "run", config, resume=True)
 
 
@@ -343,7 +343,7 @@ def test_a_loss_that_takes_plays_for_its_own_is_refused():
 
 def test_without_workers_nobody_plays():
     config = config_of()
-    with pytest.raises(ConfigError, match=r"scale\.order=fresh: no workers play here"):
+    with pytest.raises(ConfigError, match=r"scale\.order=fresh: this engine has no workers"):
         FreshSteps(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
 
 

@@ -175,13 +175,13 @@ def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
     with playing(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(state)
     damaged = RunState(step=3, owners={"open": {"3": {"learnt": "x"}}})
-    with playing(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was being played"):
+    with playing(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was at play"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(damaged)
 
 
 def test_without_a_run_folder_nothing_keeps_older_weights():
     config = config_of(1)
-    with pytest.raises(ConfigError, match=r"scale\.lag=1: nothing keeps older weights"):
+    with pytest.raises(ConfigError, match=r"scale\.lag=1: this engine keeps no older weights"):
         Prefetch(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
 
 

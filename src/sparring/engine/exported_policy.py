@@ -404,7 +404,7 @@ def _parts(
             if policy not in (None, owner.name):
                 raise ConfigError(
                     f"--policy {policy}: {who} is a snapshot of {owner.name}; leave --policy out, "
-                    "and each member is written as what it is."
+                    "so that each member is written with its own policy."
                 )
         elif side is None or policy is not None or len(engine.policies) == 1:
             owner, name = choose_policy(engine, policy), str(who)

@@ -294,7 +294,7 @@ def _check_groups(config: RunConfig) -> None:
     games = [configured_game(section) for section in config.environments if section.weight]
     if all(len(set(game.roles)) == len(game.roles) for game in games):
         raise ConfigError(
-            f"credit: {credit.plugin.name!r} compares plays of one start, and with "
-            "rollout.group_size=1 there is one of each, so that every advantage is 0; write "
+            f"credit: {credit.plugin.name!r} compares plays of one initial state, and with "
+            "rollout.group_size=1 each has one play, so that every advantage is 0; write "
             "rollout.group_size: 8 (a divisor of rollout.games_per_step), or credit: {name: mars}."
         )

@@ -106,7 +106,7 @@ class Prefetch:
         pinned = engine.pin()
         if pinned is None:
             raise ConfigError(
-                f"scale.lag={config.scale.lag}: nothing keeps older weights here; train with "
+                f"scale.lag={config.scale.lag}: this engine keeps no older weights; train with "
                 "`sparring train` or sparring.train, or write scale.lag: 0."
             )
         return StepInputs.of(engine, state, step, pinned)
@@ -171,7 +171,7 @@ def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> St
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"What the checkpoint says of step {step}, which was being played, cannot be read "
+            f"The checkpoint's record of step {step}, which was at play, cannot be read "
             f"({error!r}). Take an earlier one, or start anew with --overwrite."
         ) from error
 
@@ -240,7 +240,7 @@ class FreshSteps:
         workers = self._engine.fresh
         if workers is None:
             raise ConfigError(
-                "scale.order=fresh: no workers play here; train with `sparring train` or "
+                "scale.order=fresh: this engine has no workers; train with `sparring train` or "
                 "sparring.train, or write scale.order: pinned."
             )
         return workers
@@ -375,6 +375,6 @@ def _read_issued(path: Path) -> int:
         return 0
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path} should say how many plays were issued, and cannot be read ({error!r}). Remove "
+            f"{path} should hold the number of issued plays, and cannot be read ({error!r}). Remove "
             "it to count from the checkpoint, or start anew with --overwrite."
         ) from error

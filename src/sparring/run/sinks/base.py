@@ -65,8 +65,8 @@ def check_output(sink: Bound, output: Any, start: RunStart) -> None:
     missing = [name for name in ("write", "close") if not callable(getattr(output, name, None))]
     if missing:
         raise PluginError(
-            f"The {sink} must return a sink, with the methods write(step, figures) and close(); "
-            f"what it returned has no {missing[0]}."
+            f"The {sink} must return a sink with the methods write(step, figures) and close(); "
+            f"its result has no {missing[0]}."
         )
 
 

@@ -90,7 +90,7 @@ def wandb(
     if online and os.environ.get(ONLINE) != "online":
         raise ConfigError(
             "sink 'wandb' (logging.sinks): mode is online in the configuration, which may be a "
-            "stranger's; if you want your figures to be sent, write 'logging.sinks=[wandb "
+            "stranger's; to send your figures, write 'logging.sinks=[wandb "
             f"mode=online]' on the command line, or {ONLINE}=online before the command."
         )
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # the import reads it
@@ -98,7 +98,7 @@ def wandb(
     if online and not library.login(prompt=False):
         raise ConfigError(
             "sink 'wandb' (logging.sinks): mode is online, and there are no credentials; set "
-            "WANDB_API_KEY, give `wandb login` once, or leave out mode."
+            "WANDB_API_KEY, run `wandb login` once, or leave out mode."
         )
     journal = Journal(start.folder, PACKAGE)
     run = library.init(

@@ -375,6 +375,6 @@ def _read_issued(path: Path) -> int:
         return 0
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path} should hold the number of issued plays, and cannot be read ({error!r}). Remove "
-            "it to count from the checkpoint, or start anew with --overwrite."
+            f"{path} should hold the number of issued plays, and cannot be read ({error!r}). "
+            "Remove it to count from the checkpoint, or start anew with --overwrite."
         ) from error

@@ -155,8 +155,8 @@ class PublishedWeights:
             if named_model is None or named_model[1].version != version:
                 raise CheckpointError(
                     f"{self._written[name, version].file} was damaged after it was written, and "
-                    "the policy has been updated since. Resume (--resume) from the last checkpoint on "
-                    "another disk."
+                    "the policy has been updated since. Resume from the last checkpoint "
+                    "(--resume) on another disk."
                 )
             self._write(name, named_model[1])
         return len(damaged)

@@ -217,8 +217,8 @@ class RayFleet:
             self._failed = True
             why = f": {data.decode()}" if data else ", or its head"
             raise RunError(
-                f"Ray {self._where} has ended{why}. {self._hint()}Check that it runs, and resume with "
-                "--resume: steps after the last checkpoint are played again, to the same "
+                f"Ray {self._where} has ended{why}. {self._hint()}Check that it runs, and resume "
+                "(--resume): steps after the last checkpoint are played again, to the same "
                 "bytes."
             )
         kind, worker, turn = head

@@ -233,7 +233,7 @@ class UnitQueue:
 
 
 HOUR = 3600.0
-MAX_ENDED = 5  # workers that a unit may end before the run is given up; 3 of 1,000 die by chance
+MAX_ENDED = 5  # workers that a unit may end before the run is given up; 3 of 1,000 may by chance
 FIRST_DELAY, LONGEST = 0.5, 30.0  # seconds before a lost worker is restarted, first and longest
 START_TIMEOUT = 600.0  # start-up timeout of a worker in seconds
 STALE_CHECKS = 4  # stale heap entries per worker tolerated before the heap is rebuilt
@@ -297,7 +297,7 @@ class UnitScheduler:
         elastic: bool = False,
     ) -> None:
         self.counts = FailureCounts()
-        self._elastic, self._unplayed_since = elastic, 0.0  # time since which no worker was ready
+        self._elastic, self._unplayed_since = elastic, 0.0  # since when units wait without worker
         self._timeout_rule, self._restarts = TimeoutRule(timeout), restarts
         self._workers = [_WorkerState(start_at=0.0) for _ in range(workers)]
         self._queue = UnitQueue()

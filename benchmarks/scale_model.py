@@ -342,13 +342,13 @@ class _FreshModel(Model):
         """Issue units as far as there is room; take those that came, and learn from a step."""
         own, setting = self._learning, self.setting
         while not own.busy and own.next < setting.steps:
-            for unit in self.admission.came[: setting.units - self._taken]:
+            for unit in self.admission.arrived_groups[: setting.units - self._taken]:
                 lag = own.next - self._versions.pop(unit)
                 old = lag > setting.lag
                 self.admission.take(unit, old=old)
                 self._taken += not old
                 self.lags += [] if old else [lag]
-            issued = [next(self._numbers) for _ in range(self.admission.room)]
+            issued = [next(self._numbers) for _ in range(self.admission.num_issuable)]
             for unit in issued:
                 self.admission.issue(unit, {unit: 1})
             if self._taken == setting.units:
@@ -356,7 +356,7 @@ class _FreshModel(Model):
                 self._at(self.now + setting.learner, self._learnt)
             if issued:
                 self._do(self.scheduler.issued(issued, self.now))
-            if not self.admission.came:
+            if not self.admission.arrived_groups:
                 return
 
     def _learnt(self) -> None:
@@ -369,7 +369,7 @@ class _FreshModel(Model):
         """Return the version of the weights that units are sent with: the newest."""
         for unit in command.units:
             if unit in self._versions:  # it was lost
-                self.admission.again(unit)
+                self.admission.reissue(unit)
             self._versions[unit] = self._learning.next
         return self._learning.next
 

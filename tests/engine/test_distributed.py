@@ -10,9 +10,9 @@ from sparring.config import resolve
 from sparring.core.records import LEARNER, PUBLISHED, snapshot
 from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.distributed import PublishedWeights
 from sparring.engine.workers.units import WorkUnit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker, serve
+from sparring.engine.workers.worker_weights import PublishedWeights
 from sparring.league.seating import starts
 from sparring.learn.pack import Reader, pack
 from sparring.run.state import RunState

@@ -247,7 +247,7 @@ def test_a_record_is_read_again_as_it_was_written_with_plays_in_which_nobody_spo
     found = FreshRecord.restored(tmp_path)
     assert (found.account, found.draws, found.groups) == (record.account, 3, record.groups)
     (tmp_path / "fresh.json").write_text("{}")
-    with pytest.raises(CheckpointError, match="plays that had come"):
+    with pytest.raises(CheckpointError, match="no step had taken"):
         FreshRecord.restored(tmp_path)
     FreshRecord().save(tmp_path / "none")  # writes nothing
     assert not (tmp_path / "none").exists() and FreshRecord.restored(tmp_path / "none").groups == ()

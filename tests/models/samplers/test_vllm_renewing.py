@@ -11,9 +11,9 @@ from sparring.core.errors import ModelError, RunError
 from sparring.core.records import SampledRun, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.distributed import PublishedWeights
 from sparring.engine.workers.units import WorkUnit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker
+from sparring.engine.workers.worker_weights import PublishedWeights
 from sparring.league.seating import starts
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel

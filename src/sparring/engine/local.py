@@ -37,17 +37,17 @@ from sparring.learn.gradient_step import check_output, finite_columns
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack, WeightedLoss, fitted_at, legal_replies, nothing_fits, pack
 from sparring.learn.reward_model import ProcessLearner
-from sparring.learn.weights import (
+from sparring.learn.weight_files import (
     UNREADABLE,
     Snapshot,
-    lasting,
     load_optimizer,
     load_weights,
     member_of,
     planned,
-    refer,
     save_optimizer,
     save_weights,
+    snapshots_to_save,
+    update_reference,
 )
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import (
@@ -301,7 +301,7 @@ class Policy(PlayingPolicy):
     @property
     def saved_snapshots(self) -> list[Snapshot]:
         """The learner's copies of weights that a checkpoint holds."""
-        return lasting(self.trained.snapshots, self.config)
+        return snapshots_to_save(self.trained.snapshots, self.config)
 
     def file(self, content: str) -> str:
         """Return the name of one of the policy's files in a checkpoint."""
@@ -602,7 +602,7 @@ class LocalEngine(Players):
     def refer(self) -> None:
         """Make the current weights of each trained policy its reference."""
         for policy in map(self.policies.__getitem__, self.learners):
-            refer(policy.trained.snapshots, policy.model)
+            update_reference(policy.trained.snapshots, policy.model)
             if policy.moments is not None:
                 policy.moments.refer(policy.name)
 

@@ -8,7 +8,7 @@ These facts are in no other file, as the others are functions of configuration, 
 ``replies`` says how replies depend on the batch, its order and its splits. "own bits": not at all,
 to the last bit. "within 1e-5": token ids rarely differ, and log-probabilities are that near.
 ``decoding`` says which code sampled them: "compiled", or "torch" with the reason
-(``models/lean.py``). A run that resumes with other code goes on to other numbers, with a warning.
+(``models/forward_pass.py``). A run that resumes with other code gets other numbers and a warning.
 ``measured`` says which weights evaluation measures: "EMA weights", "live weights" or a mixture of
 members.
 """

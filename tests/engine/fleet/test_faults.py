@@ -6,7 +6,7 @@ import pytest
 
 from sparring.core.errors import PluginError, RolloutError, RunError
 from sparring.core.files import TEMPORARY
-from sparring.engine.workers import distributed
+from sparring.engine.workers import worker_weights
 from sparring.run import checkpoint
 from tests.engine.fleet import simulated
 from tests.engine.fleet.network_model import NetworkModel
@@ -85,7 +85,7 @@ def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_pat
 @pytest.mark.parametrize("where", ["save_weights", "replace"])
 def test_a_disk_that_is_full_says_so_and_leaves_the_checkpoints(tmp_path, kuhn, monkeypatch, where):
     path, calls = tmp_path / "run", []
-    module = distributed if where == "save_weights" else distributed.os
+    module = worker_weights if where == "save_weights" else worker_weights.os
     real = getattr(module, where)
 
     def full(*args):

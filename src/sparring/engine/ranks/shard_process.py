@@ -30,7 +30,7 @@ from sparring.learn.split import (
     whole_moments,
     whole_weights,
 )
-from sparring.learn.weights import refer, updated
+from sparring.learn.weight_files import update_reference, updated
 from sparring.models.language_model import LanguageModel
 
 LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors
@@ -93,7 +93,7 @@ class Shard(Rank):
         if kind == "refer":
             (name,) = request[kind]
             policy = self.engine.policies[name]
-            refer(policy.trained.snapshots, policy.model)
+            update_reference(policy.trained.snapshots, policy.model)
             return b"{}\n"
         if kind in ("weights", "moments"):
             name, *paths = request[kind]

@@ -19,7 +19,7 @@ from sparring.core.records import LEARNER, MAIN, OWN, PlayerRef, ref, refs
 from sparring.engine.players import Players
 from sparring.engine.protocol import Pinned, WeightKey
 from sparring.engine.workers.units import WeightsFile, WorkUnit, weights_after
-from sparring.learn.weights import save_weights
+from sparring.learn.weight_files import save_weights
 from sparring.models.language_model import LanguageModel
 
 

@@ -200,7 +200,7 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
         (["--suite", "mras"], "Did you mean 'mars'"),
         (["--suite", "{tmp}/none.yaml"], "cannot be read"),
         (["--suite", "mars", "--temperature", "0"], "must be above 0"),
-        (["--suite", "mars", "--checkpoint", "9"], "Steps to be had: 1"),
+        (["--suite", "mars", "--checkpoint", "9"], "Available steps: 1"),
         (["--suite", "mars", "--league"], "do not go with --suite"),
         (["--suite", "mars", "--no-exact"], "do not go with --suite"),
         (["--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),

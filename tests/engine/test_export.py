@@ -16,7 +16,7 @@ from sparring.config.checks import measured_weights
 from sparring.core.errors import ConfigError, GameError, ModelError, UnknownNameError
 from sparring.core.records import snapshot
 from sparring.core.rng import Stream
-from sparring.engine.export import CARD, export, export_mixture, first_prompt
+from sparring.engine.exported_policy import CARD, export, export_mixture, first_prompt
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.payoffs import Payoffs, Results, Row

@@ -19,7 +19,7 @@ from sparring.core.errors import (
 from sparring.core.records import LEARNER, PUBLISHED, Credit, bot, ref, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
-from sparring.engine.protocol import Judging, rewards_of
+from sparring.engine.protocol import ReplyJudges, rewards_of
 from sparring.league.seating import starts
 from sparring.learn.pack import pack
 from sparring.measure.exploitability import ask
@@ -441,7 +441,7 @@ def played(count, environment, context, monkeypatch):
     specs = starts(
         0, games=engine.environments, rollout=config.rollout, matchmaker=bind("league.matchmakers", "mirror"), members=(), root=engine.root, progress=0.0
     )
-    judging = Judging.of(config, games, 0.0, oracles=configured_oracles(config.environments, games), rewards=rewards_of(config))
+    judging = ReplyJudges.of(config, games, 0.0, oracles=configured_oracles(config.environments, games), rewards=rewards_of(config))
     with monkeypatch.context() as patch:
         patch.setattr(Prefill, "contexts", watched)
         patch.setattr(Prefill, "computed", adding)

@@ -28,7 +28,7 @@ from sparring.ops.game_tree import policy_values
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import play_teams
 from sparring.run import checkpoint, payoff_plays
-from sparring.run.league_step import begun_anew
+from sparring.run.league_step import restart_learners
 from sparring.run.payoff_plays import next_pairs, pair_results, with_exact, with_plays
 from sparring.run.state import RunState
 from tests.engine.fleet.simulated import simulated_workers
@@ -87,8 +87,8 @@ def test_a_learner_begins_anew_with_nothing_of_before(tmp_path):
     state = RunState(step=2, owners={"credit": {"x": 1}, "curriculum": {"y": 2}, "replay": ReplayBuffer((1,))})
     before = learner.model.version
     assert same(learner.model, engine.policies["main"].past[2].model) and not same(learner.model, start)
-    assert begun_anew(config, engine, RunState(step=1)) == RunState(step=1) and learner.optimizer.state
-    after = begun_anew(config, engine, state)
+    assert restart_learners(config, engine, RunState(step=1)) == RunState(step=1) and learner.optimizer.state
+    after = restart_learners(config, engine, state)
     assert same(learner.model, start) and same(learner.average.model, start)
     assert not learner.optimizer.state and learner.model.version > before  # so that samplers take the weights
     assert after.owners["credit"] == {} and after.owners["curriculum"] == {"y": 2} and not len(after.replay.stored)

@@ -28,7 +28,7 @@ from sparring.run import checkpoint
 from sparring.run.config_checks import check_effect, check_same
 from sparring.run.events import METRICS, check_packages, read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.loop import Summary
+from sparring.run.loop import RunSummary
 from sparring.run.loop import train as run_training
 from sparring.run.payoff_plays import check_league
 from sparring.run.provenance import note_start
@@ -278,7 +278,7 @@ def train_run(
     resume: bool,
     overwrite: bool,
     stream: TextIO | None,
-) -> tuple[Summary, Path]:
+) -> tuple[RunSummary, Path]:
     """Train in a run folder; return how the run ended, and its report.
 
     Args:

@@ -28,7 +28,7 @@ METRIC_SOURCES = (
     "run.pipeline",
     "run.events",
     "engine.workers.distributed",
-    "engine.workers.scheduler",
+    "engine.workers.unit_scheduler",
     "play.plans.base",
     "learn.learner",
     "learn.reward_model",

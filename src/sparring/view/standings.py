@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.engine.workers.scheduler import LANES
+from sparring.engine.workers.unit_scheduler import RECORDED_WORKERS
 from sparring.ops.statistics import wilson_count
 from sparring.report.ratings import Standing, standings_of
 from sparring.report.worker_status import (
@@ -152,7 +152,7 @@ def lanes(run: Run, told: Lines) -> dict[str, Any]:
                 "ready": [_share(line.get(f"{own}/ready")) for line in told],
                 "lost": _lost(told, f"{own}/lost"),
             }
-            for worker, own in enumerate(f"worker/{number}" for number in range(LANES))
+            for worker, own in enumerate(f"worker/{number}" for number in range(RECORDED_WORKERS))
             if any(f"{own}/playing" in line for line in told[-1:])
         ],
     }

@@ -574,8 +574,8 @@ class LocalEngine(Players):
         """Return the exact columns of a batch; see ``columns.base.ColumnSource``."""
         if self.exact is None:
             raise ConfigError(
-                'A column reads exact values, which this run lacks; write REQUIRED_SERVICES = {"tree"} into '
-                "its module."
+                "A column reads exact values, which this run lacks; write REQUIRED_SERVICES = "
+                '{"tree"} into its module.'
             )
         scorer: Any = self.agent(LEARNER)
         return self.exact.of(source.turns, source.episodes, scorer)

@@ -23,7 +23,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import no_rules as is_open
 from sparring.methods.oracles.solvers import solved_by
 from sparring.report import game_page
-from sparring.report.catalogue import glossary
+from sparring.report.explanations import glossary
 from sparring.report.game_page import rules_lines, sample_text
 
 HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")

@@ -206,7 +206,7 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
         (["--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),
         (["--suite", "mars", "--oracle", "minmax"], "Did you mean 'minimax'"),
         (["--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: its hidden part"),
-        (["--suite", "vpr", "--oracle", "minimax"], "have an oracle of their own; leave --oracle out"),
+        (["--suite", "vpr", "--oracle", "minimax"], "already have an oracle; leave --oracle out"),
         (["--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
         (["--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
         (["--suite", "mars", "--agent", "random"], "either a run folder or --agent"),

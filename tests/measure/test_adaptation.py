@@ -7,7 +7,7 @@ import pytest
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.measure.adaptation import Opponent, adaptation, attempt_returns
+from sparring.measure.adaptation import PoolOpponent, adaptation, attempt_returns
 from sparring.measure.initial_states import every
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.play.players.base import Reply, TextAgent
@@ -33,7 +33,7 @@ def game(**options):
 
 def pool(**shares):
     return {
-        name: Opponent(agent=scripted(preference=(name.rstrip("_"),)), weight=weight, trained=not name.endswith("_"))
+        name: PoolOpponent(agent=scripted(preference=(name.rstrip("_"),)), weight=weight, trained=not name.endswith("_"))
         for name, weight in shares.items()
     }
 
@@ -68,7 +68,7 @@ def test_every_role_that_remembers_is_measured():
 
 def test_the_interval_of_a_pool_is_that_of_a_weighted_mean():
     dice = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, "carry": ["first"]})
-    opponents = {name: Opponent(agent=scripted(preference=(name,)), weight=w, trained=True) for name, w in (("bet", 3.0), ("pass", 1.0))}
+    opponents = {name: PoolOpponent(agent=scripted(preference=(name,)), weight=w, trained=True) for name, w in (("bet", 3.0), ("pass", 1.0))}
     bet, fold, both = adaptation(every(dice), scripted(preference=("bet",)), opponents, trials=200, stream=Stream.from_seed(1))
     for at in range(3):
         halves = [(one.returns[at].high - one.returns[at].low) / 2 for one in (bet, fold)]

@@ -285,7 +285,7 @@ def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypat
 # -- what cannot be had --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("options", "said"), [({"redeal": "same"}, "fresh deals"), ({"reflect": True}, "without notes")])
+@pytest.mark.parametrize(("options", "said"), [({"redeal": "same"}, "a new deal in every attempt"), ({"reflect": True}, "without notes")])
 def test_trials_whose_attempts_are_not_apart_are_refused(options, said):
     with pytest.raises(GameError, match=said):
         attempt_returns(trial(**options), UniformScorer(), role="left", opponents=LIKES)
@@ -529,7 +529,7 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     ends, branches = set(), [tree.root]
     while branches:
         branch = branches.pop()
-        ends |= {told for told, _ in branch.told}
+        ends |= {told for told, _ in branch.ends_by_text}
         branches += [after for decision in branch.decisions.values() for after in decision.after.values()]
     course, met, count, root = rules.reset(Stream.from_seed(2)), set(), 0, Stream.from_seed(3)
     while not course.done:
@@ -546,7 +546,7 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     ("game", "options", "role", "opponent", "says"),
     [
         ("tic_tac_toe", {}, "X", mcts(), "'it' cannot be described exactly"),
-        ("kuhn_poker", {"players": 3}, "first", random(), "the exact ceiling is of two seats, and it has 3"),
+        ("kuhn_poker", {"players": 3}, "first", random(), "the exact ceiling needs two seats, and this environment has 3"),
         ("bargain", {}, None, random(), "no method openings"),
         ("tic_tac_toe", {}, "O", kuhn_bot(), "'kuhn_bot' plays kuhn_poker of two seats alone"),
         ("rock_paper_scissors", {}, "left", scripted(moves=("rock",)), "does not count a seat's turns"),

@@ -14,8 +14,8 @@ from sparring.environments.catalogue import make_game
 from sparring.measure.credit_lab import (
     CreditLab,
     GradientLayout,
+    GradientProducts,
     LabPlan,
-    Products,
     bind_estimator,
     estimator_names,
     figures,
@@ -350,7 +350,7 @@ def dense_layout(batches, parameters):
 
 
 def products(gradients, exact):
-    return Products.of(dense_layout(*gradients.shape), gradients.ravel(), exact)
+    return GradientProducts.of(dense_layout(*gradients.shape), gradients.ravel(), exact)
 
 
 def naive_moments(gradients, exact):
@@ -377,9 +377,9 @@ def test_moments_and_their_leave_one_out_values_are_those_of_plain_loops():
 def test_a_shift_is_as_good_as_shifted_gradients():
     draws = generator(1)
     gradients, exact = draws.normal(size=(5, 3)), draws.normal(size=3)
-    shifted = Products.of(dense_layout(5, 3), gradients.ravel(), exact, shift=0.7)
+    shifted = GradientProducts.of(dense_layout(5, 3), gradients.ravel(), exact, shift=0.7)
     direct = products(gradients + 0.7 * exact, exact)
-    for name in ("own", "with_sum", "along"):
+    for name in ("squares", "with_sum", "along"):
         assert getattr(shifted, name) == pytest.approx(getattr(direct, name))
 
 
@@ -522,7 +522,7 @@ def worth(lab, history, seat):
 def test_values_by_playing_on_are_those_of_the_histories():
     """Of both cards, not of the seat's own: games from one history have one mean, whoever looks."""
     lab = lab_of_columns(episodes=256, playouts=400)
-    turns, errors, hidden = lab.continued.turns, [], []
+    turns, errors, hidden = lab.playout_episodes.turns, [], []
     for row, (episode, turn) in enumerate(ordered_turns(lab.episodes)):
         begin = next(k for k, one in enumerate(episode.turns) if one is turn)
         state = KUHN.reset(Stream(episode.seed))
@@ -539,7 +539,7 @@ def test_values_by_playing_on_are_those_of_the_histories():
 
 
 def test_the_last_turn_is_worth_the_return_and_neighbours_share_their_games(kuhn_columns):
-    turns = kuhn_columns.continued.turns
+    turns = kuhn_columns.playout_episodes.turns
     whole = np.add.reduceat(turns.reward, trajectory_starts(turns.trajectory))
     for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)):
         if turn is episode.turns[-1]:
@@ -567,18 +567,18 @@ def test_more_games_make_less_noise():
 
 
 def test_only_who_reads_them_is_given_values_by_playing_on(kuhn_columns):
-    assert kuhn_columns.shown_to(bind_estimator("vine_ppo")).turns.playout is not None
-    assert kuhn_columns.shown_to(bind_estimator("rloo")) is kuhn_columns.shown
-    assert kuhn_columns.shown.turns.playout is None
+    assert kuhn_columns.episodes_for(bind_estimator("vine_ppo")).turns.playout is not None
+    assert kuhn_columns.episodes_for(bind_estimator("rloo")) is kuhn_columns.input_episodes
+    assert kuhn_columns.input_episodes.turns.playout is None
     assert lab_of_columns(episodes=640, timed=True, burn_in=0.2).row("vine_ppo").seconds > 0
 
 
 @pytest.mark.always
 def test_the_same_seed_plays_on_the_same_and_a_batch_by_itself():
-    first, again, other = (lab_of_columns(seed=seed, episodes=320).continued.turns for seed in (0, 0, 1))
+    first, again, other = (lab_of_columns(seed=seed, episodes=320).playout_episodes.turns for seed in (0, 0, 1))
     assert np.array_equal(first.playout, again.playout) and np.array_equal(first.playout_before, again.playout_before)
     assert not np.array_equal(first.playout[:300], other.playout[:300])
-    fewer = lab_of_columns(episodes=256).continued.turns.playout
+    fewer = lab_of_columns(episodes=256).playout_episodes.turns.playout
     assert np.array_equal(first.playout[: len(fewer)], fewer)
 
 
@@ -611,14 +611,14 @@ def test_the_truth_is_the_games_return_whatever_is_paid(team):
     assert np.array_equal(team[""].exact, team["own"].exact)
     assert np.array_equal(team[""].controls, team["own"].controls)
     assert np.array_equal(team[""].whole.turns.reward, team["own"].whole.turns.reward)
-    shown = team["own"].shown.turns
+    shown = team["own"].input_episodes.turns
     assert np.array_equal(shown.reward, shown.components["contribution"]) and not shown.components["game"].any()
-    assert not np.array_equal(shown.reward, team[""].shown.turns.reward)
+    assert not np.array_equal(shown.reward, team[""].input_episodes.turns.reward)
     assert team["own"].row("exact_advantage").gradient.bias.high < 1e-6  # exact values stay those of the game
 
 
 def test_a_reward_that_asks_an_oracle_is_refused():
-    with pytest.raises(ConfigError, match=r"--reward 'best_action' reads verdicts, which the lab does not make"):
+    with pytest.raises(ConfigError, match=r"--reward 'best_action' reads verdicts, which the lab does not have"):
         lab_of_columns(reward="best_action")
 
 

@@ -19,7 +19,7 @@ from sparring.measure.oracle_choice import OracleSpec, chosen_oracle, oracles_fo
 from sparring.measure.references import run_verdicts
 from sparring.play.players.random import random
 from sparring.report.match_tables import legend
-from sparring.report.progress import Watcher
+from sparring.report.progress import ProgressLine
 from sparring.run.loop import StepReport
 
 CHOSEN = [
@@ -184,7 +184,7 @@ def test_a_report_says_how_far_the_last_figure_is():
 
 def line_of(*reports, recipe="kuhn-tiny"):
     stream = io.StringIO()
-    with Watcher(resolve(load_recipe(recipe)), Path("run"), stream=stream) as watcher:
+    with ProgressLine(resolve(load_recipe(recipe)), Path("run"), stream=stream) as watcher:
         for report in reports:
             watcher(report)
     return stream.getvalue().splitlines()

@@ -648,7 +648,7 @@ def test_json_is_json(run):
 def test_a_forged_play_is_one_line(run):
     step, played = run.episodes()[0]
     turns = tuple(one._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for one in played.turns)
-    with pytest.raises(RunError, match="holds what no run writes"):
+    with pytest.raises(RunError, match="is an invalid record"):
         episode_lines(step, replace(played, turns=turns), {}, None)
 
 

@@ -17,8 +17,8 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, RunError, UnknownNameError
 from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT
 from sparring.ops.statistics import mean_interval
-from sparring.report.catalogue import check_metrics, entries, explanation, glossary
 from sparring.report.curves import series_of
+from sparring.report.explanations import check_metrics, entries, explanation, glossary
 from sparring.report.progress import short_name
 from sparring.report.run_page import (
     document,
@@ -273,7 +273,7 @@ def test_several_seeds_are_means_or_lines_in_order(tmp_path):
 
 def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
     first = run(tmp_path / "a", 1, (0.9,))
-    with pytest.raises(ConfigError, match=r"b is no other seed of .*c: credit.name differs"):
+    with pytest.raises(ConfigError, match=r"b is not another seed of .*c: credit.name differs"):
         seeds_of([run(tmp_path / "c", 1, (0.9,), "credit: {name: mars}\n"), run(tmp_path / "b", 2, (0.9,), "credit: {name: rloo}\n")])
     with pytest.raises(ConfigError, match="have seed 1; name each seed once"):
         seeds_of([first, run(tmp_path / "d", 1, (0.9,))])

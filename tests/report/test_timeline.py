@@ -9,7 +9,7 @@ import pytest
 from sparring import play_episodes
 from sparring.core.errors import RunError
 from sparring.core.records import Turn
-from sparring.report.sample_plays import Sample, play_values
+from sparring.report.sample_plays import ChosenPlay, play_values
 from sparring.report.timeline import (
     MOST,
     of_episode,
@@ -62,8 +62,8 @@ def test_plays_without_turns_or_with_strange_seats_are_said():
         of_episode(strange)
     (two,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
     (one,) = play_episodes("sudoku", ["random"], plays=1)
-    assert "Who acts when" in play_values(Sample(when="Early", step=1, episode=two), None)["timeline"]
-    assert play_values(Sample(when="Early", step=1, episode=one), None)["timeline"] == ""
+    assert "Who acts when" in play_values(ChosenPlay(when="Early", step=1, episode=two), None)["timeline"]
+    assert play_values(ChosenPlay(when="Early", step=1, episode=one), None)["timeline"] == ""
 
 
 @pytest.mark.parametrize("options", ["width=3 quits=0.3", "width=1", "width=4"])

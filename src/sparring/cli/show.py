@@ -22,7 +22,7 @@ from sparring.report.ratings import league_rows, standings_of
 from sparring.report.timeline import of_episode, summary, timeline_lines, timeline_svg
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
-from sparring.view import meta_strategy as meta
+from sparring.view import league_weights as meta
 from sparring.view.league_members import ENGINE
 
 SIDES = ("in the first side", "in the second side")
@@ -69,7 +69,7 @@ def _weighed(
         return None
     league = meta.league_of(parse_json((checkpoint / ENGINE).read_bytes()), state)
     labels = meta.labels_of(meta.environments_of(config), solver)
-    found = meta.solved(league, solver.written, labels, meta.apart_in(config))
+    found = meta.solve_league(league, solver.written, labels, meta.has_separate_sides(config))
     named = {"solver": meta.text_of(solver.written), "source": solver.source}
     return {**named, "why": found["why"], "members": found["members"]}
 

@@ -58,7 +58,7 @@ def test_plays_without_turns_or_with_strange_seats_are_said():
     assert timeline_lines(line)
     (episode,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
     strange = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]._replace(seat=7)))
-    with pytest.raises(RunError, match="turns of seat 7, where there are 2 seats"):
+    with pytest.raises(RunError, match="turns of seat 7, but only 2 seats"):
         of_episode(strange)
     (two,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
     (one,) = play_episodes("sudoku", ["random"], plays=1)

@@ -113,14 +113,12 @@ def _derivatives(
 
 
 def _probabilities(log_weights: FloatArray) -> FloatArray:
-    """Return the softmax over the three outcomes of each pair, [pairs, 3]."""
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     probabilities: FloatArray = weights / weights.sum(axis=1, keepdims=True)
     return probabilities
 
 
 def _check(wins: FloatArray, draws: FloatArray) -> None:
-    """Raise ConfigError unless wins and draws are equal square tables of counts."""
     if (
         wins.ndim != 2
         or wins.shape[0] != wins.shape[1]

@@ -338,7 +338,6 @@ def _rows(row: SuiteRow, each: tuple[str, list[Any]] | None) -> list[SuiteRow]:
 
 
 def _check_row(row: SuiteRow) -> None:
-    """Make the game, the opponent and the oracle of a row once."""
     game = row.make_game()
     if row.kind == "coplay" and not game.cooperative:
         raise ConfigError(
@@ -407,7 +406,6 @@ def with_opponents(
 
 
 def _unused_name(name: str, longer: str, rows: Sequence[SuiteRow]) -> str:
-    """Return ``name`` unless a row has it."""
     return longer if any(row.name == name for row in rows) else name
 
 
@@ -567,7 +565,6 @@ def score(mean: Interval, normalise: tuple[float, float]) -> Interval:
 
 
 def _clipped(interval: Interval) -> Interval:
-    """Return an interval within 0 and 100."""
     mean, low, high = (
         min(max(value, 0.0), 100.0) for value in (interval.mean, interval.low, interval.high)
     )

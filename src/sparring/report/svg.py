@@ -129,7 +129,6 @@ def headings(title: str, note: str, x: int = LEFT, ys: tuple[int, int] = (18, 33
 
 
 def _tick_across(y: float, tick: float) -> list[str]:
-    """Return a line of the grid and its number."""
     line = f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".15"/>'
     return [line, text_at(LEFT - 6, f"{y + 4:.1f}", f"{tick:g}", END)]
 

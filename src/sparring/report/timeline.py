@@ -143,7 +143,6 @@ def timeline_lines(line: Timeline) -> list[str]:
 
 
 def _letters(line: Timeline, seat: int) -> str:
-    """Return a letter for each moment of a seat."""
     letters = [AWAY] * len(line.moments)
     for at in line.waits(seat):
         letters[at] = WAITS
@@ -192,7 +191,6 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
 
 
 def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float) -> list[str]:
-    """Return the elements of a seat's row."""
     y, colour = _middle(seat), COLOURS[seat % len(COLOURS)]
     name = role if len(role) <= LETTERS else f"{role[: LETTERS - 1]}…"
     named = f"{safe(name)}<title>{safe(role)}</title>"
@@ -217,7 +215,6 @@ def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float
 
 
 def _middle(seat: int) -> float:
-    """Return the y of the middle of a seat's row."""
     return TOP + ROW * (seat + 0.75)
 
 

@@ -198,7 +198,6 @@ class EpisodeIndex:
                     self.left_out.pop((place, kind), None)
 
     def _add(self, folders: Mapping[int, Path], places: Mapping[StoredStep, StepSignature]) -> None:
-        """Index steps together."""
         turns, credit = [], []
         for place, key in places.items():
             folder = folders[place.run]

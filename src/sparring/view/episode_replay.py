@@ -464,7 +464,6 @@ def _of_token(credit: Mapping[str, Any] | None, name: str, place: int) -> float 
 
 
 def _seats(episode: Episode) -> list[dict[str, Any]]:
-    """Return the player and the return of each seat."""
     rows = zip(
         *(episode.roles, episode.agents, episode.players, episode.trained, episode.returns),
         strict=True,

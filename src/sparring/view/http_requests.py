@@ -117,7 +117,6 @@ class Guard:
             )
 
     def _is_own(self, host: str) -> bool:
-        """Return whether a value of ``Host`` names this server."""
         name, port = _split(host)
         if port and not (port.isascii() and port.isdigit()):
             return False
@@ -131,7 +130,6 @@ class Guard:
 
 
 def _split(host: str) -> tuple[str, str]:
-    """Return the name and the port of a value of ``Host``, in lower case."""
     host = host.lower()
     if host.startswith("["):
         name, bracket, rest = host.partition("]")

@@ -284,7 +284,7 @@ class PlayWorker:
             raise RequestError(404, "this session has ended; begin a new one")
         session = self._sessions[name]
         if play is not None and play != session.play:
-            raise RequestError(409, f"play {play} is over; the current one is {session.play}")
+            raise RequestError(409, f"play {play} is not the current one, {session.play}")
         return session
 
     def _oracle(self, session: PlaySession) -> tuple[Oracle | None, str]:

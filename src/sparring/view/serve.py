@@ -73,8 +73,8 @@ def serve(
     print_line(f"{'Play' if query else f'{len(watch.runs)} runs'}: {address}#token={token}")
     if not loopback:
         print_line(
-            f"{host} can be reached from other machines. This is plain HTTP: anybody on the network "
-            "can read the token and all runs. ssh -L is safer: see docs/view.md."
+            f"{host} can be reached from other machines. This is plain HTTP: anybody on the "
+            "network can read the token and all runs. ssh -L is safer: see docs/view.md."
         )
     print_line("Ctrl-C ends it.")
     config = uvicorn.Config(

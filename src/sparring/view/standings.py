@@ -173,7 +173,6 @@ def _there(line: Mapping[str, Any], count: int) -> float | None:
 
 
 def _share(value: Any) -> float | None:
-    """Return a share clipped to [0, 1]; None if it is not recorded."""
     if value is None or not math.isfinite(value):
         return None
     return round(min(max(float(value), 0.0), 1.0), 3)

@@ -252,7 +252,6 @@ class HumanPlays(ViewedRun):
 
 
 def _text(value: Any) -> str | None:
-    """Return a text, or None for anything else."""
     return value if isinstance(value, str) else None
 
 

@@ -19,9 +19,9 @@ from sparring.environments.openspiel.solvers import average_policy
 from sparring.environments.trial import Trial
 from sparring.measure import attempt_tree
 from sparring.measure.attempt_tree import adaptation_ceiling, attempt_returns, ceiling_or_reason
-from sparring.measure.exploitability import ask, best_response_values, from_table
+from sparring.measure.exploitability import best_response_values, from_table, query_policy
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from sparring.measure.initial_states import every
+from sparring.measure.initial_states import all_starts
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
@@ -277,7 +277,7 @@ def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypat
         asked.clear()
         attempt_returns(game, agent, role=role, opponents={"bot": bot})
         told = Told(renderer)
-        specs = [match_spec(every(game), seat, number, 1500, Stream.from_seed(1)) for number in range(1500)]
+        specs = [match_spec(all_starts(game), seat, number, 1500, Stream.from_seed(1)) for number in range(1500)]
         play_teams(specs, {AGENT: told, OPPONENT: bot})
         assert told.ids <= {*asked} and len(told.ids) > 0.8 * len({*asked})
 
@@ -458,7 +458,7 @@ def test_attempt_by_attempt_no_policy_exceeds_what_that_attempt_can_earn():
 def test_best_and_fixed_are_those_of_the_game_tree(game):
     rules = make_game(game)
     states = enumerate_info_states(rules)
-    rows = [ask(scorer, states)[0] for scorer in (UniformScorer(), from_table(states, average_policy(rules, "cfr", 30)))]
+    rows = [query_policy(scorer, states)[0] for scorer in (UniformScorer(), from_table(states, average_policy(rules, "cfr", 30)))]
     for seat, role in enumerate(rules.roles):
         pool = {"random": random(), "cfr": cfr(iterations=30, variant="cfr")}
         found = adaptation_ceiling(rules, role=role, opponents=pool, shares={"random": 1, "cfr": 3}, attempts=1)

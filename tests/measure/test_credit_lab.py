@@ -24,7 +24,13 @@ from sparring.measure.credit_lab import (
     per_turn,
 )
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.lab_episodes import TablePolicy, cut, improved_table, random_table, tiled
+from sparring.measure.lab_episodes import (
+    TablePolicy,
+    improved_table,
+    random_table,
+    repeat_table,
+    slice_turns,
+)
 from sparring.ops.groups import trajectory_starts
 from sparring.play.turn_table import ordered_turns
 
@@ -234,19 +240,19 @@ def test_critics_are_as_wrong_as_they_are_said_to_be():
 
 def test_cutting_and_tiling_keep_trajectories_apart():
     turns = lab_of(episodes=256).played.turns
-    twice = tiled(turns, len(turns.reward) + 1)
+    twice = repeat_table(turns, len(turns.reward) + 1)
     assert len(twice.reward) == 2 * len(turns.reward)
     for name in ("episode", "group", "trajectory"):
         column = getattr(twice, name)
         assert len(set(column)) == 2 * len(set(getattr(turns, name)))
-    assert np.array_equal(cut(twice, 0, len(turns.reward)).reward, turns.reward)
-    half = cut(twice, len(turns.reward), 2 * len(turns.reward))
+    assert np.array_equal(slice_turns(twice, 0, len(turns.reward)).reward, turns.reward)
+    half = slice_turns(twice, len(turns.reward), 2 * len(turns.reward))
     assert np.array_equal(half.trajectory, turns.trajectory)
     assert (np.diff(twice.trajectory) >= 0).all()
 
 
 def test_credit_per_token_becomes_its_mean_over_the_turn(kuhn):
-    turns = replace(cut(kuhn.played.turns, 0, 3), n_tokens=np.array([2, 0, 3]))
+    turns = replace(slice_turns(kuhn.played.turns, 0, 3), n_tokens=np.array([2, 0, 3]))
     credit = Credit(advantages=np.array([1.0, 2.0, 3.0, 4.0, 8.0]), level="token")
     assert per_turn(credit, turns).tolist() == [1.5, 0.0, 5.0]
 
@@ -311,7 +317,7 @@ def test_estimators_that_read_a_judges_reward_are_paid_by_one_that_knows_the_val
         exact = kuhn.whole.advantage[: len(best)]
         assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
     paid = bind_estimator("vpr process=playout_value")
-    assert kuhn.whole.judged(judgements_of(paid, kuhn.whole)).turns.components["playout_value"] == pytest.approx(kuhn.whole.turns.action_value)
+    assert kuhn.whole.with_judgements(judgements_of(paid, kuhn.whole)).turns.components["playout_value"] == pytest.approx(kuhn.whole.turns.action_value)
 
 
 @pytest.mark.parametrize("name", ["ppr", "spae", "ssl", "vpr", "vpr process=playout_value"])

@@ -16,7 +16,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure import exact_figures
 from sparring.measure.exact_figures import ChooserScorer, base_game, exact_figures_of, on_base_game
-from sparring.measure.exploitability import ask, history_reach, nash_conv
+from sparring.measure.exploitability import history_reach, nash_conv, query_policy
 from sparring.measure.info_states import Query, TabularScorer, UniformScorer, enumerate_info_states
 from sparring.play.players.mixture import MemberMixture
 from sparring.run.evaluation import Evaluator
@@ -81,7 +81,7 @@ def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, w
     scorers = [table(row) for row in chances]
     shares = np.array(weights) / sum(weights)
     both = found(mixture(scorers, shares.tolist()))
-    profiles, mean = [ask(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
+    profiles, mean = [query_policy(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
     for i, j in itertools.product(range(3), repeat=2):
         rows = [profiles[i if query.seat < 2 else j][n] for n, query in enumerate(STATES.queries)]
         reach = history_reach(STATES, rows)
@@ -187,10 +187,10 @@ def test_in_rock_paper_scissors_nothing_stays():
 def test_of_a_biased_proposer_the_bias_is_what_one_candidate_plays():
     game = game_of("rock_paper_scissors", count=1, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
     states = enumerate_info_states(base_game(game))
-    rows, _ = ask(on_base_game(game, UniformScorer()), states)
+    rows, _ = query_policy(on_base_game(game, UniformScorer()), states)
     assert rows[0] == pytest.approx([0.6, 0.3, 0.1])
     two = game_of("rock_paper_scissors", count=2, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
-    rows, _ = ask(on_base_game(two, Favourite(action="scissors")), states)
+    rows, _ = query_policy(on_base_game(two, Favourite(action="scissors")), states)
     none = 0.6 * 3 / 4 + 0.3 * 6 / 7  # scissors are not shown; then the first, in an order of chance
     assert rows[1] == pytest.approx([none / 2, none / 2, 1 - none], abs=1e-5)
 
@@ -247,7 +247,7 @@ def test_replies_that_are_no_number_are_illegal_mass():
 def test_what_is_never_proposed_is_never_played():
     game = game_of("kuhn_poker", proposals={"bet": 1.0})
     states = enumerate_info_states(base_game(game))
-    rows, _ = ask(on_base_game(game, Fancy()), states)
+    rows, _ = query_policy(on_base_game(game, Fancy()), states)
     for query, row in zip(states.queries, rows, strict=True):
         assert row == pytest.approx([0.5, 0.5] if "pass" in query.actions else [0.0, 1.0])
 

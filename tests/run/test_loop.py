@@ -199,7 +199,7 @@ def test_old_stored_steps_go_and_the_rest_is_read(tmp_path, reference):
     assert {name: reference[2][name] for name in names} == fingerprint(tmp_path / "run")[2]
     records = StoredEpisodes(tmp_path / "run")
     assert records.steps == [4, 5, 6]
-    with pytest.raises(RunError, match=r"Step 2 .* is not stored. Near it are 4, 5, 6; store.every says which are, and store.keep how many stay"):
+    with pytest.raises(RunError, match=r"Step 2 .* is not stored. The nearest are 4, 5, 6; store.every sets which steps are stored, and store.keep how many"):
         records.step(2)
     page = write_report(tmp_path / "run").read_text()
     assert "Step 4" in page or "step 4" in page
@@ -278,7 +278,7 @@ def test_a_long_warm_up_is_seen(tmp_path, monkeypatch):
     with ProgressLine(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
         for update in range(1, 7):
             now[0] = 4.0 * update
-            watcher.warming(WarmupReport(update, 6, 1.5, 4.0))
+            watcher.on_warmup(WarmupReport(update, 6, 1.5, 4.0))
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("warm-up")]
     assert lines == ["warm-up 3/6  12 s left  loss 1.500", "warm-up 6/6  0 s left  loss 1.500"]
 
@@ -288,10 +288,10 @@ def test_a_long_evaluation_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with ProgressLine(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
         now[0] = 100.0
-        watcher.measuring(0, 40)
+        watcher.on_evaluation(0, 40)
         for done in (4, 8, 12, 16, 20):
             now[0] += 6.0
-            watcher.measuring(done, 40)
+            watcher.on_evaluation(done, 40)
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("evaluation")]
     assert lines == ["evaluation, game 8/40  48 s left", "evaluation, game 16/40  36 s left"]
 

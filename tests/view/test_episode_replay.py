@@ -10,7 +10,7 @@ from sparring.play.store import EpisodeStore
 from sparring.view import episode_replay
 from sparring.view.episode_replay import DecodedToken, pieces, text_of
 from sparring.view.http_requests import RequestError
-from sparring.view.static_pages import embedded
+from sparring.view.static_pages import script_json
 from sparring.view.viewed_run import ViewedRun
 from tests.view import run_made as made
 from tests.view.run_made import episode, turn, write_run, write_step
@@ -167,7 +167,7 @@ def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_pa
 
 
 def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
-    text = embedded({"a": HOSTILE, "b": float("nan")})
+    text = script_json({"a": HOSTILE, "b": float("nan")})
     assert not set("<>&") & set(text) and text.isascii()
     assert json.loads(text) == {"a": HOSTILE, "b": None}
     page = client.get("/export/0/10/40.html").text

@@ -18,7 +18,7 @@ from sparring.cli import app
 from sparring.config.plugins.guard import Call
 from sparring.core.errors import OracleError, RolloutError
 from sparring.core.rng import Stream
-from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.judge import regret
 from sparring.play.players.scripted import scripted
 from sparring.play.store import EpisodeStore
@@ -128,7 +128,7 @@ def test_a_play_from_the_rules_to_the_judgement(page):
 def test_a_hint_is_the_verdict_of_the_oracle_where_there_is_one(page):
     room = Lobby()
     game = room.game("tic_tac_toe")
-    oracle, _ = chosen_oracle(game)
+    oracle, _ = choose_oracle(game)
     state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
     state = page.settled(page.move(state, "a1"))
     hint = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))["hint"]
@@ -374,7 +374,7 @@ def test_an_oracle_that_takes_too_long_is_given_up(monkeypatch):
             time.sleep(30)
 
     monkeypatch.setattr(play_worker, "JUDGES", 0.1)
-    monkeypatch.setattr(play_worker, "chosen_oracle", endless)
+    monkeypatch.setattr(play_worker, "choose_oracle", endless)
     worker = PlayWorker([], None)
     worker(["begin", "a", {"run": None, "environment": "urn", "seat": 0, "against": None, "seed": 1}, []])
     began = time.monotonic()

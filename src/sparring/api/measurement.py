@@ -37,7 +37,7 @@ from sparring.measure.attempt_tree import (
     attempt_returns,
     ceiling_or_reason,
 )
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.oracle_regret import BUDGET, Judge
 from sparring.measure.suite import as_data
@@ -85,7 +85,7 @@ def adaptations_of(
         if not isinstance(game, Trial):
             continue
         rules = rules_of(game)
-        starts, stream = columns(game, met)[0], root.child(game.name)
+        starts, stream = measured_starts(game, met)[0], root.child(game.name)
         found = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
         about = {"game": game.name, "starts": starts.label}
         beside: dict[tuple[str, bool], _Exact] = {}

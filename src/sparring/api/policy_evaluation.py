@@ -21,7 +21,7 @@ from sparring.environments.combining import styled
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.exact_figures import base_game, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.league_table import league_table
 from sparring.measure.matches import MatchRecord, intervals_of, play_matches, self_plays
 from sparring.measure.oracle_regret import Judge
@@ -129,7 +129,7 @@ def evaluate_policy(
         for name, bot in list(bots.items())[: 1 if game.num_seats == 1 else None]:
             stream = root.child(game.name).child(name)
             opponent = None if game.num_seats == 1 else name
-            for starts in columns(game, met or SeenInitialStates(None)):
+            for starts in measured_starts(game, met or SeenInitialStates(None)):
                 report = play_matches(
                     game,
                     policy,
@@ -204,7 +204,7 @@ def self_plays_of(
     """
     found, root = [], Stream.from_seed(seed).child("self_plays")
     for game in games:
-        starts, stream = columns(game, met)[0], root.child(game.name)
+        starts, stream = measured_starts(game, met)[0], root.child(game.name)
         played = self_plays(starts, policy, plays=plays, stream=stream, in_flight=in_flight)
         own = {"returns": as_data(played.returns), "figures": as_data(played.figures)}
         found.append({**asdict(played), **own, "illegal": interval_as_data(played.illegal)})
@@ -230,7 +230,7 @@ def league_of_run(
     tables, met = [], SeenInitialStates(engine.config, [game for game, _ in engine.environments])
     for game, _ in engine.environments:
         stream = Stream.from_seed(seed).child("league").child(game.name)
-        starts = columns(game, met)[0]
+        starts = measured_starts(game, met)[0]
         table = league_table(
             game,
             players,

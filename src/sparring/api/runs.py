@@ -342,8 +342,8 @@ def train_run(
                     folder,
                     resume=resume,
                     watch=watcher,
-                    warming=watcher.warming,
-                    measuring=watcher.measuring,
+                    warming=watcher.on_warmup,
+                    measuring=watcher.on_evaluation,
                     stop=stop,
                 )
     from sparring.report.run_page import write_report

@@ -343,7 +343,7 @@ class _WeightedEdges:
         self.attempt.append(attempt)
         self.weight.append(weight)
 
-    def summed(
+    def sum_by_attempt(
         self, reached: FloatArray, attempts: int, share: FloatArray | float = 1.0
     ) -> FloatArray:
         """Return the sums by attempt, [N, K].
@@ -401,7 +401,7 @@ class _ReturnWalk:
         for decision in place.branch.decisions.values():
             position = place.play.after(replied, decision.play)
             seen = (*place.seen, position.observe(self.seat))
-            self._ask(seen, place.actions, tuple(decision.after))
+            self._add_query(seen, place.actions, tuple(decision.after))
             self.decisions.add(place.edge, position.attempt, place.belief * decision.reach)
             for action, branch in decision.after.items():
                 yield _TrialPosition(
@@ -414,7 +414,7 @@ class _ReturnWalk:
                 )
                 self.edges += 1
 
-    def _ask(
+    def _add_query(
         self, seen: tuple[Observation, ...], actions: tuple[str, ...], legal: tuple[str, ...]
     ) -> None:
         if len(self.queries) >= self.limit:
@@ -442,10 +442,10 @@ class _ReturnWalk:
             first += len(row)
         count = self.rules.attempts
         with np.errstate(invalid="ignore"):
-            starts = self.starts.summed(reached, count)
-            earned = self.ends.summed(reached, count) / starts
-            decisions = self.decisions.summed(reached, count)
-            lost = self.decisions.summed(reached, count, illegal) / decisions
+            starts = self.starts.sum_by_attempt(reached, count)
+            earned = self.ends.sum_by_attempt(reached, count) / starts
+            decisions = self.decisions.sum_by_attempt(reached, count)
+            lost = self.decisions.sum_by_attempt(reached, count, illegal) / decisions
         return AttemptReturns(returns=earned, illegal=lost, decisions=len(self.queries))
 
 
@@ -596,7 +596,6 @@ def _pool(opponents: Mapping[str, Any], shares: Mapping[str, float] | None) -> d
 
 
 def _by_opponent(pool: Mapping[str, float], rows: FloatArray) -> dict[str, tuple[float, ...]]:
-    """Return returns [N, K] by the name of the opponent."""
     return {name: tuple(rows[:, number].tolist()) for number, name in enumerate(pool)}
 
 
@@ -622,23 +621,22 @@ class _Solver:
         return total * self._known[key]
 
     def _best(self, branch: Branch, belief: FloatArray, attempts: int) -> FloatArray:
-        """Return W_n [n, K] of a branch."""
         returns = np.zeros((attempts, len(belief)))
         for end in branch.ends:
             returns[0] += belief * end.earned
             returns[1:] += self.returns(belief * end.reach, attempts - 1)
         for decision in branch.decisions.values():
             options = [self._best(after, belief, attempts) for after in decision.after.values()]
-            returns += self._first(options)
+            returns += self._pick(options)
         return returns
 
-    def _first(self, options: list[FloatArray]) -> FloatArray:
+    def _pick(self, options: list[FloatArray]) -> FloatArray:
         """Return the best option by the objective; the first of equally good ones."""
         best, mark = options[0], self._ranks(options[0])
         for option in options[1:]:
             rank = self._ranks(option)
-            apart = rank[0] - mark[0] if abs(rank[0] - mark[0]) > TIE else rank[1] - mark[1]
-            if apart > TIE:
+            lead = rank[0] - mark[0] if abs(rank[0] - mark[0]) > TIE else rank[1] - mark[1]
+            if lead > TIE:
                 best, mark = option, rank
         return best
 

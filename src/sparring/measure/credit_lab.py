@@ -51,11 +51,11 @@ from sparring.measure.lab_episodes import (
     LabEpisodes,
     TableAgent,
     TablePolicy,
-    cut,
     exact_gradient,
     lab_episodes,
     play_table,
-    tiled,
+    repeat_table,
+    slice_turns,
 )
 from sparring.methods.rewards.base import apply_rewards
 from sparring.methods.rewards.components import WeightedReward
@@ -93,8 +93,8 @@ class GradientLayout:
         """Return the layout of these episodes."""
         widths = np.diff(policy.starts)[played.state]
         turn = np.repeat(np.arange(len(widths)), widths)
-        within = np.arange(len(turn)) - np.repeat(np.cumsum(widths) - widths, widths)
-        parameter = policy.starts[played.state][turn] + within
+        offset = np.arange(len(turn)) - np.repeat(np.cumsum(widths) - widths, widths)
+        parameter = policy.starts[played.state][turn] + offset
         pairs, slot = np.unique(
             played.batch[turn] * len(policy.flat) + parameter, return_inverse=True
         )
@@ -104,7 +104,7 @@ class GradientLayout:
             batch_size=played.batch_size,
             turn=turn,
             slot=slot.reshape(-1),
-            score=(within == played.choice[turn]) - policy.flat[parameter],
+            score=(offset == played.choice[turn]) - policy.flat[parameter],
             batch=pairs // len(policy.flat),
             parameter=pairs % len(policy.flat),
         )
@@ -165,14 +165,14 @@ class GradientProducts:
 
     def estimates(self) -> tuple[MomentEstimates, MomentEstimates]:
         """Return (moments of all batches, moments without each batch [n])."""
-        whole = np.array(
+        sums = np.array(
             [self.squares.sum(), self.with_sum.sum(), self.along.sum(), (self.along**2).sum()]
         )
         parts = np.array(
             [self.squares, 2 * self.with_sum - self.squares, self.along, self.along**2]
         )
-        return _moments(self.count, whole, self.exact), _moments(
-            self.count - 1, whole[:, None] - parts, self.exact
+        return _moments(self.count, sums, self.exact), _moments(
+            self.count - 1, sums[:, None] - parts, self.exact
         )
 
 
@@ -564,7 +564,11 @@ class CreditLab:
             critic=plan.critic,
             stream=stream.child("critic"),
         )
-        self.episodes, self.whole, self.played = episodes, played, _without(played, plan.skipped)
+        self.episodes, self.whole, self.played = (
+            episodes,
+            played,
+            _skip_batches(played, plan.skipped),
+        )
         self.input_episodes = played  # to estimators
         if plan.reward:
             self.input_episodes = with_reward(played, episodes, game, bind_reward(plan.reward))
@@ -578,10 +582,10 @@ class CreditLab:
         turns = self.played.turns
         starts = trajectory_starts(turns.trajectory)
         trajectory = np.cumsum(np.diff(turns.trajectory, prepend=-1) != 0) - 1
-        whole = trajectory_sums(turns.reward, turns.trajectory)
+        returns = trajectory_sums(turns.reward, turns.trajectory)
         rest = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
         known = [
-            whole[trajectory],
+            returns[trajectory],
             rest,
             self.played.advantage,
             np.ones(len(rest)),
@@ -589,7 +593,7 @@ class CreditLab:
         ]
         if self.plan.group_size > 1:
             groups, count = group_ids(turns.group[starts], turns.seat[starts])
-            known.append(leave_one_out_mean(whole, groups, count)[trajectory])
+            known.append(leave_one_out_mean(returns, groups, count)[trajectory])
         expectations = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])[: len(known)]
         return np.array([self.layout.gradients(advantages) for advantages in known]), expectations
 
@@ -671,11 +675,11 @@ class CreditLab:
 
     def episodes_for(self, estimator: Estimator) -> LabEpisodes:
         """Return all episodes with the columns that an estimator reads."""
-        episodes = self.playout_episodes if plays_on(estimator) else self.input_episodes
+        episodes = self.playout_episodes if needs_playouts(estimator) else self.input_episodes
         if isinstance(estimator, Bound) and estimator.plugin.critic == "contribution":
             episodes = episodes.with_contributions()
         judged = judgements_of(estimator, episodes)
-        return episodes.judged(judged) if judged else episodes
+        return episodes.with_judgements(judged) if judged else episodes
 
     @cached_property
     def playout_episodes(self) -> LabEpisodes:
@@ -714,14 +718,14 @@ class CreditLab:
                 side="right",
             )
         )
-        turns = _without(self.episodes_for(estimator), self.plan.skipped).turns
-        table = tiled(cut(turns, 0, end), TIMED_ROWS)
+        turns = _skip_batches(self.episodes_for(estimator), self.plan.skipped).turns
+        table = repeat_table(slice_turns(turns, 0, end), TIMED_ROWS)
         begin = time.process_time()
         estimator(table, {})
         return (time.process_time() - begin) * TIMED_ROWS / len(table.reward)
 
 
-def plays_on(estimator: Estimator) -> bool:
+def needs_playouts(estimator: Estimator) -> bool:
     """Return whether an estimator reads playout values."""
     return isinstance(estimator, Bound) and "playout" in estimator.plugin.needs
 
@@ -741,12 +745,11 @@ def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
     return sums / np.maximum(turns.n_tokens, 1)
 
 
-def _without(played: LabEpisodes, batches: int) -> LabEpisodes:
-    """Return the episodes without their first batches."""
+def _skip_batches(played: LabEpisodes, batches: int) -> LabEpisodes:
     begin = int(np.searchsorted(played.batch, batches))
     return replace(
         played,
-        turns=cut(played.turns, begin, len(played.batch)),
+        turns=slice_turns(played.turns, begin, len(played.batch)),
         batch=played.batch[begin:] - batches,
         num_batches=played.num_batches - batches,
         state=played.state[begin:],

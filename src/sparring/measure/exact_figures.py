@@ -26,11 +26,11 @@ from sparring.environments.choose import Choose
 from sparring.environments.choose.proposer import numbers, remembered
 from sparring.measure.exploitability import (
     MOST,
-    ask,
     check_states,
     figures_of,
     has_teams,
     nash_conv,
+    query_policy,
     team_exploitability,
 )
 from sparring.measure.info_states import ActionScorer, InfoStates, Query, renormalise
@@ -126,7 +126,7 @@ class ChooserScorer:
                     f"{self.game.name}: the decision of seat {query.seat} before {query.key!r} is "
                     "not among the information states; query all of them at once."
                 )
-            starts = [_chosen(line, chances, query.actions[-1]) for line, chances in parent]
+            starts = [_after_choice(line, chances, query.actions[-1]) for line, chances in parent]
         starts = [start for start in starts if start[0] > 0]
         if len(starts) * len(offers) > MOST_CONVERSATIONS:
             raise GameError(
@@ -158,7 +158,7 @@ class ChooserScorer:
         )
 
 
-def _chosen(line: _CandidateLine, chances: FloatArray, action: str) -> _Start:
+def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _Start:
     """Return a conversation after an action; its share is 0 if the action was no candidate."""
     if action not in line.candidates:
         return 0.0, (), (), ""
@@ -230,15 +230,15 @@ def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) ->
     members = list(mixture.shares())
     scorers: list[Any] = [on_base_game(game, mixture.agent(member)) for member in members]
     weights = np.array(
-        [_shares(mixture.at(game, side_seats[0]), members) for side_seats in sides_of(teams)]
+        [_weights_of(mixture.at(game, side_seats[0]), members) for side_seats in sides_of(teams)]
     )
     side = np.array(side_numbers(teams))[info_states.seats]
-    policies = [ask(scorer, info_states) for scorer in scorers]
+    policies = [query_policy(scorer, info_states) for scorer in scorers]
     illegal = np.array([row for _, row in policies])
     profiles = [profile for profile, _ in policies]
     values, reached = _values_over_draws(info_states, len(teams), side, profiles, weights, illegal)
     figures = {
-        f"illegal_mass/{name}": _mass(weights, side, illegal),
+        f"illegal_mass/{name}": _mean_illegal_mass(weights, side, illegal),
         f"illegal_mass_reached/{name}": reached,
     }
     note = (
@@ -255,15 +255,14 @@ def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) ->
     return ExactFigures(figures, tuple(values.tolist()), note)
 
 
-def _shares(mixture: Mixture, members: Sequence[PlayerRef]) -> FloatArray:
-    """Return the share of each member in one side, [K]."""
+def _weights_of(mixture: Mixture, members: Sequence[PlayerRef]) -> FloatArray:
     shares = mixture.shares()
     weights = np.array([shares.get(member, 0.0) for member in members])
     normalised: FloatArray = weights / weights.sum()
     return normalised
 
 
-def _mass(weights: FloatArray, side: IntArray, illegal: FloatArray) -> float:
+def _mean_illegal_mass(weights: FloatArray, side: IntArray, illegal: FloatArray) -> float:
     """Return the mean illegal mass of an information state.
 
     Args:

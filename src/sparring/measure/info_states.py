@@ -216,7 +216,7 @@ class _GameWalk:
             node = len(self.edges)
             self.edges.append(edge)
             if node >= self.limit * HISTORIES_PER_INFO_STATE:
-                raise too_large(
+                raise too_large_error(
                     self.game, self.limit, f"the walk was stopped after {node:,} histories"
                 )
             if history.is_terminal():
@@ -273,7 +273,7 @@ class _GameWalk:
         known = self.index.get((query.seat, query.key))
         if known is not None:
             if self.queries[known] != query:
-                raise _forgetful(self.queries[known], query)
+                raise _recall_error(self.queries[known], query)
             return known
         number = len(self.queries)
         if number >= self.limit:
@@ -281,7 +281,7 @@ class _GameWalk:
                 f"the walk was stopped after {number:,} information states in {len(self.edges):,} "
                 "histories"
             )
-            raise too_large(self.game, self.limit, reached)
+            raise too_large_error(self.game, self.limit, reached)
         self.index[query.seat, query.key] = number
         self.queries.append(query)
         self.legal_ids.append(tuple(state.action_index(action) for action in query.legal_actions))
@@ -333,7 +333,7 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
         )
     estimate = estimate_histories(tree)
     if estimate > _HOPELESS * HISTORIES_PER_INFO_STATE * limit:
-        raise too_large(
+        raise too_large_error(
             tree, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories"
         )
     walk = _GameWalk(game=tree, limit=limit, teams=teams)
@@ -369,7 +369,7 @@ def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
     return total
 
 
-def too_large(game: GameRules, limit: int, reached: str) -> TooLargeError:
+def too_large_error(game: GameRules, limit: int, reached: str) -> TooLargeError:
     """Return the error for a game that is too large to walk, with what to use instead."""
     return TooLargeError(
         f"{game.name!r} is too large for exact evaluation: {reached}, and the limit is {limit:,} "
@@ -378,7 +378,7 @@ def too_large(game: GameRules, limit: int, reached: str) -> TooLargeError:
     )
 
 
-def _forgetful(first: Query, second: Query) -> GameError:
+def _recall_error(first: Query, second: Query) -> GameError:
     return GameError(
         f"The wording of {first.game!r} breaks perfect recall: seat {first.seat} in information "
         f"state {first.key!r} is told {first.observations} after {first.actions} "

@@ -68,7 +68,7 @@ class Starts:
         )
 
 
-def every(game: Environment) -> Starts:
+def all_starts(game: Environment) -> Starts:
     """Return all initial states of a game, as the game draws them."""
     return Starts(label="all", game=game)
 
@@ -136,20 +136,20 @@ class SeenInitialStates:
         ]
 
 
-def columns(game: Environment, training: SeenInitialStates) -> tuple[Starts, ...]:
+def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Starts, ...]:
     """Return the initial states that a game is measured on: unseen ones first, then seen ones.
 
     If training can meet every initial state, or no others exist, the result is one entry "all".
     """
     known = training.of(game)
     if known is None:
-        return (every(game),)
+        return (all_starts(game),)
     if not known:
         return (Starts(label="unseen", game=game),)
     unseen_share = _unseen_share(game, known)
     other = game if unseen_share >= LEAST else another_bank(game)
     if other is None or (other is not game and _unseen_share(other, known) < LEAST):
-        return (every(game),)
+        return (all_starts(game),)
     unseen = Starts(label="unseen", game=other, known=known, inside=False)
     seen = _seen_starts(game, training, known, unseen_share)
     return (unseen,) if seen is None else (unseen, seen)
@@ -162,8 +162,10 @@ def _seen_starts(
     twin = training.twin(game)
     if twin is not None and is_banked(game):
         bank = {key: value for key, value in _options(twin).items() if key in BANK_OPTIONS}
-        same = bank.items() <= _options(game).items()
-        return Starts(label="seen", game=game if same else like(game, {**_options(game), **bank}))
+        has_bank = bank.items() <= _options(game).items()
+        return Starts(
+            label="seen", game=game if has_bank else like(game, {**_options(game), **bank})
+        )
     if twin is not None:
         return Starts(label="seen", game=game, deals=training.deals(twin))
     return (
@@ -172,7 +174,6 @@ def _seen_starts(
 
 
 def _unseen_share(game: Environment, known: frozenset[Hashable]) -> float:
-    """Return the share of a game's deals with an unseen initial state."""
     root = Stream.from_seed(0).child("probes")
     return sum(_start(game, root.child(number)) not in known for number in range(PROBES)) / PROBES
 
@@ -208,5 +209,5 @@ def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def rules_of(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return what games of the same rules share: name, and options without wording and bank."""
     known = known_options(name, options)
-    apart = (*WORDING, *BANK_OPTIONS) if "bank" in known else WORDING
-    return name, {key: value for key, value in known.items() if key not in apart}
+    ignored = (*WORDING, *BANK_OPTIONS) if "bank" in known else WORDING
+    return name, {key: value for key, value in known.items() if key not in ignored}

@@ -148,13 +148,13 @@ class LabEpisodes:
     def tables(self) -> list[TurnTable]:
         """Return the turn table of each batch, as a run makes it from the batch's episodes."""
         bounds = np.searchsorted(self.batch, np.arange(self.num_batches + 1))
-        return [cut(self.turns, begin, end) for begin, end in pairwise(bounds.tolist())]
+        return [slice_turns(self.turns, begin, end) for begin, end in pairwise(bounds.tolist())]
 
     def with_contributions(self) -> LabEpisodes:
         """Return the episodes with contributions as ``value_after``."""
         return replace(self, turns=replace(self.turns, value_after=self.contribution))
 
-    def judged(self, components: Sequence[str]) -> LabEpisodes:
+    def with_judgements(self, components: Sequence[str]) -> LabEpisodes:
         """Return the episodes with these judgements added to the rewards."""
         added = {name: self.judgements[name] for name in components}
         reward = self.turns.reward + sum(added.values(), np.zeros(len(self.batch)))
@@ -292,10 +292,10 @@ def _places(episodes: Sequence[Episode], policy: TablePolicy) -> tuple[IntArray,
 
 def rewards_before(turns: TurnTable) -> FloatArray:
     """Return the seat's reward for its earlier turns of the play, [N]."""
-    rest = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
+    to_go = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
     starts = trajectory_starts(turns.trajectory)
-    whole: FloatArray = np.repeat(rest[starts], np.diff(np.append(starts, len(rest))))
-    return whole - rest
+    totals: FloatArray = np.repeat(to_go[starts], np.diff(np.append(starts, len(to_go))))
+    return totals - to_go
 
 
 def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) -> FloatArray:
@@ -307,7 +307,7 @@ def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) ->
     return errors
 
 
-def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:
+def slice_turns(turns: TurnTable, begin: int, end: int) -> TurnTable:
     """Return rows ``begin`` to ``end`` of a table, whole trajectories renumbered from 0."""
     columns = _columns(turns)
     chosen = {name: column[begin:end] for name, column in columns.items()}
@@ -319,7 +319,7 @@ def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:
     )
 
 
-def tiled(turns: TurnTable, rows: int) -> TurnTable:
+def repeat_table(turns: TurnTable, rows: int) -> TurnTable:
     """Return the table repeated to at least ``rows`` rows; each copy has new episode numbers."""
     copies = max(1, -(-rows // max(len(turns.reward), 1)))
     columns: dict[str, Any] = {
@@ -336,6 +336,5 @@ def tiled(turns: TurnTable, rows: int) -> TurnTable:
 
 
 def _columns(turns: TurnTable) -> dict[str, Any]:
-    """Return the table's columns by name, each with one entry per row."""
     values = {field.name: getattr(turns, field.name) for field in fields(turns)}
     return {name: column for name, column in values.items() if isinstance(column, np.ndarray)}

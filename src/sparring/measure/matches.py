@@ -13,7 +13,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, Interval, Turn
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, teams_of
-from sparring.measure.initial_states import Starts, every
+from sparring.measure.initial_states import Starts, all_starts
 from sparring.measure.oracle_regret import Judge, Regret, measured_regret
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.play.players.base import Agent
@@ -110,7 +110,7 @@ def play_matches(
             "An interval needs 2 or more games from each seat, got "
             f"games_per_seat={games_per_seat}; write 100, say."
         )
-    starts = starts or every(game)
+    starts = starts or all_starts(game)
     game = starts.game
     specs = [
         match_spec(starts, seat, number, games_per_seat, stream)
@@ -385,7 +385,6 @@ def _figures(game: Environment, played: Sequence[Episode], level: float) -> dict
 
 
 def _mean_over_seats(values: Sequence[float]) -> float | None:
-    """Return the mean over the seats that have a number; None if no seat has one."""
     numbers = [value for value in values if not math.isnan(value)]
     return sum(numbers) / len(numbers) if numbers else None
 

@@ -79,7 +79,7 @@ def oracles_for(
     """
     if spec is not None:
         return _requested_oracle(spec, games)
-    chosen = {game.name: chosen_oracle(game, configured.get(game.name)) for game in games}
+    chosen = {game.name: choose_oracle(game, configured.get(game.name)) for game in games}
     notes = [note for _, note in chosen.values() if note]
     return {name: oracle for name, (oracle, _) in chosen.items() if oracle is not None}, notes
 
@@ -101,7 +101,7 @@ def _requested_oracle(
     return {name: oracle for name, reason in reasons.items() if not reason}, notes
 
 
-def chosen_oracle(game: Environment, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
+def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
     """Return (oracle, reason): the reason says why there is none, else "".
 
     Args:

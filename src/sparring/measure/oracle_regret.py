@@ -149,9 +149,13 @@ def judged_turns(
     of_agent = [replace(e, trained=tuple(name == agent for name in e.agents)) for e in episodes]
     counts = [len(turns_of(episode, agent)) for episode in of_agent]
     budget = sum(counts) if judge.budget is None else judge.budget
-    within = sum(total <= max(budget, counts[0]) for total in np.cumsum(counts)) if of_agent else 0
+    num_games = (
+        sum(total <= max(budget, counts[0]) for total in np.cumsum(counts)) if of_agent else 0
+    )
     games, submitted, bound = [], 0, 0.0
-    for episode in judge_episodes(of_agent[:within], {game.name: game}, {game.name: judge.oracle}):
+    for episode in judge_episodes(
+        of_agent[:num_games], {game.name: game}, {game.name: judge.oracle}
+    ):
         turns = turns_of(episode, agent)
         lost = [value for value in map(regret, turns) if value is not None]
         best = [right for right in map(is_best, turns) if right is not None]
@@ -175,7 +179,6 @@ def without_faults(oracle: Oracle) -> Oracle:
 
 
 def _above_zero(interval: Interval) -> Interval:
-    """Return the interval of a mean that cannot be below 0."""
     return Interval(
         mean=interval.mean,
         low=max(interval.low, 0.0),

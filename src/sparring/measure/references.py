@@ -158,12 +158,12 @@ def reference_report(
             text = sentence("NashConv", figures[f"nash_conv/{game.name}"], known[game.name])
             text += about_illegal(figures[f"illegal_mass_reached/{game.name}"])
             sentences.append(f"{game.name}: {text}")
-    both = {
+    references = {
         name: dict(zip(("uniform", "best"), pairs[name], strict=True))
         for name in figures
         if name in pairs
     }
-    return {"references": both, "verdicts": [*sentences, *verdicts]}
+    return {"references": references, "verdicts": [*sentences, *verdicts]}
 
 
 def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -221,11 +221,13 @@ def compare_with_uniform(
     )
     share, uniform_share = (_share(result, game.num_seats) for result in (report, uniform))
     against = "" if game.num_seats == 1 else f" against {report.opponent}"
-    what = "success" if game.num_seats == 1 else "win or draw"
-    mine, other = (result.overall.mean_return.mean for result in (report, uniform))
-    payoffs = f"mean return {mine:.3f}, uniform play {other:.3f}"
+    figure = "success" if game.num_seats == 1 else "win or draw"
+    agent_mean, uniform_mean = (result.overall.mean_return.mean for result in (report, uniform))
+    payoffs = f"mean return {agent_mean:.3f}, uniform play {uniform_mean:.3f}"
     against += "" if starts.label == "all" else f" on {starts.label} starts"
-    return f"{game.name}{against}: {what} {share:.3f}, uniform play {uniform_share:.3f}; {payoffs}."
+    return (
+        f"{game.name}{against}: {figure} {share:.3f}, uniform play {uniform_share:.3f}; {payoffs}."
+    )
 
 
 def _share(report: MatchReport, seats: int) -> float:

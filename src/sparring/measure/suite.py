@@ -43,7 +43,13 @@ from sparring.environments.base import Environment, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.measure import oracle_choice
 from sparring.measure.agent_spec import AgentSpec
-from sparring.measure.initial_states import Label, SeenInitialStates, Starts, columns, every
+from sparring.measure.initial_states import (
+    Label,
+    SeenInitialStates,
+    Starts,
+    all_starts,
+    measured_starts,
+)
 from sparring.measure.matches import (
     AGENT,
     OPPONENT,
@@ -299,12 +305,12 @@ def check_suite(name: str, data: Any) -> Suite:
         )
     listed = data["rows"] if isinstance(data.get("rows"), list) else []
     each = [option_values(name, place, row) for place, row in enumerate(listed)]
-    bare = [
+    plain_rows = [
         {key: value for key, value in row.items() if key != EACH} if option else row
         for row, option in zip(listed, each, strict=True)
     ]
     try:
-        suite = Suite.model_validate({**data, "rows": bare} if bare else dict(data))
+        suite = Suite.model_validate({**data, "rows": plain_rows} if plain_rows else dict(data))
         rows = [
             expanded
             for row, option in zip(suite.rows, each, strict=True)
@@ -322,7 +328,6 @@ def check_suite(name: str, data: Any) -> Suite:
 
 
 def _rows(row: SuiteRow, each: tuple[str, list[Any]] | None) -> list[SuiteRow]:
-    """Return the expanded rows: one per value of the option of ``each``."""
     if each is None:
         return [row]
     option, values = each
@@ -416,16 +421,16 @@ def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
         ConfigError: the oracle can judge none of these rows, or no row lacks an oracle.
     """
     oracle, entry = spec.make(), OracleEntry(name=spec.name, options=dict(spec.options))
-    bare = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
-    if not bare:
+    without = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
+    if not without:
         raise ConfigError(
             f"--oracle {spec.name} has nothing to judge: all played rows already have an oracle; "
             "leave --oracle out."
         )
-    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in bare}
+    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in without}
     if all(reasons.values()):
         why = "; ".join(
-            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in bare}.values()
+            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in without}.values()
         )
         raise ConfigError(
             f"--oracle {spec.name} can judge none of the rows that have no oracle: {why}."
@@ -474,11 +479,11 @@ def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
         "losses": outcomes.count(-1),
         "illegal": sum(illegal for illegal, _ in replied),
         "replies": sum(replies for _, replies in replied),
-        "replied": _counted(Counter(replied)),
+        "replied": _group_equal(Counter(replied)),
     }
 
 
-def _counted(games: Counter[tuple[int, int]]) -> list[list[int]]:
+def _group_equal(games: Counter[tuple[int, int]]) -> list[list[int]]:
     """Return equal games as one entry, [illegal replies, replies, number of games]."""
     return [[*game, count] for game, count in sorted(games.items())]
 
@@ -496,7 +501,7 @@ def _illegal(counts: Tally, level: float) -> Interval:
 def add_tallies(tallies: Iterable[Tally]) -> Tally:
     """Return the sum of tallies, judged if all of them are."""
     parts = list(tallies)
-    total_score: Tally = {
+    sums: Tally = {
         key: sum(part[key] for part in parts)
         for key in ("wins", "draws", "losses", "illegal", "replies")
     }
@@ -507,10 +512,10 @@ def add_tallies(tallies: Iterable[Tally]) -> Tally:
         games: Counter[tuple[int, int]] = Counter()
         for part in parts:
             games.update({(illegal, replies): count for illegal, replies, count in part["replied"]})
-        total_score["replied"] = _counted(games)
+        sums["replied"] = _group_equal(games)
     if all("judged" in part for part in parts):
-        total_score["judged"] = add_judged_turns([part["judged"] for part in parts]).as_data()
-    return {**total_score, "returns": dict(returns)}
+        sums["judged"] = add_judged_turns([part["judged"] for part in parts]).as_data()
+    return {**sums, "returns": dict(returns)}
 
 
 def figures(
@@ -639,7 +644,7 @@ class SuitePiece(NamedTuple):
 
 def starts_of(row: SuiteRow, game: Environment, training: SeenInitialStates) -> Starts | None:
     """Return the initial states of a row after this training; None if seen ones are missing."""
-    sets = columns(game, training)
+    sets = measured_starts(game, training)
     if row.starts == "unseen" or row.kind == "exact":
         return sets[0]
     return next((starts for starts in sets if starts.label == "seen"), None)
@@ -654,7 +659,9 @@ def with_seen_starts(suite: Suite, training: SeenInitialStates) -> tuple[Suite, 
     labels: list[Label] = []
     for row in suite.rows:
         sets = (
-            (every(row.make_game()),) if row.kind == "exact" else columns(row.make_game(), training)
+            (all_starts(row.make_game()),)
+            if row.kind == "exact"
+            else measured_starts(row.make_game(), training)
         )
         for starts in sets:
             seen = {"name": f"{row.name}-seen", "starts": "seen", "in_totals": False}
@@ -697,7 +704,7 @@ def play_piece(
         RolloutError: an endpoint failed or its budget is spent, or every game failed.
     """
     stream = Stream.from_seed(seed).child("suite").child(row.name)
-    starts = starts or every(game)
+    starts = starts or all_starts(game)
     specs = [
         match_spec(starts, piece.seat, number, row.games_per_seat, stream)
         for number in range(piece.begin, piece.begin + piece.games)

@@ -66,7 +66,7 @@ def _solved(
             yield game, known
 
 
-def across(known: Known, names: Sequence[str]) -> list[Reference]:
+def reference_lines(known: Known, names: Sequence[str]) -> list[Reference]:
     """Return the reference lines of a chart of these figures, without duplicates.
 
     If a label has several values, it names their environments or seats.

@@ -110,7 +110,6 @@ def _options(settings: dict[str, Any]) -> str:
 
 
 def _shown(interval: dict[str, Any], with_ends: bool = True) -> str:
-    """Return an interval as mean [low, high]."""
     ends = f" [{number(interval['low'])}, {number(interval['high'])}]"
     return number(interval["mean"]) + (ends if with_ends and interval["low"] is not None else "")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sparring.config import of_any
 from sparring.config.checks import LIVE
-from sparring.report.baselines import Known, across
+from sparring.report.baselines import Known, reference_lines
 from sparring.report.svg import Series, line_chart
 from sparring.run.evaluation import weights_mark
 
@@ -126,7 +126,7 @@ def with_weights(series: Sequence[Series], measured: str) -> list[Series]:
     return [replace(line, name=line.name + weights_mark(line.name, measured)) for line in series]
 
 
-def drawn(
+def draw_chart(
     chart: Chart,
     series: Sequence[Series],
     known: Known,
@@ -152,7 +152,7 @@ def drawn(
         with_weights(series, weights),
         title=chart.title,
         note=chart.note,
-        references=across(known, [] if chart.title in WITHOUT_REFERENCES else names),
+        references=reference_lines(known, [] if chart.title in WITHOUT_REFERENCES else names),
         marks=[mark for mark in marks if min(steps) <= mark <= max(steps)],
     )
 
@@ -178,5 +178,5 @@ def charts(
         series = series_of(lines, chart.prefixes, policies)
         names = [line.name for line in series]
         marks = sorted({event["step"] for event in events if event.get("metric") in names})
-        svgs.append(drawn(chart, series, known, marks, names=names, weights=weights))
+        svgs.append(draw_chart(chart, series, known, marks, names=names, weights=weights))
     return list(filter(None, svgs))

@@ -30,15 +30,15 @@ def episode_record(step: int, episode: Episode, credit: Credits) -> dict[str, An
     }
 
 
-def finite(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a value for JSON: numbers that are not finite become null, sets become lists."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): finite(part) for key, part in value.items()}
+        return {str(key): json_value(part) for key, part in value.items()}
     if isinstance(value, set | frozenset):
-        return [finite(part) for part in sorted(value)]
-    return [finite(part) for part in value] if isinstance(value, list | tuple) else value
+        return [json_value(part) for part in sorted(value)]
+    return [json_value(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 class StoredEpisodes:
@@ -55,9 +55,9 @@ class StoredEpisodes:
     def __init__(self, path: Path, played: bool = False) -> None:
         RunFolder.open(path)
         self.path, self.played = path, played
-        within = path / PLAYED if played else path
-        self._episodes = EpisodeStore(within / "episodes")
-        self._credit = CreditStore(within / "credit")
+        folder = path / PLAYED if played else path
+        self._episodes = EpisodeStore(folder / "episodes")
+        self._credit = CreditStore(folder / "credit")
         self.steps = self._episodes.steps()
         if not self.steps and played:
             raise RunError(

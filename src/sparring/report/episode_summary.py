@@ -38,23 +38,23 @@ def ending(game: Environment, episode: Episode, seat: int) -> str:
 
 def verdict(game: Environment, returns: tuple[float, ...], seat: int) -> str:
     """Return a sentence on who won, with the payoffs."""
-    mine = returns[seat]
+    payoff = returns[seat]
     if game.num_seats == 1:
-        head = "You made it" if succeeded(game, mine) else "You did not make it"
-        return f"{head}: {mine:g} of at most {game.max_utility:g}."
+        head = "You made it" if succeeded(game, payoff) else "You did not make it"
+        return f"{head}: {payoff:g} of at most {game.max_utility:g}."
     if game.cooperative:
-        return f"Together you got {mine:g} of at most {game.max_utility:g}."
+        return f"Together you got {payoff:g} of at most {game.max_utility:g}."
     payoffs = ", ".join(
         f"{role} {value:+g}" for role, value in zip(game.roles, returns, strict=True)
     )
     if not game.zero_sum:
-        return f"You got {mine:g}. Payoffs: {payoffs}."
+        return f"You got {payoff:g}. Payoffs: {payoffs}."
     result = outcome(returns, seat)
-    word = "A draw" if result == 0 else f"You {'won' if result > 0 else 'lost'}: {mine:+g}"
+    word = "A draw" if result == 0 else f"You {'won' if result > 0 else 'lost'}: {payoff:+g}"
     return f"{word}. Payoffs: {payoffs}."
 
 
-def drawn_line(members: Mapping[str, str]) -> str:
+def member_line(members: Mapping[str, str]) -> str:
     """Return a sentence, without its full stop, on the mixture's member that played.
 
     Args:
@@ -62,7 +62,7 @@ def drawn_line(members: Mapping[str, str]) -> str:
     """
     if len(set(members.values())) == 1:
         return f"Drawn from the mixture for this play: {next(iter(members.values()))}"
-    named = ", ".join(f"{role} {who}" for role, who in members.items())
+    named = ", ".join(f"{role} {player}" for role, player in members.items())
     return f"Drawn from the mixture for this play: {named}"
 
 
@@ -78,27 +78,30 @@ def moves(
         name: the policy's in ``episode.agents``.
         names: displayed names of the agents, by their names in the episode.
     """
-    known, called = thoughts(game, episode, policy, name), _called(episode, names)
+    known, called = (
+        policy_probabilities(game, episode, policy, name),
+        _names(episode, names),
+    )
     lines, refused = list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
         if turn.event in ("illegal", "unparsable"):
             refused.append(turn)
         if turn.action is not None:
             chances = f"    [{known[number]}]" if number in known else ""
-            action = turn.action + _refused(refused)
+            action = turn.action + _illegal_note(refused)
             lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]}  {action}{chances}")
             refused = []
     return lines
 
 
-def said_lines(episode: Episode, names: dict[str, str]) -> list[str]:
+def reply_lines(episode: Episode, names: dict[str, str]) -> list[str]:
     """Return a line per turn: player and reply.
 
     Args:
         episode: a finished play.
         names: displayed names of the players, by their names in the episode.
     """
-    called, lines = _called(episode, names), []
+    called, lines = _names(episode, names), []
     for number, turn in enumerate(episode.decisions, start=1):
         played = f"; {turn.action} was played" if turn.action else ""
         note = "" if turn.event == "ok" else f"    [no legal action{played}]"
@@ -106,13 +109,13 @@ def said_lines(episode: Episode, names: dict[str, str]) -> list[str]:
     return lines
 
 
-def _called(episode: Episode, names: dict[str, str]) -> list[str]:
+def _names(episode: Episode, names: dict[str, str]) -> list[str]:
     pairs = zip(episode.roles, episode.agents, strict=True)
     called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
     return [f"{name:<{max(map(len, called))}}" for name in called]
 
 
-def _refused(turns: list[Turn]) -> str:
+def _illegal_note(turns: list[Turn]) -> str:
     """Return a note about the illegal replies before a move, or ""."""
     if not turns:
         return ""
@@ -121,7 +124,9 @@ def _refused(turns: list[Turn]) -> str:
     return f"{how}, after {times} no legal action, such as {turns[0].reply!r}"
 
 
-def thoughts(game: Environment, episode: Episode, policy: Any, name: str) -> dict[int, str]:
+def policy_probabilities(
+    game: Environment, episode: Episode, policy: Any, name: str
+) -> dict[int, str]:
     """Return the policy's probabilities at its turns, by number; empty if they cost too much.
 
     Args:

@@ -112,7 +112,7 @@ def turn_texts(
             prompt=turn.told or no_prompt,
             legal=listed(turn.legal_actions) if turn.is_decision else "",
             reply=in_words(turn),
-            oracle="" if turn.verdict is None else _judged(turn, turn.verdict),
+            oracle="" if turn.verdict is None else _verdict_text(turn, turn.verdict),
             others=[in_words(other) for other in turn.candidates],
         )
 
@@ -151,7 +151,7 @@ def _reply_text(
     )
 
 
-def _judged(turn: Turn, verdict: Verdict) -> str:
+def _verdict_text(turn: Turn, verdict: Verdict) -> str:
     best = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
     worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
     return f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}"
@@ -235,7 +235,9 @@ def episode_lines(
                 f"{spec.name}{f' with {options}' if options else ''}; a reply that is no legal "
                 f"action: {spec.illegal.get('rule', '')}"
             )
-        lines += [f"  {role}: {who}, return {value}" for role, who, value in seat_texts(episode)]
+        lines += [
+            f"  {role}: {player}, return {value}" for role, player, value in seat_texts(episode)
+        ]
         lines += [f"  {ending}" for ending in early_endings(episode)]
         for text in turn_texts(episode, credit, decode):
             now = positions[text.number] if positions else ""

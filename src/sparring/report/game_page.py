@@ -21,7 +21,7 @@ from sparring.environments.openspiel.people import (
     rules_of,
     seen_by,
 )
-from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.oracle_choice import choose_oracle
 from sparring.measure.references import references_of
 from sparring.play.players.random import random
 from sparring.play.rollout import play
@@ -69,7 +69,7 @@ def sample_play(name: str) -> SamplePlay:
     game = make_game(name)
     worded_game = for_people(game)
     state, draws = game.reset(Stream.from_seed(SEED)), Stream.from_seed(SEED).child("sample")
-    oracle = chosen_oracle(game)[0] if game.num_seats == 1 else None
+    oracle = choose_oracle(game)[0] if game.num_seats == 1 else None
     assert is_searchable_play(state)
     brief, turns = state.observe(state.seat).text, list[SampleTurn]()
     while not state.done and state.plies < game.max_turns:
@@ -225,20 +225,20 @@ def explain_game(name: str) -> list[str]:
     try:
         if has_rules:
             sample = sample_play(name)
-            text, how = "\n".join(sample_lines(sample)), f"moves {sample.how}"
+            text, policy = "\n".join(sample_lines(sample)), f"moves {sample.how}"
         else:
             parts.append("\n".join(["The first turns", "", *rules_lines(name)]))
-            text, how = sample_text(name), "replies at random"
-        parts.append(f"A sample play with default options, {how}, as the seats see it\n\n{text}")
+            text, policy = sample_text(name), "replies at random"
+        parts.append(f"A sample play with default options, {policy}, as the seats see it\n\n{text}")
     except SparringError as error:
         parts.append(f"No sample play: {error}")
     else:
         brief = "In brief style, for tiny models, the first turn reads:"
         parts += [f"{brief} {sample.brief}"] if has_rules else []
-    return [*parts, _next(name)]
+    return [*parts, _next_steps(name)]
 
 
-def _next(name: str) -> str:
+def _next_steps(name: str) -> str:
     using = recipes_with(name)
     lines = ["Where to go on", ""]
     if using:

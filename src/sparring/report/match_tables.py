@@ -80,7 +80,6 @@ def counted_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
 
 
 def _returns(intervals: Mapping[str, Any]) -> str:
-    """Return mean returns by role, or one if all are equal."""
     texts = {role: interval_text(interval, 3) for role, interval in intervals.items()}
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
@@ -148,7 +147,7 @@ def figure_table(result: Mapping[str, Any], title: str) -> Table:
     table = Table("measure", "value", "uniform play", "best play", title=title)
     for name, value in result["figures"].items():
         known = result["references"].get(name, {})
-        others = [known.get(who) for who in ("uniform", "best")]
+        others = [known.get(policy) for policy in ("uniform", "best")]
         cells = ["-" if reference is None else f"{reference:.4f}" for reference in others]
         table.add_row(name, f"{value:.4f}", *cells)
     return table
@@ -177,8 +176,16 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     count = max(len(row["attempts"]) for row in rows)
     starts = "" if rows[0]["starts"] == "all" else f", {rows[0]['starts']} starts"
     attempts = (f"attempt {number + 1}" for number in range(count))
-    who = Column("opponent", overflow="fold")
-    heads: tuple[str | Column, ...] = ("role", who, *attempts, "gain", "forfeits", "best", "fixed")
+    opponent = Column("opponent", overflow="fold")
+    heads: tuple[str | Column, ...] = (
+        "role",
+        opponent,
+        *attempts,
+        "gain",
+        "forfeits",
+        "best",
+        "fixed",
+    )
     title = f"Adaptation in {game}{starts}: mean return, 95 % intervals"
     table = Table(*heads, title=title, caption=ADAPTATION)
     for row in rows:
@@ -207,7 +214,6 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _numbers(values: Sequence[float | None], digits: int) -> list[str]:
-    """Return numbers as text; None becomes "-"."""
     return ["-" if value is None else f"{value:.{digits}f}" for value in values]
 
 

@@ -56,14 +56,14 @@ class ProgressLine:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if self._console.is_terminal:
-            whole, rest = Column(no_wrap=True), Column(ratio=1, no_wrap=True, overflow="ellipsis")
+            fixed, rest = Column(no_wrap=True), Column(ratio=1, no_wrap=True, overflow="ellipsis")
             bar = [BarColumn(bar_width=20)] if self._console.width >= WIDE else []
             self._progress = Progress(  # on a narrow terminal the figures are cut off
-                TextColumn("step", table_column=whole),
-                MofNCompleteColumn(table_column=whole),
+                TextColumn("step", table_column=fixed),
+                MofNCompleteColumn(table_column=fixed),
                 *bar,
-                TimeRemainingColumn(table_column=whole),
-                TextColumn("left", table_column=whole),
+                TimeRemainingColumn(table_column=fixed),
+                TextColumn("left", table_column=fixed),
                 TextColumn("{task.fields[figures]}", markup=False, table_column=rest),
                 console=self._console,
                 expand=True,
@@ -79,25 +79,24 @@ class ProgressLine:
         if self._progress is not None:
             self._progress.stop()
 
-    def warming(self, report: WarmupReport) -> None:
+    def on_warmup(self, report: WarmupReport) -> None:
         """Show an update of the warm-up; without a terminal, at most every 10 s."""
         if report.update == 1:
             self._began = self._said = time.monotonic() - report.seconds
         loss = f"  loss {report.loss:.3f}"
-        self._meanwhile("warm-up", report.update, report.updates, loss)
+        self._show_work("warm-up", report.update, report.updates, loss)
 
-    def measuring(self, done: int, of: int) -> None:
+    def on_evaluation(self, done: int, of: int) -> None:
         """Show the progress of an evaluation; without a terminal, at most every 10 s."""
         if not done:
             self._began = self._said = time.monotonic()
             return
-        self._meanwhile("evaluation, game", done, of)
+        self._show_work("evaluation, game", done, of)
 
-    def _meanwhile(self, what: str, done: int, of: int, more: str = "") -> None:
-        """Show the progress of work between steps, and the time left."""
+    def _show_work(self, work: str, done: int, of: int, suffix: str = "") -> None:
         now = time.monotonic()
         seconds = (now - self._began) / done * (of - done)
-        line = f"{what} {done}/{of}  {seconds:.0f} s left{more}"
+        line = f"{work} {done}/{of}  {seconds:.0f} s left{suffix}"
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, figures=line)
         elif now - self._said >= PLAIN_EVERY:
@@ -116,7 +115,7 @@ class ProgressLine:
         fresh = {name: report.metrics[name] for name in names}
         self._shown.update({name: (value, report.step) for name, value in fresh.items()})
         for name in fresh:
-            self._refer(name)
+            self._print_reference(name)
         measured = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=report.step, figures=self._figures(report))
@@ -147,7 +146,7 @@ class ProgressLine:
         parts.append(f"{rate:.{0 if rate >= 10 else 1}f} games/s")
         return shown("  ".join(parts))
 
-    def _refer(self, name: str) -> None:
+    def _print_reference(self, name: str) -> None:
         """Print the NashConv of uniform play once per game, if it is quick to compute."""
         kind, _, game = name.partition("/")
         if kind != "nash_conv" or game in self._referred or game not in self._games:
@@ -184,5 +183,7 @@ def short_name(name: str, *, alone: bool = False) -> str:
     if kind not in ("match", "match_seen"):
         return " ".join([{"nash_conv": "NashConv", "legal_rate": "legal"}.get(kind, name), *game])
     *middle, role, measure = parts[2:]  # an opponent's name may hold a /
-    what = ["success"] if measure == "success" else [role, "vs", "/".join(middle), "win-or-draw"]
-    return " ".join([*game, *what, *(["on seen starts"] if kind == "match_seen" else [])])
+    parts_of_match = (
+        ["success"] if measure == "success" else [role, "vs", "/".join(middle), "win-or-draw"]
+    )
+    return " ".join([*game, *parts_of_match, *(["on seen starts"] if kind == "match_seen" else [])])

@@ -32,7 +32,7 @@ from sparring.report.baselines import RANDOM, Known, best_of, cells_of, known_va
 from sparring.report.curves import (
     CHARTS,
     charts,
-    drawn,
+    draw_chart,
     names_of,
     points_of,
     series_of,
@@ -57,7 +57,7 @@ FOLDER = Path(__file__).parent
 _MARK = Markup('<span class="mark">U+{:04X}</span>')
 
 
-def document(template: str, title: str, **values: Any) -> bytes:
+def render_page(template: str, title: str, **values: Any) -> bytes:
     """Return a complete page.
 
     Args:
@@ -66,7 +66,7 @@ def document(template: str, title: str, **values: Any) -> bytes:
         values: variables of the template.
     """
     policy = (
-        f"default-src 'none'; style-src {allowed(style())}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {csp_source(style())}; base-uri 'none'; form-action 'none'"
     )
     shell = {"title": shown(title, lines=False), "policy": Markup(policy), "style": Markup(style())}
     text = templates().get_template(template).render(shell | values)
@@ -81,14 +81,14 @@ def templates() -> Environment:
     return Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
-        finalize=lambda value: marked(value) if isinstance(value, str) else value,
+        finalize=lambda value: mark_invisible(value) if isinstance(value, str) else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
 
 
-def marked(text: object) -> Markup:
+def mark_invisible(text: object) -> Markup:
     """Return a text as markup, with invisible characters as marks that show their numbers.
 
     Invisible characters are controls, formats such as bidirectional marks, lone surrogates and
@@ -113,7 +113,7 @@ def style() -> str:
     return (FOLDER / "report.css").read_text(encoding="utf-8")
 
 
-def allowed(text: str) -> str:
+def csp_source(text: str) -> str:
     """Return the content security policy source that allows this inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
@@ -168,7 +168,7 @@ def _with_scale(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "scale": {**{key: getattr(usual, key) for key in BINDING}, **written}}
 
 
-def over_seeds(name: str, seeds: Sequence[SeedRun]) -> list[Series]:
+def series_over_seeds(name: str, seeds: Sequence[SeedRun]) -> list[Series]:
     """Return a figure of several runs: the mean with its band, or a line per run."""
     points = [
         {line["step"]: line[name] for line in seed.lines if line.get(name) is not None}
@@ -199,8 +199,8 @@ def charts_over_seeds(seeds: Sequence[SeedRun], known: Known, weights: str) -> l
     for chart in CHARTS:
         lines = (line for seed in seeds for line in series_of(seed.lines, chart.prefixes))
         names = sorted({line.name for line in lines})
-        series = [line for name in names for line in over_seeds(name, seeds)]
-        svgs.append(drawn(chart, series, known, names=names, weights=weights))
+        series = [line for name in names for line in series_over_seeds(name, seeds)]
+        svgs.append(draw_chart(chart, series, known, names=names, weights=weights))
     return list(filter(None, svgs))
 
 
@@ -300,7 +300,7 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
     meets_others = str(maker).split(" ")[0] not in ("", "mirror")
     run_starts = starts(path)
     name = str(config.get("name", "run"))
-    page = document(
+    page = render_page(
         "run.html",
         name,
         name=name,

@@ -65,20 +65,20 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
     """Return (plays of a run folder chosen by ``RULE``, messages about unreadable parts)."""
     store, troubles = EpisodeStore(run / "episodes"), list[str]()
     steps = store.steps()
-    tables = dict(_three(store, steps, troubles))
+    tables = dict(_three_steps(store, steps, troubles))
     if not steps:
         troubles.append(
             "No plays are stored, so none can be shown: store.every sets which steps store theirs."
         )
     rows_by_start = {step: _starts(table) for step, table in tables.items()}
-    start = _common(list(rows_by_start.values()))
+    start = _common_start(list(rows_by_start.values()))
     samples = []
     for when, step in zip(WHEN.get(len(tables), ()), tables, strict=True):
         chosen_start = start or max(
             sorted(rows_by_start[step]), key=lambda one: len(rows_by_start[step][one])
         )
         try:
-            number = _median(tables[step], rows_by_start[step][chosen_start])
+            number = _median_play(tables[step], rows_by_start[step][chosen_start])
             chosen = tables[step].filter(pc.equal(tables[step]["episode_id"], number))
             ((_, episode),) = episodes_in(chosen)
         except STRANGE:
@@ -89,7 +89,7 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
     return samples, troubles
 
 
-def _three(
+def _three_steps(
     store: EpisodeStore, steps: Sequence[int], troubles: list[str]
 ) -> list[tuple[int, pa.Table]]:
     """Return the rows of up to three readable steps: the first, the middle and the last."""
@@ -126,10 +126,9 @@ def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | Non
 
 
 def _starts(table: pa.Table) -> dict[Start, list[int]]:
-    """Return the first rows of plays, by the beginning of the play."""
     rows_by_start: dict[Start, list[int]] = {}
-    few = table.slice(0, ROWS)
-    columns = [few[name].to_pylist() for name in ("episode_id", "game", "told")]
+    rows = table.slice(0, ROWS)
+    columns = [rows[name].to_pylist() for name in ("episode_id", "game", "told")]
     before = object()
     for row, (number, game, prompt) in enumerate(zip(*columns, strict=True)):
         if number != before:
@@ -138,17 +137,16 @@ def _starts(table: pa.Table) -> dict[Start, list[int]]:
     return rows_by_start
 
 
-def _common(starts_of_steps: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
-    """Return the most frequent beginning that all steps share, or None."""
+def _common_start(starts_of_steps: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
     shared = set.intersection(*map(set, starts_of_steps)) if starts_of_steps else set()
     counts = Counter({start: min(len(rows[start]) for rows in starts_of_steps) for start in shared})
     return min(counts, key=lambda start: (-counts[start], start)) if counts else None
 
 
-def _median(table: pa.Table, rows: Sequence[int]) -> int:
+def _median_play(table: pa.Table, rows: Sequence[int]) -> int:
     """Return the number of the play whose first trained seat has the median return."""
-    few = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
-    ranked = sorted((_return(row), row["episode_id"]) for row in few)
+    firsts = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
+    ranked = sorted((_return(row), row["episode_id"]) for row in firsts)
     middle = ranked[(len(ranked) - 1) // 2][0]
     return int(next(number for value, number in ranked if value == middle))
 

@@ -95,8 +95,8 @@ def line_chart(
         label = labels[number]
         if len(label) > most:
             label = f"{label[: most // 2 - 1]}…{label[len(label) - (most - most // 2) :]}"
-        whole = f"<title>{safe(labels[number])}</title>"
-        out.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + whole))
+        full_label = f"<title>{safe(labels[number])}</title>"
+        out.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + full_label))
     rows = math.ceil(len(lines) / columns)
     out += _across(known, y_at)
     out += [
@@ -169,13 +169,12 @@ def _band(
     band = [row for row in line.band if all(map(math.isfinite, row))]
     if not band:
         return []
-    there = [f"{x_at(x):.1f},{y_at(high):.1f}" for x, _, high in band]
-    back = [f"{x_at(x):.1f},{y_at(low):.1f}" for x, low, _ in reversed(band)]
-    return [f'<polygon points="{" ".join(there + back)}" fill="{colour}" opacity=".18"/>']
+    upper = [f"{x_at(x):.1f},{y_at(high):.1f}" for x, _, high in band]
+    lower = [f"{x_at(x):.1f},{y_at(low):.1f}" for x, low, _ in reversed(band)]
+    return [f'<polygon points="{" ".join(upper + lower)}" fill="{colour}" opacity=".18"/>']
 
 
 def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> list[str]:
-    """Return reference lines; up to ``FEW`` have their labels on the line."""
     out: list[str] = []
     taken: list[float] = []
     for reference in sorted(references, key=lambda one: -one.value):

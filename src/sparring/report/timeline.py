@@ -80,9 +80,9 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
         )
     path: list[int] = []
     at_work = -1
-    for numbers, busy in zip(reversed(moments), reversed(runs), strict=True):
-        if at_work not in busy:
-            at_work = max(busy, key=lambda seat: (busy[seat], -seat))
+    for numbers, streaks in zip(reversed(moments), reversed(runs), strict=True):
+        if at_work not in streaks:
+            at_work = max(streaks, key=lambda seat: (streaks[seat], -seat))
         path.append(next(n for n in reversed(numbers) if turns[n].seat == at_work))
     return Timeline(
         roles=tuple(roles),
@@ -92,7 +92,7 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
     )
 
 
-def of_episode(episode: Episode) -> Timeline:
+def timeline_of(episode: Episode) -> Timeline:
     """Return the timeline of an episode.
 
     Raises:
@@ -113,14 +113,14 @@ def summary(line: Timeline) -> str:
     shares = Counter(line.leads()).most_common()
     path = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])
     more = ", ..." if len(shares) > 4 else ""
-    once = max((len(numbers) for numbers in line.moments), default=0)
+    largest = max((len(numbers) for numbers in line.moments), default=0)
     return (
-        f"{_many(count, 'turn')} in {_many(moments, 'moment')}, up to {once} at once. "
+        f"{_many(count, 'turn')} in {_many(moments, 'moment')}, up to {largest} at once. "
         f"The critical path: {path or 'nobody'}{more}."
     )
 
 
-def waited(line: Timeline, seat: int) -> str:
+def waits_text(line: Timeline, seat: int) -> str:
     """Return the seats that a seat waited for, with the moments, or ""."""
     leads = line.leads()
     counts = Counter(leads[at] for at in line.waits(seat)).most_common()
@@ -138,7 +138,7 @@ def timeline_lines(line: Timeline) -> list[str]:
         for role, letters in zip(line.roles, rows, strict=True):
             lines.append(f"{role:<{wide}}  {letters[begin:end]}".rstrip())
     lines += ["", f"{ACTS} acts, on the critical path; {BESIDE} acts beside it; {WAITS} waits"]
-    waits = [(role, waited(line, seat)) for seat, role in enumerate(line.roles)]
+    waits = [(role, waits_text(line, seat)) for seat, role in enumerate(line.roles)]
     return [*lines, *(f"{role} waited {text}" for role, text in waits if text)]
 
 
@@ -183,7 +183,7 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
     ]
     bottom = TOP + ROW * len(line.roles) + 14
     description = f"{summary(line)}{cut} " + " ".join(
-        f"{role} waited {waited(line, seat)}."
+        f"{role} waited {waits_text(line, seat)}."
         for seat, role in enumerate(line.roles)
         if line.waits(seat)
     )

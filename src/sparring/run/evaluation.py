@@ -78,7 +78,7 @@ from sparring.league.payoffs import Payoffs
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.exact_figures import base_game, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.measure.initial_states import SeenInitialStates, Starts, columns, every
+from sparring.measure.initial_states import SeenInitialStates, Starts, all_starts, measured_starts
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
 from sparring.measure.oracle_regret import Judge, without_faults
 from sparring.methods.oracles.base import Oracle
@@ -233,7 +233,7 @@ class Evaluator:
     def _columns(self, game: Environment) -> tuple[Starts, ...]:
         if game.name not in self._starts:
             self._starts[game.name] = (
-                (every(game),) if self.met is None else columns(game, self.met)
+                (all_starts(game),) if self.met is None else measured_starts(game, self.met)
             )
         return self._starts[game.name]
 

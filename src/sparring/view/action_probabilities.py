@@ -99,14 +99,14 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     lag = resolve(RunFolder.open(folder).config()).scale.lag
     step = nearest(checkpoint.steps(folder), played - 1 - lag)
     engine = _engine(folder, step)
-    who = _player(engine, episode, turn.seat)
-    agent: Any = engine.agent(who)
+    player = _player(engine, episode, turn.seat)
+    agent: Any = engine.agent(player)
     prompt = prompt_ids(episode, question["turn"])
     (logprobs,) = agent.reply_logprobs([prompt], [turn.legal_actions])
     return {
         "step": step,
-        "player": str(who),
-        "weights": _weights(engine, who),
+        "player": str(player),
+        "weights": _weights(engine, player),
         "actions": list(turn.legal_actions),
         "probabilities": np.exp(logprobs).tolist(),
         "other": renormalise(logprobs)[1],
@@ -147,20 +147,19 @@ def prompt_ids(episode: Episode, place: int) -> tuple[int, ...]:
 
 def _player(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
     """Return the player of a seat; a missing name means ``main``, or the policy of its role."""
-    who = episode.players[seat]
-    if who.name or MAIN in engine.policies:
-        return who
+    player = episode.players[seat]
+    if player.name or MAIN in engine.policies:
+        return player
     for game, _ in engine.environments:
         if game.name == episode.game:
-            return who.of(engine.roles.of(game)[seat])
+            return player.of(engine.roles.of(game)[seat])
     raise RunError(f"The run's configuration has no environment {episode.game!r} any more.")
 
 
-def _weights(engine: LocalEngine, who: PlayerRef) -> str:
-    """Return the kind of a player's weights: live, EMA or snapshot."""
-    if who.kind == "policy" and engine.policies[who.name or MAIN].average is not None:
+def _weights(engine: LocalEngine, player: PlayerRef) -> str:
+    if player.kind == "policy" and engine.policies[player.name or MAIN].average is not None:
         return "EMA"
-    return "snapshot" if who.kind == "snapshot" else "live"
+    return "snapshot" if player.kind == "snapshot" else "live"
 
 
 def _engine(folder: Path, step: int) -> LocalEngine:

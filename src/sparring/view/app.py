@@ -72,8 +72,8 @@ def application(
         Route("/export/{run}/{step}/{episode}.html", _endpoint(pages.exported, _page)),
     ]
     if plays is not None:
-        routes += _playing(plays)
-    handlers = {404: _unknown, 405: _unknown}
+        routes += _play_routes(plays)
+    handlers = {404: _unknown_address, 405: _unknown_address}
     app = Starlette(routes=routes, exception_handlers=handlers)
     return Guard(app=app, token=token, hosts=hosts, addresses=addresses)
 
@@ -95,7 +95,7 @@ def _endpoint(
     return endpoint
 
 
-def _playing(plays: PlayServer) -> list[Route]:
+def _play_routes(plays: PlayServer) -> list[Route]:
     """Return the addresses of human plays, the only ones that accept POST."""
     written = {
         "/play": plays.begin,
@@ -161,6 +161,6 @@ def _error(status: int, message: str) -> Response:
     return Response(body, status_code=status, media_type="application/json")
 
 
-def _unknown(request: Request, error: Any) -> Response:
+def _unknown_address(request: Request, error: Any) -> Response:
     messages = {404: "there is nothing at this address", 405: "this address takes no such request"}
     return _error(error.status_code, messages[error.status_code])

@@ -171,7 +171,6 @@ class EpisodeIndex:
     def _add_all(
         self, folders: Mapping[int, Path], places: Mapping[StoredStep, StepSignature]
     ) -> None:
-        """Index steps together, or one by one if that fails."""
         import duckdb
 
         try:

@@ -72,7 +72,7 @@ class Episodes:
         key = (str(path), step, number, signature(path), signature(credit))
         with self._lock:
             known = self._known.get(key)
-        if known is not None and run.keeps(EPISODES):
+        if known is not None and run.owns(EPISODES):
             return known
         stored = _read(run, step, number)
         with self._lock:
@@ -92,7 +92,7 @@ def _read(run: ViewedRun, step: int, number: int) -> StoredEpisode:
 def _from_part(run: ViewedRun, step: int, read: Callable[[EpisodeStore, Path], T]) -> T:
     store = EpisodeStore(run.path / EPISODES)
     path = store.path(step)
-    if not path.is_file() or not run.keeps(EPISODES):
+    if not path.is_file() or not run.owns(EPISODES):
         raise RequestError(404, f"step {step} is not stored, or no longer")
     try:
         return read(store, path)
@@ -130,8 +130,7 @@ def credit_of(run: ViewedRun, step: int, number: int) -> Credits:
 
 
 def _credit_table(run: ViewedRun, step: int, only: tuple[str, ...] | None) -> pa.Table | None:
-    """Return the credit table of a step; None if it cannot be read."""
-    if not run.keeps(CREDIT):
+    if not run.owns(CREDIT):
         return None
     store = CreditStore(run.path / CREDIT)
     try:
@@ -279,7 +278,6 @@ def _tokenizer(config: RunConfig) -> Tokenizer | str:
 
 
 def _file(name: str) -> Path | None:
-    """Return the tokenizer file of a model: in its folder, or in a cache."""
     for folder in (Path(name).expanduser(), cache_folder() / name):
         if (folder / FILE).is_file():
             return folder / FILE
@@ -344,7 +342,7 @@ class Replays:
             else {"index": index, **{key: record_of_turn[key] for key in PLACE}, "hidden": True}
             for index, record_of_turn in enumerate(record["episode"]["turns"])
         ]
-        notes = [*decoder.notes, *_doubts(turns)]
+        notes = [*decoder.notes, *_tokenizer_notes(turns)]
         environment = record["episode"]["environment"]
         if environment is not None and seat is not None:  # options may reveal the deal
             environment = {**environment, "options": None}
@@ -365,9 +363,9 @@ class Replays:
             "pictures": has_pictures(episode),
             "policy": has_probabilities(run, episode),
             "decoded": all(part["text"] is not None for part in parts),
-            "missing": _missing(stored),
+            "missing": _missing_columns(stored),
             "notes": notes,
-            **_beside(run, step, number, episode.group_id),
+            **_neighbours(run, step, number, episode.group_id),
             "scale": self._scales.of(run, step),
             "path": list(timeline(episode.roles, episode.turns).path),
             "turns": turns,
@@ -481,20 +479,20 @@ def _seats(episode: Episode) -> list[dict[str, Any]]:
     ]
 
 
-def _beside(run: ViewedRun, step: int, number: int, group: int) -> dict[str, Any]:
+def _neighbours(run: ViewedRun, step: int, number: int, group: int) -> dict[str, Any]:
     store = EpisodeStore(run.path / EPISODES)
     table = store.load(store.path(step), ("episode_id", "group_id"))
     numbers = pc.unique(table["episode_id"]).to_pylist()
-    same = table.filter(pc.equal(table["group_id"], group))
+    of_group = table.filter(pc.equal(table["group_id"], group))
     place = numbers.index(number)
     return {
         "previous": numbers[place - 1] if place else None,
         "next": numbers[place + 1] if place + 1 < len(numbers) else None,
-        "siblings": len(pc.unique(same["episode_id"])),
+        "siblings": len(pc.unique(of_group["episode_id"])),
     }
 
 
-def _doubts(turns: list[dict[str, Any]]) -> list[str]:
+def _tokenizer_notes(turns: list[dict[str, Any]]) -> list[str]:
     """Return a note if the tokenizer of this machine does not reproduce the recorded text."""
     for turn in turns:
         if turn["hidden"] or not turn["segments"]:
@@ -506,7 +504,7 @@ def _doubts(turns: list[dict[str, Any]]) -> list[str]:
     return []
 
 
-def _missing(stored: StoredEpisode) -> list[str]:
+def _missing_columns(stored: StoredEpisode) -> list[str]:
     episode, credits = stored.episode, list(stored.credit.values())
     missing = []
     if episode.environment is None and not any(turn.told for turn in episode.turns):

@@ -43,7 +43,7 @@ class Cast(NamedTuple):
 Casts = Mapping[int, Cast]
 
 
-def where(params: QueryParams, casts: Casts) -> Condition:
+def conditions_of(params: QueryParams, casts: Casts) -> Condition:
     """Return the conditions of a request on rows of ``episodes``.
 
     Raises:
@@ -55,9 +55,8 @@ def where(params: QueryParams, casts: Casts) -> Condition:
 
 
 def _of_episodes(params: QueryParams, casts: Casts) -> Iterable[Condition]:
-    """Yield the conditions on rows of ``episodes``."""
     if runs := params.get("run"):
-        numbers = [whole({"run": text}, "run", 0, 10**9) for text in runs.split(",")]
+        numbers = [int_param({"run": text}, "run", 0, 10**9) for text in runs.split(",")]
         yield f"list_contains(?::INTEGER[], run % {PEOPLE})", [numbers]
     if of := params.get("of"):
         if of not in OF:
@@ -121,7 +120,7 @@ def _measured(params: QueryParams) -> Iterable[Condition]:
             yield _between(name, name, params[name])
 
 
-def whole(params: QueryParams, name: str, default: int, most: int) -> int:
+def int_param(params: QueryParams, name: str, default: int, most: int) -> int:
     """Return a parameter that is a whole number, at most ``most``.
 
     Raises:
@@ -210,15 +209,18 @@ def find(index: EpisodeIndex, params: Mapping[str, str], folders: Mapping[int, P
     order = params.get("order", "asc" if sort in ("episode", "game", "logprob") else "desc")
     if order not in ("asc", "desc"):
         raise RequestError(400, "order is asc or desc")
-    offset, limit = whole(params, "offset", 0, 10**9), whole(params, "limit", 50, LIMIT)
+    offset, limit = (
+        int_param(params, "offset", 0, 10**9),
+        int_param(params, "limit", 50, LIMIT),
+    )
     cursor, searched = index.cursor(), None
     if params.get("text"):
         searched = _search(cursor, params, folders)
     casts = _casts(cursor)
-    condition, values = where(params, casts)
+    condition, values = conditions_of(params, casts)
     rows = cursor.execute(
         f"SELECT {', '.join(COLUMNS)} FROM episodes WHERE {condition} ORDER BY "
-        f"{_sorted(sort, casts)} {order} NULLS LAST, run, step DESC, episode LIMIT ? OFFSET ?",
+        f"{_order_by(sort, casts)} {order} NULLS LAST, run, step DESC, episode LIMIT ? OFFSET ?",
         [*values, limit, offset],
     ).fetchall()
     total, facets = _facets(cursor, params, casts)
@@ -238,7 +240,7 @@ def _casts(cursor: Any) -> dict[int, Cast]:
     return {number: Cast(*parts) for number, *parts in rows}
 
 
-def _sorted(sort: str, casts: Casts) -> str:
+def _order_by(sort: str, casts: Casts) -> str:
     if sort != "game":
         return SORTS[sort]
     names = sorted(casts, key=lambda number: casts[number].game)
@@ -258,7 +260,9 @@ def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[s
     counted: dict[tuple[Any, ...], Counts] = {}
 
     def counts(without: str) -> Counts:
-        text, values = where({key: value for key, value in params.items() if key != without}, casts)
+        text, values = conditions_of(
+            {key: value for key, value in params.items() if key != without}, casts
+        )
         key = (text, str(values))
         if key not in counted:
             counted[key] = cursor.execute(
@@ -280,7 +284,7 @@ def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[s
 def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
     """Create the table ``spoken`` of episodes with these words, within the time limit."""
     rest = {key: value for key, value in params.items() if key != "text"}
-    condition, values = where(rest, _casts(cursor))
+    condition, values = conditions_of(rest, _casts(cursor))
     places = cursor.execute(
         f"SELECT DISTINCT run, step FROM episodes WHERE {condition} ORDER BY step DESC, run", values
     ).fetchall()
@@ -288,7 +292,7 @@ def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path])
     for run, step in places:
         if time.monotonic() > ends:
             break
-        numbers = _spoken(folders[run], step, params["text"]) if run in folders else []
+        numbers = _episodes_with_words(folders[run], step, params["text"]) if run in folders else []
         keys += [(run, step, number) for number in numbers]
         done += 1
     table = pa.table(
@@ -302,7 +306,7 @@ def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path])
     return {"parts": done, "of": len(places)}
 
 
-def _spoken(folder: Path, step: int, words: str) -> list[int]:
+def _episodes_with_words(folder: Path, step: int, words: str) -> list[int]:
     store = EpisodeStore(folder / EPISODES)
     try:
         table = store.load(store.path(step), ("episode_id", "told", "reply"))

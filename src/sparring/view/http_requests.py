@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparring.core.errors import SparringError
-from sparring.report.episode_record import finite
+from sparring.report.episode_record import json_value
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LARGEST_BODY = 64 * 1024  # bytes
@@ -90,12 +90,12 @@ class Guard:
         send = _with_headers(send)
         try:
             self._check(scope)
-            await self.app(scope, _limited(receive), send)
+            await self.app(scope, _with_limit(receive), send)
         except RequestError as refused:
             await _refuse(send, refused)
 
     def _check(self, scope: Scope) -> None:
-        headers = _single(scope["headers"])
+        headers = _unique_headers(scope["headers"])
         path: str = scope["path"]
         if not self._is_own(headers.get(b"host", "")):
             raise RequestError(
@@ -138,7 +138,7 @@ def _split(host: str) -> tuple[str, str]:
     return name, port
 
 
-def _single(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
+def _unique_headers(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
     values: dict[bytes, str] = {}
     decisive = (b"host", b"origin", b"authorization", b"content-length", b"sec-fetch-site")
     for name, value in headers:
@@ -166,7 +166,7 @@ def _check_body(method: str, headers: dict[bytes, str]) -> None:
         raise RequestError(415, "a body is application/json, with the header X-Sparring")
 
 
-def _limited(receive: Receive) -> Receive:
+def _with_limit(receive: Receive) -> Receive:
     """Return a receiver that counts the received bytes, independent of content-length."""
     seen = 0
 
@@ -222,7 +222,7 @@ class RequestError(SparringError):
 
 def json_bytes(value: Any) -> bytes:
     """Return a value as JSON in ASCII, which lone surrogates cannot break."""
-    return json.dumps(finite(value), allow_nan=False, separators=(",", ":")).encode("ascii")
+    return json.dumps(json_value(value), allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def one_line(error: BaseException) -> str:
@@ -266,7 +266,7 @@ class JsonBody:
             raise RequestError(400, f"{name} must be a whole number from 0 on")
         return value
 
-    def due(self, name: str) -> int:
+    def required(self, name: str) -> int:
         """Return a required whole number.
 
         Raises:

@@ -59,8 +59,8 @@ def members_of(
         state: the content of ``state.json``.
     """
     league = state.get("league")
-    more = league.get("members") if isinstance(league, Mapping) else None
-    lineages = more if isinstance(more, Mapping) else {}
+    recorded = league.get("members") if isinstance(league, Mapping) else None
+    lineages = recorded if isinstance(recorded, Mapping) else {}
     return [
         (member, _lineage(record, lineages.get(name)))
         for policy in engine.get("policies", {MAIN: engine}).values()
@@ -114,15 +114,15 @@ def _of_policy(
         return rows
     done, present = run.step or 0, {str(member) for member in members}
     snapshots = [_row(str(m), name, m.step, KEPT, known[str(m)]) for m in members if m.step]
-    gone = [text for text in before if text not in present]
-    if len(gone) > MOST:
-        every = -(-len(gone) // MOST)
-        notes.append(f"{name}: one in {every} of {len(gone)} snapshots that left is drawn")
-        gone = gone[::-every]
-    for text in gone:
+    former = [text for text in before if text not in present]
+    if len(former) > MOST:
+        every = -(-len(former) // MOST)
+        notes.append(f"{name}: one in {every} of {len(former)} snapshots that left is drawn")
+        former = former[::-every]
+    for text in former:
         at = ref(text).step or 0
-        how = NEW if step is None or at > step else LEFT
-        snapshots.append(_row(text, name, at, how, known.get(text)))
+        state = NEW if step is None or at > step else LEFT
+        snapshots.append(_row(text, name, at, state, known.get(text)))
     rows += sorted(snapshots, key=lambda row: row["step"])
     newest = str(PlayerRef("learner").of(name))
     return [*rows, _row(newest, name, max(done, rows[-1]["step"]), NOW)]
@@ -156,8 +156,8 @@ def _with_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str
             )
             row["recorded"] = False
         if not row["recorded"]:
-            same = before is not None and before["policy"] == row["policy"]
-            row["parent"] = before["name"] if same and before is not None else None
+            same_policy = before is not None and before["policy"] == row["policy"]
+            row["parent"] = before["name"] if same_policy and before is not None else None
     return rows
 
 
@@ -232,20 +232,22 @@ def _recorded(
         read_from(run.path / LEAGUE, 0)
     except OSError:
         return
-    apart = bool(league.get("learners"))
+    has_learners = bool(league.get("learners"))
     for line in read_lines(run.path / LEAGUE):
         member, parent = _snapshot(line.get("member")), _snapshot(line.get("parent"))
         if member is None or line["step"] > (run.step or 0) or not member.step:
             continue
-        if apart and (member.name or MAIN) != policy:
+        if has_learners and (member.name or MAIN) != policy:
             continue
         tag = line.get("tag")
-        came = str(parent.of(policy)) if parent is not None else None
-        yield (member.of(policy), Lineage(tag=tag if isinstance(tag, str) else None, parent=came))
+        parent_name = str(parent.of(policy)) if parent is not None else None
+        yield (
+            member.of(policy),
+            Lineage(tag=tag if isinstance(tag, str) else None, parent=parent_name),
+        )
 
 
 def _snapshot(name: Any) -> PlayerRef | None:
-    """Return the snapshot in a record, or None."""
     try:
         player = ref(name) if isinstance(name, str) and len(name) < 200 else None
     except ValueError:

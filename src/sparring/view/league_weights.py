@@ -339,7 +339,6 @@ def cells_of(
 
 
 def _rate(results: Results | None) -> Row | None:
-    """Return a win rate and the ends of its interval; None if nothing was decided."""
     if results is None or not results.wins + results.draws + results.losses:
         return None
     return [results.win_rate(), *results.rate_interval()]

@@ -14,7 +14,7 @@ from sparring.run.folder import PLAYED
 from sparring.view import standings
 from sparring.view.action_probabilities import ActionProbabilities
 from sparring.view.episode_replay import Replays, siblings
-from sparring.view.episode_search import find, whole
+from sparring.view.episode_search import find, int_param
 from sparring.view.http_requests import RequestError
 from sparring.view.league_members import family
 from sparring.view.league_weights import MetaStrategies
@@ -63,7 +63,7 @@ class Pages:
     def runs(self, params: QueryParams) -> Answer:
         """Return the table of runs."""
         self.watch.look()
-        return self._of(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
+        return self._versioned(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
 
     def _summary(self, run: ViewedRun) -> Answer:
         with run.lock:
@@ -103,20 +103,22 @@ class Pages:
                     "notes": run.notes(),
                 }
 
-        return self._of(respond)
+        return self._versioned(respond)
 
     def differences(self, params: QueryParams) -> Answer:
         """Return the differences between the configurations of runs."""
-        runs = self.watch.several(params.get("runs", ""))
+        runs = self.watch.runs_of(params.get("runs", ""))
         for run in runs:
             with run.lock:
                 run.refresh()
-        return self._of(lambda: {"runs": [run.number for run in runs], "rows": differences(runs)})
+        return self._versioned(
+            lambda: {"runs": [run.number for run in runs], "rows": differences(runs)}
+        )
 
     def series(self, params: QueryParams) -> Answer:
         """Return curves of a run."""
         run = self.watch.run(params["run"])
-        points = max(2, whole(params, "points", POINTS, POINTS))
+        points = max(2, int_param(params, "points", POINTS, POINTS))
 
         def respond() -> Answer:
             with run.lock:
@@ -124,7 +126,7 @@ class Pages:
                 x, since = params.get("x", "step"), params.get("since", "")
                 return series(run, _names(params), x, since, points)
 
-        return self._of(respond)
+        return self._versioned(respond)
 
     def references(self, params: QueryParams) -> Answer:
         """Return the values of random and best play for a run's figures."""
@@ -132,15 +134,15 @@ class Pages:
         with run.lock:
             names = sorted(run.refresh().metrics.curves)
         if not any(name.startswith(COMPARED) for name in names):
-            return self._of(lambda: {"run": run.number, "figures": {}})
+            return self._versioned(lambda: {"run": run.number, "figures": {}})
         config = {key: run.config[key] for key in ("environments", "games") if key in run.config}
         question = {"config": config, "names": names}
-        return self._of(lambda: {"run": run.number, **self._reference_lines.ask(question)})
+        return self._versioned(lambda: {"run": run.number, **self._reference_lines.ask(question)})
 
     def sparks(self, params: QueryParams) -> Answer:
         """Return small curves of several runs."""
-        runs = self.watch.several(params.get("runs", ""))
-        points = max(2, whole(params, "points", SPARKS, 200))
+        runs = self.watch.runs_of(params.get("runs", ""))
+        points = max(2, int_param(params, "points", SPARKS, 200))
 
         def respond() -> Answer:
             by_run: dict[int, Answer] = {}
@@ -153,7 +155,7 @@ class Pages:
                 }
             return {"runs": by_run}
 
-        return self._of(respond)
+        return self._versioned(respond)
 
     def league(self, params: QueryParams) -> Answer:
         """Return the results between the players of a run."""
@@ -167,7 +169,7 @@ class Pages:
         """Return the weight of each league member by a meta-solver."""
         run = self._read_run(self.watch.run(params["run"]))
         solver, environment = params.get("solver", ""), params.get("environment", "")
-        return self._of(lambda: self._meta.of(run, solver, environment))
+        return self._versioned(lambda: self._meta.of(run, solver, environment))
 
     def workers(self, params: QueryParams) -> Answer:
         """Return the utilisation and the losses of workers."""
@@ -182,13 +184,13 @@ class Pages:
             if not self._heavy.acquire(timeout=BUSY):
                 raise RequestError(503, "another search is going on; try again")
             try:
-                return self._found(params)
+                return self._search(params)
             finally:
                 self._heavy.release()
 
-        return self._of(respond)
+        return self._versioned(respond)
 
-    def _found(self, params: QueryParams) -> Answer:
+    def _search(self, params: QueryParams) -> Answer:
         """Return the results of a search, from the cache if the index has not changed."""
         index = self.watch.index
         key = (index.generation, *sorted(params.items()))
@@ -209,14 +211,19 @@ class Pages:
 
     def episode(self, params: QueryParams) -> Answer:
         """Return one episode."""
-        run, step, number, seat = self._place(params)
-        return self._of(lambda: self.replays.show(run, step, number, seat))
+        run, step, number, seat = self._episode_of(params)
+        return self._versioned(lambda: self.replays.show(run, step, number, seat))
 
     def group(self, params: QueryParams) -> Answer:
         """Return the episodes of a group, which share an initial state."""
         run = self.watch.run(params["run"])
-        step, group = whole(params, "step", 0, 1 << 53), whole(params, "group", 0, 1 << 62)
-        return self._of(lambda: {"run": run.number, **siblings(run, step, group, _seat(params))})
+        step, group = (
+            int_param(params, "step", 0, 1 << 53),
+            int_param(params, "group", 0, 1 << 62),
+        )
+        return self._versioned(
+            lambda: {"run": run.number, **siblings(run, step, group, _seat(params))}
+        )
 
     def board(self, params: QueryParams) -> Picture:
         """Return a picture of the position before a turn, or at the end.
@@ -224,9 +231,9 @@ class Pages:
         Raises:
             RequestError: the episode, turn or seat does not exist.
         """
-        run, step, number, seat = self._place(params)
+        run, step, number, seat = self._episode_of(params)
         episode = self.replays.find(run, step, number).episode
-        turn, dark = whole(params, "turn", 0, 10**6), params.get("theme") == "dark"
+        turn, dark = int_param(params, "turn", 0, 10**6), params.get("theme") == "dark"
         if turn > len(episode.turns):
             raise RequestError(404, "there is no such turn")
         if seat is not None and seat >= len(episode.roles):
@@ -239,20 +246,20 @@ class Pages:
         Raises:
             RequestError: the episode or turn does not exist, or it is another seat's turn.
         """
-        run, step, number, seat = self._place(params)
+        run, step, number, seat = self._episode_of(params)
         episode, turn = (
             self.replays.find(run, step, number).episode,
-            whole(params, "turn", 0, 10**6),
+            int_param(params, "turn", 0, 10**6),
         )
         if turn >= len(episode.turns):
             raise RequestError(404, "there is no such turn")
         if seat not in (None, episode.turns[turn].seat):
             raise RequestError(404, "the turn is another seat's")
-        return self._of(lambda: {**self._chances.at(run, step, episode, turn)})
+        return self._versioned(lambda: {**self._chances.at(run, step, episode, turn)})
 
     def exported(self, params: QueryParams) -> bytes:
         """Return a replay as one HTML file."""
-        run, step, number, seat = self._place(params)
+        run, step, number, seat = self._episode_of(params)
         replay = self.replays.show(run, step, number, seat)
         if not replay["pictures"]:
             return replay_page(replay, {})
@@ -267,9 +274,9 @@ class Pages:
 
     def changes(self, params: QueryParams) -> Answer | None:
         """Return what has changed since a version; None where nothing has."""
-        return self.watch.changes(whole(params, "since", 0, 1 << 53))
+        return self.watch.changes(int_param(params, "since", 0, 1 << 53))
 
-    def _of(self, respond: Callable[[], Answer]) -> Answer:
+    def _versioned(self, respond: Callable[[], Answer]) -> Answer:
         """Return an answer with the version at the time before it was computed."""
         version = self.watch.version
         return {"version": version, **respond()}
@@ -281,11 +288,14 @@ class Pages:
             with run.lock:
                 return respond(run.refresh())
 
-        return self._of(locked)
+        return self._versioned(locked)
 
-    def _place(self, params: QueryParams) -> tuple[ViewedRun, int, int, int | None]:
+    def _episode_of(self, params: QueryParams) -> tuple[ViewedRun, int, int, int | None]:
         run = self._read_run(self.watch.run(params["run"]))
-        step, number = whole(params, "step", 0, 1 << 53), whole(params, "episode", 0, 1 << 62)
+        step, number = (
+            int_param(params, "step", 0, 1 << 53),
+            int_param(params, "episode", 0, 1 << 62),
+        )
         return run, step, number, _seat(params)
 
     def _read_run(self, run: ViewedRun) -> ViewedRun:
@@ -298,8 +308,7 @@ def _names(params: QueryParams) -> list[str]:
 
 
 def _seat(params: QueryParams) -> int | None:
-    """Return the viewer's seat; None sees all."""
-    return whole(params, "seat", 0, 10**6) if params.get("seat") else None
+    return int_param(params, "seat", 0, 10**6) if params.get("seat") else None
 
 
 def series(run: ViewedRun, names: Sequence[str], x: str, since: str, points: int) -> dict[str, Any]:

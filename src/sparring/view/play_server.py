@@ -71,9 +71,9 @@ class PlayServer:
         """
         run = self.watch.run(params["run"]) if params.get("run") else None
         path = None if run is None else str(run.path)
-        coming = self._thread.submit(self._answer, ["options", path, params.get("environment")])
+        pending = self._thread.submit(self._answer, ["options", path, params.get("environment")])
         try:
-            answer = coming.result(timeout=READY)
+            answer = pending.result(timeout=READY)
         except NotYet:
             raise RequestError(
                 503, "another play is going on; try again when its turn is over"
@@ -120,7 +120,7 @@ class PlayServer:
         if known:
             return self._view(name, session)
         try:
-            return self._do(name, ["begin", name, choices, dropped], "the players to be ready")
+            return self._run_job(name, ["begin", name, choices, dropped], "the players to be ready")
         except RequestError:
             with self._lock:
                 self._sessions.pop(name, None)
@@ -144,8 +144,8 @@ class PlayServer:
         """
         fields, name = JsonBody(body), params["id"]
         text = fields.text("reply", 64 * 1024)
-        job = ["move", name, fields.due("play"), fields.due("turn"), text or ""]
-        return self._do(name, job, "the others to reply")
+        job = ["move", name, fields.required("play"), fields.required("turn"), text or ""]
+        return self._run_job(name, job, "the others to reply")
 
     def hint(self, params: Mapping[str, str], body: bytes) -> Answer:
         """Ask the oracle about the current turn.
@@ -155,8 +155,8 @@ class PlayServer:
             body: ``play`` and ``turn``.
         """
         fields, name = JsonBody(body), params["id"]
-        job = ["hint", name, fields.due("play"), fields.due("turn")]
-        return self._do(name, job, "the oracle")
+        job = ["hint", name, fields.required("play"), fields.required("turn")]
+        return self._run_job(name, job, "the oracle")
 
     def judge(self, params: Mapping[str, str], body: bytes) -> Answer:
         """Judge a finished play.
@@ -166,7 +166,9 @@ class PlayServer:
             body: ``play``.
         """
         name = params["id"]
-        return self._do(name, ["judge", name, JsonBody(body).due("play")], "the oracle's judgement")
+        return self._run_job(
+            name, ["judge", name, JsonBody(body).required("play")], "the oracle's judgement"
+        )
 
     def next(self, params: Mapping[str, str], body: bytes) -> Answer:
         """Begin the play after ``play``.
@@ -177,8 +179,8 @@ class PlayServer:
         """
         fields, name = JsonBody(body), params["id"]
         seat, against = fields.number("seat", 0), fields.text("against", 500)
-        job = ["next", name, fields.due("play"), seat, against]
-        return self._do(name, job, "the players to be ready")
+        job = ["next", name, fields.required("play"), seat, against]
+        return self._run_job(name, job, "the players to be ready")
 
     def leave(self, params: Mapping[str, str], body: bytes) -> Answer:
         """End a session, and the play process if it is busy with this session.
@@ -194,8 +196,8 @@ class PlayServer:
             if session is None:
                 return {"left": False}
             self._to_forget.append(params["id"])
-            coming, others = session.coming, bool(self._sessions)
-            at_work = coming is not None and not coming.cancel() and not coming.done()
+            pending, others = session.pending, bool(self._sessions)
+            at_work = pending is not None and not pending.cancel() and not pending.done()
             if at_work and self._pool is not None and not (session.judging and others):
                 self._end_reason = "A person left a play at which it worked."
                 self._pool.kill()
@@ -209,19 +211,19 @@ class PlayServer:
             session.used = time.monotonic()
             return session
 
-    def _do(self, name: str, job: Job, waits: str) -> Answer:
+    def _run_job(self, name: str, job: Job, waits: str) -> Answer:
         """Run a job of a session; a repeated job waits for the first one."""
         session = self._session(name)
         with self._lock:
             session.collect()
-            if session.coming is None or (session.judging and job[0] == "next"):
-                session.coming = self._thread.submit(self._answer, job)
+            if session.pending is None or (session.judging and job[0] == "next"):
+                session.pending = self._thread.submit(self._answer, job)
                 session.job, session.waits, session.since = job, waits, time.monotonic()
             elif session.job != job:
                 raise RequestError(409, f"this session still waits for {session.waits}")
-            coming = session.coming
+            pending = session.pending
         try:
-            answer = coming.result(timeout=PATIENCE)
+            answer = pending.result(timeout=PATIENCE)
         except NotYet:
             return self._view(name, session)
         except (RolloutError, CancelledError):
@@ -237,7 +239,7 @@ class PlayServer:
             session.collect()
             view: Answer = {"id": name, "run": session.run, "phase": "thinking", "waits": None}
             view.update(session.state)
-            if session.coming is not None:
+            if session.pending is not None:
                 seconds = round(time.monotonic() - session.since, 1)
                 view["waits"] = {"for": session.waits, "seconds": seconds}
                 if not session.judging:
@@ -253,11 +255,11 @@ class PlayServer:
                 self._pool = pool
             ((_, result),) = self._pool.answers([job], seconds=THINK)
         except (RolloutError, OSError) as error:
-            raise RolloutError(self._lost(error)) from None
+            raise RolloutError(self._fail_sessions(error)) from None
         answer: Answer = result
         return answer
 
-    def _lost(self, error: Exception) -> str:
+    def _fail_sessions(self, error: Exception) -> str:
         """Mark every session as failed; return the reason."""
         with self._lock:
             pool, self._pool = self._pool, None
@@ -281,7 +283,7 @@ class ServerSession:
     run: str  # its name, or ""
     state: Answer = field(default_factory=dict)
     job: Job | None = None  # the running one
-    coming: Future[Answer] | None = None
+    pending: Future[Answer] | None = None
     waits: str = ""  # what the session waits for, in words
     since: float = 0.0
     used: float = 0.0
@@ -293,11 +295,11 @@ class ServerSession:
 
     def collect(self) -> None:
         """Store the answer if it has arrived; the caller holds the lock."""
-        if self.coming is None or not self.coming.done():
+        if self.pending is None or not self.pending.done():
             return
-        coming, self.coming, self.job = self.coming, None, None
+        pending, self.pending, self.job = self.pending, None, None
         try:
-            answer = coming.result()
+            answer = pending.result()
         except CancelledError:
             return  # the session was left
         except RolloutError as error:

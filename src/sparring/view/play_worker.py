@@ -20,10 +20,10 @@ from sparring.environments.base import Drawable, is_searchable_play
 from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.foreign import environment_call, no_rules
 from sparring.environments.openspiel.people import rules_of
-from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import regret
-from sparring.report.episode_summary import drawn_line, ending, thoughts, verdict
+from sparring.report.episode_summary import ending, member_line, policy_probabilities, verdict
 from sparring.run.folder import CONFIG
 from sparring.view.http_requests import RequestError
 from sparring.view.run_files import Signature, signature
@@ -78,7 +78,7 @@ class PlaySession:
         self.hint: Answer | None = None
         self.end: Answer | None = None
         self.stored: Answer | None = None
-        self._ended()
+        self._finish()
 
     def close(self) -> None:
         """Close the play, if there is one."""
@@ -105,9 +105,9 @@ class PlaySession:
             self.trouble = f"This play cannot go on: {error}"
         if self.sitting.turn > turn:
             self.replies[turn], self.hint = text, None
-            self._ended()
+            self._finish()
 
-    def _ended(self) -> None:
+    def _finish(self) -> None:
         sitting = self.sitting
         if sitting.episode is None or self.end is not None:
             return
@@ -118,7 +118,6 @@ class PlaySession:
             self.trouble = f"The end cannot be shown: {error}"
 
     def _keep(self, episode: Any) -> None:
-        """Store the play in its run, if there is one."""
         if self.lobby.run is None:
             return
         try:
@@ -140,10 +139,10 @@ class PlaySession:
                 409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}"
             )
         if self.hint is None:
-            hint = None if oracle is None else opinion(self.sitting.hint(oracle))
+            hint = None if oracle is None else verdict_data(self.sitting.hint(oracle))
             name = None if oracle is None else oracle.name
-            none = why or "the oracle has no verdict on this position"
-            self.hint = {"turn": turn, "oracle": name, "why": None if hint else none}
+            reason = why or "the oracle has no verdict on this position"
+            self.hint = {"turn": turn, "oracle": name, "why": None if hint else reason}
             self.hint.update(hint or {})
 
     def judge(self, oracle: Oracle | None, why: str) -> None:
@@ -288,12 +287,11 @@ class PlayWorker:
         return session
 
     def _oracle(self, session: PlaySession) -> tuple[Oracle | None, str]:
-        """Return (oracle of a session's environment, ""), or (None, reason)."""
         lobby, game = session.lobby, session.game
         key = lobby, game.name
         if key not in self._oracles:
             try:
-                oracle, note = chosen_oracle(game, lobby.oracle(game))
+                oracle, note = choose_oracle(game, lobby.oracle(game))
             except HungError:
                 oracle, note = None, f"it takes longer than {JUDGES:g} s to judge a position"
             except SparringError as error:
@@ -349,7 +347,7 @@ def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
         return None  # the prompt is shown instead
 
 
-def opinion(verdict: Verdict | None) -> Answer | None:
+def verdict_data(verdict: Verdict | None) -> Answer | None:
     """Return a verdict as plain data."""
     if verdict is None:
         return None
@@ -372,7 +370,7 @@ def revealed_end(sitting: InteractiveSession, episode: Episode) -> Answer:
     game, opposite = sitting.game, sitting.opposite
     known = {}
     if opposite is not None and not no_rules(game):
-        known = thoughts(game, episode, opposite.agent, opposite.name)
+        known = policy_probabilities(game, episode, opposite.agent, opposite.name)
     turns = [
         {**_turn(sitting, turn), "index": number, "thought": known.get(number, "")}
         for number, turn in enumerate(episode.turns)
@@ -383,7 +381,7 @@ def revealed_end(sitting: InteractiveSession, episode: Episode) -> Answer:
         "ending": "" if no_rules(game) else ending(game, episode, sitting.seat),
         "turns": turns,
         "cut": episode.cut,
-        "drawn": drawn_line(sitting.drawn) if sitting.drawn else "",
+        "drawn": member_line(sitting.drawn) if sitting.drawn else "",
         "seed": sitting.seed,
     }
 
@@ -397,7 +395,7 @@ def _turn(sitting: InteractiveSession, turn: Turn) -> Answer:
         "reply": turn.reply,
         "action": turn.action,
         "event": turn.event,
-        "oracle": opinion(turn.verdict),
+        "oracle": verdict_data(turn.verdict),
         "regret": regret(turn),
     }
 

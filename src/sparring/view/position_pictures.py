@@ -91,5 +91,4 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=KEPT)
 def _read(folder: Path, step: int, number: int, changed: Signature | None) -> Episode | None:
-    """Return an episode, cached until its part changes."""
     return EpisodeStore(folder).one(step, number)

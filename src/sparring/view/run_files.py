@@ -101,11 +101,11 @@ class JsonLines(ABC):
         except OSError:
             return False
         self._seen = self._offset + len(data)
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for text in whole.decode("utf-8", "replace").splitlines():
+        complete = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for text in complete.decode("utf-8", "replace").splitlines():
             self._read(text)
-        return bool(whole)
+        return bool(complete)
 
     def _read(self, text: str) -> None:
         """Parse a line; count it as damaged if it is not one of a step."""
@@ -120,7 +120,6 @@ class JsonLines(ABC):
             self.damaged += 1
 
     def _restart(self) -> bool:
-        """Drop all lines, because the file was replaced."""
         self.generation, self._offset, self._seen = self.generation + 1, 0, 0
         self.damaged = 0
         self.forget()

@@ -65,9 +65,9 @@ def serve(
         raise ConfigError(f"{MISSING} ({error})") from None
     listening = bind_socket(host, port)
     number = listening.getsockname()[1]
-    pages, token, address = Pages(watch), new_token(), f"http://{_named(host)}:{number}/{query}"
+    pages, token, address = Pages(watch), new_token(), f"http://{_url_host(host)}:{number}/{query}"
     plays = PlayServer(watch, trusted, step, answer=answer)
-    hosts = [_named(host).lower(), socket.gethostname().lower(), socket.getfqdn().lower()]
+    hosts = [_url_host(host).lower(), socket.gethostname().lower(), socket.getfqdn().lower()]
     loopback = is_loopback(host)
     app = application(pages, token, () if loopback else hosts, not loopback, plays)
     print_line(f"{'Play' if query else f'{len(watch.runs)} runs'}: {address}#token={token}")
@@ -123,7 +123,7 @@ def bind_socket(host: str, port: int | None) -> socket.socket:
     raise RunError(f"{host} has no free port.")
 
 
-def _named(host: str) -> str:
+def _url_host(host: str) -> str:
     if host in EVERYWHERE:
         return socket.gethostname()
     return f"[{host.strip('[]')}]" if ":" in host else host

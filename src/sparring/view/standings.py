@@ -33,7 +33,7 @@ def league(run: ViewedRun) -> dict[str, Any]:
         run, (STATE,), lambda state: standings_of(RunState(owners=state).payoffs), notes
     )
     standings = [row for row in results or [] if row.player != row.opponent]
-    fades = _fades(run)
+    fades = _has_decay(run)
     players = {row.player for row in standings} | {row.opponent for row in standings}
     return {
         "run": run.number,
@@ -42,7 +42,7 @@ def league(run: ViewedRun) -> dict[str, Any]:
         "players": sorted(players),
         "half": HALF,
         "standings": [
-            {**row._asdict(), "plays_more": _plays_more(row, fades)} for row in standings
+            {**row._asdict(), "plays_more": _missing_plays(row, fades)} for row in standings
         ],
         "fades": fades,
         "answer": answer_in_words(run.config),
@@ -54,7 +54,6 @@ def league(run: ViewedRun) -> dict[str, Any]:
 
 
 def _why_none(config: Mapping[str, Any]) -> str | None:
-    """Return a sentence for a run that takes no snapshots by its configuration, else None."""
     league, matchmaker = config.get("league"), config.get("matchmaker")
     if isinstance(league, Mapping) and any(league.get(key) for key in ("every", "start")):
         return None
@@ -63,14 +62,14 @@ def _why_none(config: Mapping[str, Any]) -> str | None:
     return f"This run has no league{how}. league.every keeps snapshots to play: see docs/league.md."
 
 
-def _fades(run: ViewedRun) -> bool:
+def _has_decay(run: ViewedRun) -> bool:
     """Return whether older results count less; intervals then do not shrink with more plays."""
     league = run.config.get("league")
     decay = league.get("payoff_decay") if isinstance(league, dict) else None
     return isinstance(decay, int | float) and decay > 0
 
 
-def _plays_more(row: PairResults, fades: bool) -> int | None:
+def _missing_plays(row: PairResults, fades: bool) -> int | None:
     """Return the plays needed for a narrow interval; None if results fade or are undecided."""
     if row.exact:
         return 0
@@ -138,20 +137,20 @@ def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
         ``lanes``, one per worker with recorded figures, and ``all``, by the totals of a step; it
         counts workers at the end of the step.
     """
-    count = _wanted(run, lines)
+    count = _num_workers(run, lines)
     return {
         "wanted": count,
         "all": {
             "playing": [_share(1 - line["workers_idle"]) for line in lines],
-            "ready": [_there(line, count) for line in lines],
-            "lost": _lost(lines, "lost_workers"),
+            "ready": [_ready_share(line, count) for line in lines],
+            "lost": _losses(lines, "lost_workers"),
         },
         "lanes": [
             {
                 "worker": worker,
                 "playing": [_share(line.get(f"{prefix}/playing")) for line in lines],
                 "ready": [_share(line.get(f"{prefix}/ready")) for line in lines],
-                "lost": _lost(lines, f"{prefix}/lost"),
+                "lost": _losses(lines, f"{prefix}/lost"),
             }
             for worker, prefix in enumerate(f"worker/{number}" for number in range(LANES))
             if any(f"{prefix}/playing" in line for line in lines[-1:])
@@ -159,14 +158,14 @@ def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
     }
 
 
-def _wanted(run: ViewedRun, lines: Lines) -> int:
+def _num_workers(run: ViewedRun, lines: Lines) -> int:
     scale = run.config.get("scale")
     configured = scale.get("workers") if isinstance(scale, Mapping) else None
     most = max((int(line["workers"]) for line in lines), default=0)
     return max(configured if type(configured) is int else 0, most, 1)
 
 
-def _there(line: Mapping[str, Any], count: int) -> float | None:
+def _ready_share(line: Mapping[str, Any], count: int) -> float | None:
     """Return the share of the workers that were present; workers that played count."""
     played, ready = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
     return ready if played is None or ready is None else max(played, ready)
@@ -178,5 +177,5 @@ def _share(value: Any) -> float | None:
     return round(min(max(float(value), 0.0), 1.0), 3)
 
 
-def _lost(lines: Lines, name: str) -> list[list[Any]]:
+def _losses(lines: Lines, name: str) -> list[list[Any]]:
     return [[line["step"], line[name]] for line in lines if line.get(name, 0.0) > 0]

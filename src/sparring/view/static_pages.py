@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.core import version
-from sparring.report.run_page import allowed
+from sparring.report.run_page import csp_source
 from sparring.view.http_requests import RequestError, json_bytes
 from sparring.view.position_pictures import Picture
 from sparring.view.run_files import read_from
@@ -89,10 +89,10 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
     data = {"episode": episode, "boards": boards, "made_by": f"sparring {version()}"}
     parts = [_EXPORT.sub("", _IMPORT_LINE.sub("", text)) for text in _listed(SCRIPTS)]
     # one classic script in its own scope
-    script = _checked('(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n", "script")
-    style = _checked("\n".join(_listed(STYLES)), "style")
+    script = _check_element('(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n", "script")
+    style = _check_element("\n".join(_listed(STYLES)), "style")
     policy = (
-        f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; "
+        f"default-src 'none'; script-src {csp_source(script)}; style-src {csp_source(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     title = html.escape(f"{episode['game']}, episode {episode['episode']}")
@@ -102,14 +102,14 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
         f"<title>{title}</title><style>{style}</style>"
     )
     body = (
-        f'<main id="main"></main><script type="application/json" id="replay">{embedded(data)}'
+        f'<main id="main"></main><script type="application/json" id="replay">{script_json(data)}'
         f"</script><script>{script}</script>"
     )
     text = f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
     return text.encode("utf-8")
 
 
-def embedded(data: Any) -> str:
+def script_json(data: Any) -> str:
     """Return data as JSON that is safe inside a script element."""
     text = json_bytes(data).decode("ascii")
     return re.sub("[<>&]", lambda found: _ESCAPES[found[0]], text)
@@ -123,7 +123,7 @@ def _listed(name: str) -> list[str]:
         raise RequestError(404, f"{Path(error.filename).name} is not installed") from None
 
 
-def _checked(text: str, element: str) -> str:
+def _check_element(text: str, element: str) -> str:
     if f"</{element}" in text.lower() or "<!--" in text:
         raise ValueError(f"the exported {element} would end its own element")
     return text

@@ -88,14 +88,12 @@ class ViewedRun:
         return self
 
     def _read_starts(self) -> list[dict[str, Any]]:
-        """Return the starts in provenance.json; empty if it cannot be read."""
         try:
             return starts_in(read_from(self.path / PROVENANCE, 0)[0])
         except OSError:
             return []
 
     def _read_config(self) -> None:
-        """Read config.yaml; an error becomes ``trouble``."""
         self.config, self.flat, self.trouble = {}, {}, None
         try:
             version = parse_json(read_from(self.path / MARKER, 0)[0])["format"]
@@ -168,13 +166,13 @@ class ViewedRun:
         notes += [f"{name} leads out of the run folder and is not read" for name in outside]
         return notes
 
-    def keeps(self, name: str) -> bool:
+    def owns(self, name: str) -> bool:
         """Return whether a subfolder is one of the run's own."""
         return is_own(self.path, self.path / name)
 
     def checkpoints(self) -> list[int]:
         """Return the steps that have a checkpoint, in order."""
-        return checkpoint.steps(self.path) if self.keeps("checkpoints") else []
+        return checkpoint.steps(self.path) if self.owns("checkpoints") else []
 
     def summary(self) -> dict[str, Any]:
         """Return the run's row in the table of runs."""
@@ -246,7 +244,7 @@ class HumanPlays(ViewedRun):
             self.config = self._base.refresh().config
         return self
 
-    def keeps(self, name: str) -> bool:
+    def owns(self, name: str) -> bool:
         """Return whether a subfolder is one of the run's own."""
         return is_own(self._base.path, self.path / name)
 

@@ -83,7 +83,7 @@ class RunWatcher:
             for run in self.runs:
                 changes = run.changes()
                 if changes:
-                    self._raise({run.number})
+                    self._bump_version({run.number})
                 if changes & {EPISODES, CREDIT, BY_PEOPLE}:
                     self._due.add(run.number)
             if self._due:
@@ -98,46 +98,46 @@ class RunWatcher:
                     known.add(path)
                     name = unique_name(path, root, [run.name for run in self.runs])
                     self.runs.append(ViewedRun(len(self.runs), path, name))
-                    self._raise({len(self.runs) - 1})
+                    self._bump_version({len(self.runs) - 1})
 
-    def _raise(self, runs: set[int]) -> None:
+    def _bump_version(self, runs: set[int]) -> None:
         """Count a change; the caller holds the lock."""
         self.version += 1
         for number in runs:
             self.runs[number].changed = self.version
 
     def _indexing(self) -> None:
-        began = False  # whether the first full index is built
+        is_built = False  # whether the first full index is built
         while not self._ending.is_set():
             self._wake.wait(timeout=1.0)
             self._wake.clear()
             with self._lock:
-                due = set(self._due) if self._is_wanted() or not began else set()
+                due = set(self._due) if self._is_wanted() or not is_built else set()
                 self._due -= due
                 self._current = due
             if not due:
                 continue
-            live = began and any(self.runs[number].state == "training" for number in due)
-            spent = time.thread_time()
+            live = is_built and any(self.runs[number].state == "training" for number in due)
+            begin = time.thread_time()
             if not self._update(due, LIVE_PARTS if live else None):
                 with self._lock:
                     self._due |= due
                     self._wake.set()
-            began = True
+            is_built = True
             if live:
-                self._ending.wait((time.thread_time() - spent) / LIVE_SHARE)
+                self._ending.wait((time.thread_time() - begin) / LIVE_SHARE)
 
     def _update(self, due: set[int], most: int | None) -> bool:
         """Index stored steps of runs; return whether all are indexed."""
-        folders, whole = self.folders(due), True
+        folders, is_done = self.folders(due), True
         with suppress(OSError):  # a folder that goes is seen again at the next look
-            whole = self.index.update(folders, self._indexed, most)
+            is_done = self.index.update(folders, self._indexed, most)
         with self._lock:
             self._current = set()
-            if whole and not self._due:
+            if is_done and not self._due:
                 self.idle.set()
-            self._raise(due)
-        return whole
+            self._bump_version(due)
+        return is_done
 
     def indexing(self, run: int) -> str | None:
         """Return "now" or "later" if stored steps of a run wait for the index, else None."""
@@ -149,7 +149,7 @@ class RunWatcher:
         """Return the folders of plays, by their numbers in the index."""
         folders = {number: self.runs[number].path for number in runs}
         people = {number + PEOPLE: HumanPlays(self.runs[number]) for number in folders}
-        return folders | {number: plays.path for number, plays in people.items() if plays.keeps("")}
+        return folders | {number: plays.path for number, plays in people.items() if plays.owns("")}
 
     def _is_wanted(self) -> bool:
         return time.monotonic() - self._last_use < WANTED
@@ -163,7 +163,7 @@ class RunWatcher:
 
     def _indexed(self, runs: set[int]) -> None:
         with self._lock:
-            self._raise({number % PEOPLE for number in runs})
+            self._bump_version({number % PEOPLE for number in runs})
 
     def run(self, text: str) -> ViewedRun:
         """Return the run with a number; ``N-people`` returns its human plays.
@@ -177,7 +177,7 @@ class RunWatcher:
             return self.runs[int(text)]
         raise RequestError(404, "there is no such run")
 
-    def several(self, text: str) -> list[ViewedRun]:
+    def runs_of(self, text: str) -> list[ViewedRun]:
         """Return the runs of comma-separated numbers; all runs for "".
 
         Raises:
@@ -199,11 +199,11 @@ class RunWatcher:
         self.look()
         if since >= self.version:
             return None
-        whole = self.indexed()
+        counts = self.indexed()
         return {
             "version": self.version,
             "runs": [run.number for run in self.runs if run.changed > since],
             "indexing": None
             if self.idle.is_set() or not self._is_wanted()
-            else {"parts": whole["parts"], "of": whole["of"]},
+            else {"parts": counts["parts"], "of": counts["of"]},
         }

@@ -43,7 +43,7 @@ class WorkerProcess:
             RequestError: the question cannot be answered, took too long, or crashed the process.
         """
         with self._lock:
-            pipe = self._running()
+            pipe = self._ensure_started()
             try:
                 pipe.send_bytes(json_bytes(question))
                 is_ready = pipe.poll(self._seconds)
@@ -63,16 +63,16 @@ class WorkerProcess:
         with self._lock:
             self._stop()
 
-    def _running(self) -> Connection:
+    def _ensure_started(self) -> Connection:
         """Return the pipe to the process; start the process if necessary."""
         if self._pipe is None or not self._process.is_alive():
             self._stop()
-            self._pipe, theirs = STARTS.Pipe()
+            self._pipe, child_pipe = STARTS.Pipe()
             self._process = STARTS.Process(
-                target=_answer_questions, args=(theirs, self._module), daemon=True
+                target=_answer_questions, args=(child_pipe, self._module), daemon=True
             )
             self._process.start()
-            theirs.close()
+            child_pipe.close()
         return self._pipe
 
     def _stop(self) -> None:
@@ -85,7 +85,6 @@ class WorkerProcess:
 
 
 def _answer_questions(pipe: Connection, module: str) -> None:
-    """Answer questions until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles it and ends this process
     # a thread, because the kernel's parent-death signal fires when the starting thread ends
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()

@@ -13,7 +13,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import spec_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.lookups import Library, Question, Questions, library, lookups
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.cases import every_case
 from tests.environments.worlds import keeping, refusing
 
@@ -128,7 +128,7 @@ def test_banks_of_libraries_and_random_play():
         rollout = type("Rollout", (), {"starts": 0})
         seed = 0
     game = make_game("lookups", options={"libraries": 64})
-    unseen, seen = columns(game, SeenInitialStates(Config, [game]))
+    unseen, seen = measured_starts(game, SeenInitialStates(Config, [game]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     known = game.starts()
     for number in range(50):

@@ -190,7 +190,6 @@ def _kind(game: Environment) -> str:
 
 
 def _options(game: Environment) -> dict[str, Any]:
-    """Return the options that a game is made from, with known defaults filled in."""
     return known_options(_kind(game), game.made_by["options"] if game.made_by is not None else {})
 
 

@@ -371,7 +371,6 @@ def self_plays(
 
 
 def _figures(game: Environment, played: Sequence[Episode], level: float) -> dict[str, Interval]:
-    """Return the means of the environment's own figures; empty if it has none."""
     counted = [
         numbers
         for numbers in (figures_of(game, figures) for figures in played)

@@ -87,7 +87,6 @@ def oracles_for(
 def _requested_oracle(
     spec: OracleSpec, games: Sequence[Environment]
 ) -> tuple[dict[str, Oracle], list[str]]:
-    """Return (the oracle by the names of games that it can judge, notes about the others)."""
     oracle = spec.make()
     reasons = {game.name: base.hindrance(oracle, game) for game in games}
     if all(reasons.values()):

@@ -102,7 +102,6 @@ def number(value: float | None) -> str:
 
 
 def _options(settings: dict[str, Any]) -> str:
-    """Return further settings in words; older results lack them."""
     text = f", playouts {settings['playouts']}" if "playouts" in settings else ""
     if settings.get("reward"):
         text += f"; estimators are paid by {settings['reward']} in place of the game"

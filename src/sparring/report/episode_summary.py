@@ -116,7 +116,6 @@ def _names(episode: Episode, names: dict[str, str]) -> list[str]:
 
 
 def _illegal_note(turns: list[Turn]) -> str:
-    """Return a note about the illegal replies before a move, or ""."""
     if not turns:
         return ""
     how = " (drawn at random)" if turns[-1].action is not None else ""

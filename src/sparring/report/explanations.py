@@ -169,7 +169,6 @@ def _tables() -> dict[str, str]:
 
 
 def _table_of(source: str) -> dict[str, str]:
-    """Return the table in a module's docstring: name -> meaning."""
     text = inspect.getdoc(importlib.import_module(f"sparring.{source}")) or ""
     rows = re.findall(r"^ {4}(\S+) +(\S.*(?:\n {5,}\S.*)*)$", text, re.MULTILINE)
     return {key: " ".join(meaning.split()) for key, meaning in rows}

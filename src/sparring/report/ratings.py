@@ -211,7 +211,6 @@ def league_rows(standings: Sequence[PairResults]) -> list[tuple[str, ...]]:
 
 
 def _row(row: PairResults) -> tuple[str, ...]:
-    """Return a row as text; win rates are "-" if nothing was decided."""
     games = "exact" if row.exact else f"{row.games:.{1 if row.games % 1 else 0}f}"
     mean_ends, rate, rate_ends = "-", "-", "-"
     if row.return_low is not None:

@@ -353,7 +353,6 @@ def _weights(config: Mapping[str, Any]) -> str:
 def _facts(
     config: Mapping[str, Any], lines: Lines, timing: Lines, run_starts: Lines
 ) -> dict[str, str]:
-    """Return the run's length, seed and code version; empty before its first step."""
     if not lines:
         return {}
 
@@ -418,7 +417,6 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _repeating(path: Path, config: Mapping[str, Any], run_starts: Lines) -> dict[str, Any]:
-    """Return the commands that repeat a run, and its machines."""
     first = run_starts[0] if run_starts else {}
     commit, command = str(first.get("commit") or ""), str(first.get("command") or "")
     commands = [f"git checkout {commit.removesuffix('-dirty')}    # of Sparring"] if commit else []

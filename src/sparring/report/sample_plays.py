@@ -113,7 +113,6 @@ def _three_steps(
 
 
 def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | None:
-    """Return the rows of a step; None, and a message in ``troubles``, if unreadable."""
     try:
         tables = list(store.each(lambda table: table, lambda number: number == step))
     except RunError as error:
@@ -152,7 +151,6 @@ def _median_play(table: pa.Table, rows: Sequence[int]) -> int:
 
 
 def _return(row: Mapping[str, Any]) -> float:
-    """Return the return of a play's first trained seat, or of its first seat."""
     trained, returns = row["trained_seats"] or [], row["returns"] or [0.0]
     seat = trained.index(True) if True in trained else 0
     value = float(returns[seat]) if seat < len(returns) else 0.0

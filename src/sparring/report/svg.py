@@ -195,7 +195,6 @@ def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> 
 
 
 def _listed(references: Sequence[Reference], rows: int) -> list[str]:
-    """Return the labels of reference lines, below ``rows`` rows of the legend."""
     out = []
     for number, reference in enumerate(references, start=rows):
         y = HEIGHT + 8 + 18 * number
@@ -253,7 +252,6 @@ def scale(low: float, high: float, start: float, end: float) -> Callable[[float]
 
 
 def _thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """Return at most MAX_POINTS points at even distances, the first and the last among them."""
     if len(points) <= MAX_POINTS:
         return points
     last = len(points) - 1

@@ -134,7 +134,6 @@ def _page(page: bytes) -> Response:
 
 
 def _json(answer: Any) -> Response:
-    """Return an answer as JSON; None becomes status 304."""
     if answer is None:
         return Response(status_code=304)
     return Response(json_bytes(answer), media_type="application/json")

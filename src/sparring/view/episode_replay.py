@@ -149,7 +149,6 @@ def _quantiles(run: ViewedRun, step: int) -> dict[str, float | None]:
 
 
 def _quantile(values: Any) -> float | None:
-    """Return the quantile of finite absolute values; None if it is 0."""
     sizes = np.abs(values[np.isfinite(values)])
     quantile = float(np.quantile(sizes, QUANTILE)) if len(sizes) else 0.0
     return quantile or None
@@ -456,7 +455,6 @@ def _segments(
 
 
 def _of_token(credit: Mapping[str, Any] | None, name: str, place: int) -> float | None:
-    """Return a token's value in a row of credit; None if it is not recorded."""
     values = None if credit is None else credit[name]
     return values[place] if values is not None and place < len(values) else None
 

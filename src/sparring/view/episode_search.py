@@ -139,7 +139,6 @@ def _flag(params: QueryParams, name: str) -> bool:
 
 
 def _between(name: str, column: str, text: str) -> Condition:
-    """Return the condition of a range: 5, 5-9, 5- or -9."""
     try:
         low, high = _ends(text.strip())
     except ValueError:

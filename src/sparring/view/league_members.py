@@ -71,7 +71,6 @@ def members_of(
 
 
 def _lineage(*records: Any) -> Lineage:
-    """Return the tag and the parent of the first record that has one of them."""
     for record in records:
         if isinstance(record, Mapping) and record.keys() & {"tag", "parent"}:
             tag, parent = (record.get(name) for name in ("tag", "parent"))

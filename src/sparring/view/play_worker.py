@@ -265,7 +265,6 @@ class PlayWorker:
         return session.state()
 
     def _lobby(self, run: str | None) -> Lobby:
-        """Return the current lobby of a run, or the lobby without a run."""
         path = None if run is None else Path(run)
         now = None if path is None else signature(path / CONFIG)
         before, lobby = self._lobbies.get(run, (None, None))

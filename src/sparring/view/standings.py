@@ -120,7 +120,6 @@ def workers(run: ViewedRun) -> dict[str, Any]:
 
 
 def _plays(run: ViewedRun) -> list[dict[str, Any]]:
-    """Return the counts of plays by their state in fresh order; empty in pinned order."""
     newest = {name: run.metrics.newest(name) for name in ACCOUNT}
     account = account_of({name: pair and pair[1] for name, pair in newest.items()})
     return [{"text": ACCOUNT[name], "number": number} for name, number in account.items()]

@@ -219,7 +219,6 @@ class ViewedRun:
         }
 
     def _seconds(self) -> float | None:
-        """Return the seconds of all steps and their evaluations, without pauses."""
         if not self.timing.steps:
             return None
         return float(axis("seconds", [self.timing.steps[-1]], self.timing)[0])

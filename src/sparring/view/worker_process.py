@@ -64,7 +64,6 @@ class WorkerProcess:
             self._stop()
 
     def _ensure_started(self) -> Connection:
-        """Return the pipe to the process; start the process if necessary."""
         if self._pipe is None or not self._process.is_alive():
             self._stop()
             self._pipe, child_pipe = STARTS.Pipe()

@@ -170,7 +170,7 @@ def game_section(name: str) -> list[str]:
     lines = ["", "## Rules", "", prose(game_page.rules_text(name))]
     lines += ["", "## Exact values", "", prose(exact)] if exact else []
     lines += ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."] if using else []
-    about = f"With default options, moves {play.drawn}, always the same, as the seats see it. In brief style the first turn"
+    about = f"With default options, moves {play.how}, always the same, as the seats see it. In brief style the first turn"
     lines += ["", "## A sample play", "", f"{about} reads `{play.brief}`.", "", "```text", *game_page.sample_lines(play), "```"]
     return [*lines, "", "## Options"]
 

@@ -22,8 +22,8 @@ import numpy as np
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray, Observation, PlayerRef
 from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
-from sparring.environments.choose import Choose
-from sparring.environments.choose.proposer import numbers, remembered
+from sparring.environments.choose import ChooseEnvironment
+from sparring.environments.choose.proposer import candidates_key, numbers
 from sparring.measure.exploitability import (
     MOST,
     check_states,
@@ -47,12 +47,12 @@ def base_game(game: Environment) -> Any:
 
     A game in which a seat proposes is returned unchanged, and has no exact figures.
     """
-    return game.inner if type(game) is Choose else game
+    return game.inner if type(game) is ChooseEnvironment else game
 
 
 def on_base_game(game: Environment, policy: Any) -> Any:
     """Return a policy as a policy of ``base_game(game)``."""
-    return ChooserScorer(game, policy) if type(game) is Choose else policy
+    return ChooserScorer(game, policy) if type(game) is ChooseEnvironment else policy
 
 
 class _CandidateLine(NamedTuple):
@@ -71,7 +71,7 @@ class ChooserScorer:
         policy: chooses among candidates; its replies are their numbers.
     """
 
-    def __init__(self, game: Choose, policy: ActionScorer) -> None:
+    def __init__(self, game: ChooseEnvironment, policy: ActionScorer) -> None:
         self.game, self.policy = game, policy
 
     def action_logprobs(self, queries: Sequence[Query]) -> list[FloatArray]:
@@ -164,7 +164,7 @@ def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _St
         return 0.0, (), (), ""
     place = line.candidates.index(action)
     replies = (*line.replies, numbers(len(line.candidates))[place])
-    before = f"{line.before}{remembered(line.candidates)}"
+    before = f"{line.before}{candidates_key(line.candidates)}"
     return line.share * float(chances[place]), line.seen, replies, before
 
 

@@ -11,14 +11,14 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import (
-    Counting,
+    HasFigures,
     Play,
     close_play,
     random_reply,
     read_reply,
     teams_of,
 )
-from sparring.environments.foreign import completed, environment_call
+from sparring.environments.foreign import complete_environment, environment_call
 from sparring.testing.given import bound, same
 
 NOTHING = "zzzqqq"  # a reply that no list of actions holds
@@ -51,7 +51,7 @@ def check_environment(
         PluginError: its own code raised, or does not come back.
     """
     made = bound("environments", environment, options)
-    rules = completed(made.plugin.name, made())
+    rules = complete_environment(made.plugin.name, made())
     with Checking(rules):
         _check(rules, made.plugin.name, plays, seed)
 
@@ -156,7 +156,7 @@ def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
     if names := rules.figures:
-        found = cast(Counting, play).figures()
+        found = cast(HasFigures, play).figures()
         assert sorted(found) == sorted(names), (
             f"{name}: figures() gave {sorted(found)}; the environment's figures are {names}."
         )

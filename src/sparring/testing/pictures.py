@@ -12,8 +12,8 @@ from sparring.config.plugins.registry import Bound
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
-from sparring.environments.drawing.pieces import Exchange, describe_told, draw_told
-from sparring.environments.foreign import completed
+from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
+from sparring.environments.foreign import complete_environment
 from sparring.testing.environments import Checking
 from sparring.testing.given import bound, same
 
@@ -72,7 +72,7 @@ def check_picture(
         PluginError: its own code raised, or does not come back.
     """
     made = bound("environments", environment, options)
-    rules = completed(made.plugin.name, made())
+    rules = complete_environment(made.plugin.name, made())
     with Checking(rules):
         root = Stream.from_seed(seed)
         for number in range(plays):
@@ -113,26 +113,26 @@ def check_svg(svg: str, what: str = "the picture") -> None:
             assert "url(" not in value.lower() or key == "aria-label", f"{what}: {value!r:.60}."
 
 
-def _check_position(rules: Any, name: str, play: Play, past: list[Exchange]) -> None:
+def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> None:
     for seat in (None, *range(rules.num_seats)):
         what = f"{name}: the picture for {'all' if seat is None else rules.roles[seat]}"
         for theme in get_args(Theme):
-            svg = draw_told(play, rules.roles, seat, theme, past)
+            svg = draw_play(play, rules.roles, seat, theme, past)
             check_svg(svg, what)
-            same(svg, draw_told(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
-        said = describe_told(play, rules.roles, seat, past)
+            same(svg, draw_play(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
+        said = describe_play(play, rules.roles, seat, past)
         assert isinstance(said, str) and said.strip(), f"{what}: the sentence is {said!r}."
 
 
 def _moments(
     rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
-) -> Iterator[tuple[Any, list[Exchange]]]:
+) -> Iterator[tuple[Any, list[PastTurn]]]:
     """Play at random; yield the play at some of its moments and at the end, with what was said.
 
     These are the first four, and then each twice as far as the one before. Replies are drawn from
     ``replies``, those of the seat ``other`` from ``deal``.
     """
-    past, draws, moment = list[Exchange](), replies.child("play"), 0
+    past, draws, moment = list[PastTurn](), replies.child("play"), 0
     with temporary_play(rules, deal.child("deal")) as play:
         while not play.done:
             if moment < 4 or moment.bit_count() == 1:
@@ -145,7 +145,7 @@ def _moments(
                 found = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
                 if found is None or legal is not None:
                     found = random_reply(play, seat, legal, own)
-                past = [*past, Exchange(seat, play.observe(seat).told, found)]
+                past = [*past, PastTurn(seat, play.observe(seat).told, found)]
                 said[seat] = found
             play.step(said)
         yield play, past
@@ -163,8 +163,8 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool)
                 if known is None:
                     continue
                 drawn = (
-                    draw_told(play, rules.roles, seat, "light", past),
-                    describe_told(play, rules.roles, seat, past),
+                    draw_play(play, rules.roles, seat, "light", past),
+                    describe_play(play, rules.roles, seat, past),
                 )
                 number += known in found
                 what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
@@ -172,10 +172,10 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool)
     return number
 
 
-def _knowledge(play: Play, past: list[Exchange], seat: int, every_seat: bool) -> Any:
+def _knowledge(play: Play, past: list[PastTurn], seat: int, every_seat: bool) -> Any:
     """Return what a seat knows of a play, or None where that is not asked for."""
     due = tuple(play.due())
-    own = tuple((one.told, one.reply) for one in past if one.seat == seat)
+    own = tuple((one.prompt, one.reply) for one in past if one.seat == seat)
     if seat in due:
         seen = play.observe(seat)
         return due, seat, own, seen.text, seen.key, play.legal(seat)

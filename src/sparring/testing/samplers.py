@@ -9,7 +9,14 @@ from typing import Any
 from sparring.core.errors import ModelError
 from sparring.core.records import SampleRequest, SampleResult, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models.samplers.base import Ids, Lot, Sampler, backend_of, finished_together, sample
+from sparring.models.samplers.base import (
+    Ids,
+    SampleBatch,
+    Sampler,
+    backend_of,
+    finished_together,
+    sample,
+)
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
 NEAR = 1e-5  # of log-probabilities, where a sampler does not promise their bits
@@ -123,7 +130,9 @@ def _together(
     samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
 ) -> list[list[SampleResult]]:
     """Return the replies of samplers that are asked in one call, of each in order."""
-    lots = [Lot(one, own, PARAMS, stop_ids) for one, own in zip(samplers, requests, strict=True)]
+    lots = [
+        SampleBatch(one, own, PARAMS, stop_ids) for one, own in zip(samplers, requests, strict=True)
+    ]
     backend = backend_of(samplers[0])
     assert backend is not None, "It was there before."
     said = {place: result for found in finished_together(backend, lots) for place, result in found}

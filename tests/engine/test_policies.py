@@ -21,7 +21,7 @@ from sparring.engine.exported_policy import export
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe, process_memory
 from sparring.league.payoffs import Payoffs
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.matches import play_matches
 from sparring.models.samplers import in_process, prefix_cache
@@ -246,8 +246,8 @@ def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says
     team, single = run.agent(PUBLISHED), {name: run.agent(PUBLISHED.of(name)) for name in run.policies}
     assert isinstance(team, Team) and team.at(game, 0) is single["leader"] and team.at(game, 1) is single["helper"]
     states = enumerate_info_states(game)
-    rows = {name: ask(agent, states)[0] for name, agent in single.items()}
-    for number, (query, row) in enumerate(zip(states.queries, ask(team, states)[0], strict=True)):
+    rows = {name: query_policy(agent, states)[0] for name, agent in single.items()}
+    for number, (query, row) in enumerate(zip(states.queries, query_policy(team, states)[0], strict=True)):
         own = rows["leader" if query.seat == 0 else "helper"][number]
         assert np.allclose(row, own, atol=1e-6)
     episodes = play_teams([spec(run, seats=("policy", "policy"), trained=(False, False))], {"policy": team})

@@ -15,7 +15,7 @@ from sparring.environments.wide_search import WideSearchPlay, wide_search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.environments.worlds import keeping, refusing, steps
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
@@ -142,7 +142,7 @@ def test_what_seats_know_in_other_worlds():
     assert plays[0].observe(0) == plays[1].observe(0)
     assert plays[0].draw(0) == plays[1].draw(0) and plays[0].draw(None) != plays[1].draw(None)
     game = make_game("wide_search", options={"worlds": 50})
-    (unseen, *_) = columns(game, SeenInitialStates(None))
+    (unseen, *_) = measured_starts(game, SeenInitialStates(None))
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and all(set(start.names) <= set(NAMES) and start.columns == COLUMNS[:2] for start in starts)
     other = make_game("wide_search", options={"worlds": 50, "bank": 1})

@@ -20,7 +20,7 @@ from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.league.meta_game import member_payoffs, side_payoffs, unmet_note
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import TableAgent, random_table
 from sparring.methods.selection.replay.base import ReplayBuffer
@@ -326,7 +326,7 @@ def test_the_meta_strategy_is_that_of_the_matrix_of_tabular_policies():
     engine = engine_of(config)
     book = with_exact(config, engine, Payoffs())
     states = enumerate_info_states(engine.environments[0][0])
-    rows = [ask(engine.agent(member), states)[0] for member in MEMBERS]
+    rows = [query_policy(engine.agent(member), states)[0] for member in MEMBERS]
 
     def value(first, second):
         mixed = [(first, second)[seat][place] for place, seat in enumerate(states.seats.tolist())]

@@ -49,7 +49,7 @@ from sparring.learn.weight_files import (
     snapshots_to_save,
     update_reference,
 )
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import (
     ActionScorer,
     InfoStates,
@@ -449,7 +449,7 @@ class ExactColumns:
         values = {}
         for name in {episode.game for episode in episodes}:
             states = self._books[name].states
-            values[name] = exact_values(states, ask(policy, states)[0])
+            values[name] = exact_values(states, query_policy(policy, states)[0])
         action, state, default = (
             turns.reward.copy(),
             np.zeros(len(turns.reward)),

@@ -76,11 +76,11 @@ from sparring.league.meta_game import (
 )
 from sparring.league.payoffs import Payoffs
 from sparring.measure.agent_spec import AgentSpec, labels
-from sparring.measure.exact_figures import beneath, exact_figures_of
+from sparring.measure.exact_figures import base_game, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.measure.initial_states import SeenInitialStates, Starts, columns, every
+from sparring.measure.initial_states import SeenInitialStates, Starts, all_starts, measured_starts
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
-from sparring.measure.regret import Judge, without_faults
+from sparring.measure.oracle_regret import Judge, without_faults
 from sparring.methods.oracles.base import Oracle
 from sparring.play.players.base import Agent, HasNotes
 from sparring.play.players.mixture import MemberMixture
@@ -167,7 +167,7 @@ class Evaluator:
         self._info_states: dict[str, InfoStates] = {}
         for game in games if config.exact else ():
             try:
-                states = enumerate_info_states(beneath(game), limit=config.max_states)
+                states = enumerate_info_states(base_game(game), limit=config.max_states)
                 self._info_states[game.name] = states
             except GameError as error:  # too many states, or no information states
                 self.notes.append(str(error))
@@ -236,7 +236,7 @@ class Evaluator:
     def _columns(self, game: Environment) -> tuple[Starts, ...]:
         if game.name not in self._starts:
             self._starts[game.name] = (
-                (every(game),) if self.seen is None else columns(game, self.seen)
+                (all_starts(game),) if self.seen is None else measured_starts(game, self.seen)
             )
         return self._starts[game.name]
 

@@ -25,7 +25,7 @@ from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
 from sparring.league.meta_game import apart_by, check_sides, pair_shares, solvers_of
 from sparring.league.payoffs import TIE, Held, Payoffs, Results, Row, meetings_of
-from sparring.measure.exploitability import ask, history_reach
+from sparring.measure.exploitability import history_reach, query_policy
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.play.spec import EpisodeSpec, alone
 from sparring.play.team import rollout_teams
@@ -60,7 +60,7 @@ def with_exact(
         probabilities: dict[PlayerRef, list[FloatArray]] = {}
         for member in dict.fromkeys(itertools.chain.from_iterable(pairs)):
             scorer: Any = engine.agent(member)
-            probabilities[member] = ask(scorer, states)[0]
+            probabilities[member] = query_policy(scorer, states)[0]
         results: dict[Row, Results] = {}
         for pair in pairs:
             results |= pair_results(game, states, pair, probabilities, apart=apart)
@@ -122,7 +122,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
             states = _states(Held(game), config.evaluation.max_states)
             for name in config.league.tags:
                 scorer: Any = engine.agent(LEARNER.of(name))
-                ask(scorer, states)
+                query_policy(scorer, states)
         except TooLargeError:
             raise ConfigError(
                 f"league.plays: exact enumerates the tree of an environment, and {game.name!r} "

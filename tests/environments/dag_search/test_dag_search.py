@@ -8,7 +8,7 @@ from sparring.core.errors import GameError
 from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import RESULTS, Dag, DagWorld, dag_search
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.environments.worlds import keeping, refusing, steps
 
 # 1 and 2 are ready at first; 3 needs both
@@ -118,7 +118,7 @@ def test_worlds(number, shape, tasks, edges):
 
 def test_banks_limits_and_parts():
     game = make_game("dag_search", options={"worlds": 50})
-    (unseen, *_) = columns(game, SeenInitialStates(None))
+    (unseen, *_) = measured_starts(game, SeenInitialStates(None))
     other = make_game("dag_search", options={"worlds": 50, "bank": 1})
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and not starts & {other.start(number) for number in range(50)} and unseen

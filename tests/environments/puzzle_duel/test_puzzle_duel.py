@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import spec_of
 from sparring.environments.catalogue import configured_game, from_spec, make_game
 from sparring.environments.puzzle_duel import puzzle_duel
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.matches import play_matches
 from sparring.play.players.random import RandomAgent
 from tests.cases import every_case
@@ -85,7 +85,7 @@ def test_what_seats_are_told_and_draw():
     known = rules.starts()
     assert 1 < len(known) <= 8
     assert all(len(set(numbers)) == 3 and list(numbers) == sorted(numbers) and 1 <= numbers[0] <= numbers[-1] <= 6 for numbers in known)
-    unseen, seen = columns(rules, SeenInitialStates(config, [rules]))
+    unseen, seen = measured_starts(rules, SeenInitialStates(config, [rules]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     for number in range(60):
         stream = Stream.from_seed(7).child(number)

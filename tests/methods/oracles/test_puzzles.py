@@ -17,7 +17,7 @@ from sparring.environments.dag_search.solver import dag_search as solver
 from sparring.environments.minesweeper import mines_of, order_of
 from sparring.environments.situation import Situation, decision_of
 from sparring.measure.matches import play_matches
-from sparring.measure.regret import Judge
+from sparring.measure.oracle_regret import Judge
 from sparring.methods.oracles.base import hindrance, verdicts
 from sparring.methods.oracles.solvers import solved_by
 from sparring.play.players.scheduler import scheduler

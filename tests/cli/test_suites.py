@@ -205,7 +205,7 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
         (["--suite", "mars", "--no-exact"], "do not go with --suite"),
         (["--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),
         (["--suite", "mars", "--oracle", "minmax"], "Did you mean 'minimax'"),
-        (["--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: its hidden part"),
+        (["--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: it has no solver"),
         (["--suite", "vpr", "--oracle", "minimax"], "already have an oracle; leave --oracle out"),
         (["--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
         (["--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),

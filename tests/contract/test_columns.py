@@ -25,13 +25,13 @@ PARTS = {"critic", "reference", "process", "tree", "candidates", "playouts"}
 def test_a_column_of_ours_has_a_field_and_says_what_it_takes(name):
     plugin = registry.load("columns", name)
     assert name in FIELDS and "What:" in inspect.getdoc(plugin.function)
-    assert registry.asks(registry.bind("columns", name)) <= PARTS
+    assert registry.required_services(registry.bind("columns", name)) <= PARTS
 
 
 def test_columns_come_after_what_they_need():
     assert registry.ordered({"process_logprob"}) == ("old_logprob", "process_logprob")
     assert registry.ordered({"value", "process_logprob", "old_logprob"}) == ("old_logprob", "process_logprob", "value")
-    assert registry.asks(registry.bind("credit", "oprl")) == {"process"} and registry.asks(registry.bind("credit", "gae")) == {"critic"}
+    assert registry.required_services(registry.bind("credit", "oprl")) == {"process"} and registry.required_services(registry.bind("credit", "gae")) == {"critic"}
 
 
 def test_a_column_without_a_field_is_kept_by_name():
@@ -101,7 +101,7 @@ def test_a_column_from_outside_costs_one_file(package, tmp_path):
 
 def test_a_column_of_the_wrong_length_is_refused_by_name(package, tmp_path):
     name = package("wrong")
-    with pytest.raises(PluginError, match=r"wrong.*must give one number per turn, an array of shape"):
+    with pytest.raises(PluginError, match=r"wrong.*must return one number per turn, an array of shape"):
         sparring.train("kuhn-tiny", *TINY, f"credit={{name: {name}.credits.by_surprise}}", run=tmp_path / "run")
 
 
@@ -194,7 +194,7 @@ def test_columns_that_need_each_other_are_refused(other, tmp_path, monkeypatch):
         text = f'SLOT = "columns"\nNEEDS = {{"circling.{needed}"}}\ndef {name}(source):\n    """Be a column."""\n'
         (tmp_path / "circling" / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for walk in (registry.ordered, lambda needs: registry.asks(registry.bind("columns", *needs))):
+    for walk in (registry.ordered, lambda needs: registry.required_services(registry.bind("columns", *needs))):
         with pytest.raises(ConfigError, match=r"column 'circling\.\w' needs itself: circling\.\w -> .*circling\.\w"):
             walk({"circling.a"})
     for module in [name for name in sys.modules if name.startswith("circling")]:

@@ -122,7 +122,7 @@ def advantages(
         )
     name, _, preset = estimator.partition(":")
     bound = registry.bind("credit", name, options, preset=preset or None)
-    if turns.state_group is not None and "candidates" not in registry.asks(bound):
+    if turns.state_group is not None and "candidates" not in registry.required_services(bound):
         raise CreditError(
             f"credit {name!r} follows what was played, and this table holds every reply to a "
             "prompt; leave candidates=True out of turn_table()."

@@ -29,7 +29,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.trial import Trial
-from sparring.measure.adaptation import AdaptationRow, Opponent, adaptation, rules_of
+from sparring.measure.adaptation import AdaptationRow, PoolOpponent, adaptation, rules_of
 from sparring.measure.agent_spec import AgentSpec, labels, parse_agent
 from sparring.measure.attempt_tree import (
     AttemptReturns,
@@ -38,9 +38,9 @@ from sparring.measure.attempt_tree import (
     ceiling_or_reason,
 )
 from sparring.measure.info_states import ActionScorer
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
-from sparring.measure.regret import BUDGET, Judge
+from sparring.measure.oracle_regret import BUDGET, Judge
 from sparring.measure.suite import as_data
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import configured_oracles
@@ -55,7 +55,7 @@ _Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of a role and pool
 def adaptations_of(
     policy: Any,
     games: Sequence[Environment],
-    pool: Mapping[str, Opponent],
+    pool: Mapping[str, PoolOpponent],
     *,
     trials: int,
     met: SeenInitialStates,
@@ -87,7 +87,7 @@ def adaptations_of(
         if not isinstance(game, Trial):
             continue
         rules = rules_of(game)
-        starts, stream = columns(game, met)[0], root.child(game.name)
+        starts, stream = measured_starts(game, met)[0], root.child(game.name)
         found = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
         about = {"game": game.name, "starts": starts.label}
         beside: dict[tuple[str, bool], _Exact] = {}
@@ -114,7 +114,7 @@ def adaptations_of(
 
 def pool_of(
     games: Sequence[Environment], config: RunConfig | None, others: Sequence[AgentSpec]
-) -> dict[str, Opponent]:
+) -> dict[str, PoolOpponent]:
     """Return who is met in the attempts of the trials among games.
 
     Args:
@@ -144,13 +144,13 @@ def pool_of(
     return pool
 
 
-def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, Opponent]:
+def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, PoolOpponent]:
     """Return the bots that a run's training met, by their names there, and those held out.
 
     Who is held out twice stands there once, and who was met is not held out: options that are left
     out count as their defaults.
     """
-    found, known = dict[str, Opponent](), list[Any]()
+    found, known = dict[str, PoolOpponent](), list[Any]()
     held: list[tuple[AgentSpec, Bound, Callable[[], Any]]] = [
         (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
     ]
@@ -160,7 +160,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
             if shares.get(name, not shares):
                 for member, bound, weight in _members(name, bot, config.bots):
                     known.append(_played(bound))
-                    found[member] = Opponent(
+                    found[member] = PoolOpponent(
                         agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
                     )
         for bot in config.evaluation.opponents:
@@ -175,7 +175,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
             made.append(make)
     for label, make in zip(labels(new), made, strict=True):
         name = f"{label} (held out)" if label in found else label
-        found[name] = Opponent(agent=make(), weight=1.0, trained=False)
+        found[name] = PoolOpponent(agent=make(), weight=1.0, trained=False)
     return found
 
 
@@ -185,7 +185,9 @@ def _played(bot: Bound) -> tuple[str, dict[str, Any]]:
     return bot.plugin.name, given
 
 
-def _ceiling(game: Trial, role: str, pool: Mapping[str, Opponent]) -> tuple[Ceiling | None, str]:
+def _ceiling(
+    game: Trial, role: str, pool: Mapping[str, PoolOpponent]
+) -> tuple[Ceiling | None, str]:
     """Return what there is to be had against a pool, or None and why not."""
     if game.redeal != "fresh" or game.stop_on_win:
         return None, "no ceiling: it is that of fresh deals in every attempt, with no early stop"
@@ -200,7 +202,7 @@ def _ceiling(game: Trial, role: str, pool: Mapping[str, Opponent]) -> tuple[Ceil
 
 
 def _without_plays(
-    game: Trial, policy: Any, role: str, pool: Mapping[str, Opponent], limit: int
+    game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
     """Return what a policy gets by its probabilities, or why there is none; "": nobody asks."""
     if not limit or not isinstance(policy, ActionScorer):
@@ -231,7 +233,7 @@ def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, A
 
 def _asked(
     row: AdaptationRow,
-    pool: Mapping[str, Opponent],
+    pool: Mapping[str, PoolOpponent],
     exact: AttemptReturns | str,
     ceiling: Ceiling | None,
 ) -> dict[str, Any]:

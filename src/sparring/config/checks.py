@@ -25,7 +25,7 @@ def check_candidates(config: RunSections) -> None:
     """Refuse candidates that nothing judges, and credit that compares them without any."""
     several, credit = config.rollout.candidates, config.credit.bind("credit")
     if several.count == 1:
-        if "candidates" in registry.asks(credit):
+        if "candidates" in registry.required_services(credit):
             raise MissingError(
                 f"credit: {config.credit.name!r} compares the replies to one prompt here, and "
                 "there is one; write rollout.candidates.count: 4 (2 or more)."
@@ -48,7 +48,7 @@ def check_candidates(config: RunSections) -> None:
     reads = {
         reward.name: reward.bind("rewards").plugin.declarations.READS for reward in config.rewards
     }
-    if "candidates" in registry.asks(credit):
+    if "candidates" in registry.required_services(credit):
         for option, named in named_components(credit).items():
             if reads.get(named, "turn") != "turn":
                 raise ConfigError(
@@ -449,7 +449,7 @@ def check_losses(config: RunSections) -> None:
         )
     fitting = [loss.name for loss in losses if "values" in loss.needs]
     credit = config.credit.bind("credit")
-    if fitting and "critic" not in registry.asks(credit):
+    if fitting and "critic" not in registry.required_services(credit):
         raise ConfigError(
             f"losses: {fitting[0]!r} fits a critic, and credit {config.credit.name!r} reads "
             "none; leave it out, or write credit: {name: gae}."
@@ -470,7 +470,7 @@ def check_sharding(config: RunSections) -> None:
             f"{how}: of a model with adapters (model.lora) little is trained, and that is not "
             f"split; {instead}, or write model.lora: null."
         )
-    if "process" in registry.asks(config.credit.bind("credit")):
+    if "process" in registry.required_services(config.credit.bind("credit")):
         raise ConfigError(
             f"{how}: credit {config.credit.name!r} trains a reward model beside the policy, which "
             f"is not split; {instead}, or take another estimator."
@@ -483,7 +483,7 @@ def check_playouts(config: RunSections) -> None:
     Values are returns in a game's units, and what credit sees must be too.
     """
     credit = config.credit.bind("credit")
-    if "playouts" not in registry.asks(credit):
+    if "playouts" not in registry.required_services(credit):
         return
     if not config.rollout.playouts:
         raise MissingError(

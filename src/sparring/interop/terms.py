@@ -16,7 +16,7 @@ from sparring.config.plugins.registry import Bound, bind
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.interop.spans import spans
-from sparring.methods.losses.base import LossBatch, LossTerm, Whole
+from sparring.methods.losses.base import LossBatch, LossTerm, WholeMinibatch
 
 CARRY_GRADIENTS = ("logprobs", "entropy")
 
@@ -39,12 +39,12 @@ class Minibatch:
         self._trainer, self._known = trainer, dict(known)
 
     def __getattr__(self, name: str) -> Tensor:
-        """Return a field of ``Whole``.
+        """Return a field of ``WholeMinibatch``.
 
         Raises:
             ConfigError: the trainer does not tell losses.
         """
-        if name.startswith("_") or name not in Whole.__dataclass_fields__:
+        if name.startswith("_") or name not in WholeMinibatch.__dataclass_fields__:
             raise AttributeError(name)
         if name not in self._known:
             raise ConfigError(
@@ -117,7 +117,7 @@ class Terms:
             columns: fields of ``LossBatch`` [B, L] each: logprobs, old_logprobs, advantages, and
                 those that the trainer has of entropy and reference_logprobs.
             sampler: log-probabilities as sampled [B, L], where they differ from the old ones.
-            per_row: fields of ``Whole`` [B] each, of those that the trainer has of group and
+            per_row: fields of ``WholeMinibatch``, [B] each, that the trainer has, of group and
                 outcome.
         """
         place = spans(mask.detach().cpu().numpy())

@@ -21,7 +21,7 @@ import safetensors.torch
 import torch
 
 from sparring.config import RunConfig
-from sparring.config.plugins.registry import asks
+from sparring.config.plugins.registry import required_services
 from sparring.core.errors import CheckpointError, ModelError
 from sparring.core.files import link_or_copy
 from sparring.learn.gradient_step import finite
@@ -264,12 +264,12 @@ def planned(config: RunConfig) -> dict[Purpose, int]:
     """Return the largest number of snapshots of each purpose in a run."""
     credit = config.credit.bind("credit")
     needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
-    reference = "reference" in asks(credit) or "reference_logprobs" in needs
+    reference = "reference" in required_services(credit) or "reference_logprobs" in needs
     return {
         "past": config.league.keep if config.league.every else 0,
         "average": int(config.learner.average > 0),
         "reference": int(reference),
-        "process": int("process" in asks(credit)),
+        "process": int("process" in required_services(credit)),
     }
 
 
@@ -278,7 +278,7 @@ def planned_copies(config: RunConfig) -> int:
     return sum(COPIES[purpose] * count for purpose, count in planned(config).items())
 
 
-def member_of(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
+def load_member(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
     """Load a league's member from its file.
 
     Args:

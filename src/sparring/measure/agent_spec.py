@@ -1,4 +1,4 @@
-"""Agents as a person writes them, ``mcts simulations=1000``, and names that keep two apart."""
+"""Agents as a person writes them, ``mcts simulations=1000``, and distinct labels for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparring.play.players.base import Agent
 
 
 class AgentSpec(NamedTuple):
-    """An agent by its plug-in's name and options, as plain data for any process."""
+    """An agent as plain data: its plug-in's name and options."""
 
     name: str
     options: Mapping[str, Any]
@@ -23,7 +23,7 @@ class AgentSpec(NamedTuple):
         """Return the agent.
 
         Raises:
-            UnknownNameError: no such agent or option.
+            UnknownNameError: the agent or an option does not exist.
             ConfigError: an option's value is wrong.
         """
         agent: Agent = registry.bind("players", self.name, self.options)()
@@ -53,14 +53,12 @@ class AgentSpec(NamedTuple):
 
 
 def parse_agent(text: str) -> AgentSpec:
-    """Return the agent that a text describes.
-
-    Its name, then ``key=value`` pairs whose values are YAML.
+    """Return the agent that a text describes: its name, then ``key=value`` pairs in YAML.
 
     A value with spaces is quoted as in a shell: ``endpoint model=m system="You play games."``.
 
     Raises:
-        UnknownNameError: no such agent or option.
+        UnknownNameError: the agent or an option does not exist.
         ConfigError: the text cannot be read, or a value is of the wrong type or left out.
     """
     name, options = parse_named(text, "Agent", "mcts simulations=1000")
@@ -69,18 +67,18 @@ def parse_agent(text: str) -> AgentSpec:
 
 
 def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
-    """Return a name per agent, all different.
+    """Return one distinct label per agent.
 
-    The plug-in's, with the options that differ where a plug-in is there twice.
+    A label is the plug-in's name, with the options that differ if the plug-in occurs twice.
 
     Args:
-        specs: agents, or other things by name and options.
+        specs: agents, or other plug-ins by name and options.
         what: the kind of thing, for messages.
 
     Raises:
-        ConfigError: two agents are the same in everything.
+        ConfigError: two agents have the same name and options.
     """
-    found = []
+    names = []
     for spec in specs:
         alike = [other for other in specs if other.name == spec.name]
         keys = sorted({key for other in alike for key in other.options})
@@ -89,15 +87,15 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
             for key in keys
             if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in alike)
         ]
-        shown = [
+        settings = [
             f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}"
             for key in differing
             if key in spec.options
         ]
-        found.append(f"{spec.name}({','.join(shown)})" if shown else spec.name)
-    twice = sorted({label for label in found if found.count(label) > 1})
+        names.append(f"{spec.name}({','.join(settings)})" if settings else spec.name)
+    twice = sorted({label for label in names if names.count(label) > 1})
     if twice:
         raise ConfigError(
             f"{what} {twice[0]!r} is named twice; leave one out, or give it another option."
         )
-    return found
+    return names

@@ -47,7 +47,6 @@ __all__ = [
     "SLOTS",
     "Bound",
     "Plugin",
-    "asks",
     "bind",
     "built_in",
     "forget",
@@ -59,6 +58,7 @@ __all__ = [
     "names",
     "offering",
     "ordered",
+    "required_services",
     "with_options",
     "word",
 ]
@@ -235,15 +235,12 @@ def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
     )
 
 
-def asks(bound: Bound) -> frozenset[str]:
-    """Return the parts of a run that it takes to compute a plug-in's columns.
-
-    "critic", "reference", "process", "tree", "candidates", "playouts".
-    """
+def required_services(bound: Bound) -> frozenset[str]:
+    """Return the services that a plug-in's columns require; see ``methods.columns.base``."""
     plugins = [bound.plugin]
     if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()):
         plugins += [load("columns", name) for name in ordered(bound.needs)]
-    return frozenset().union(*(plugin.declared("ASKS", ()) for plugin in plugins))
+    return frozenset().union(*(plugin.declared("REQUIRED_SERVICES", ()) for plugin in plugins))
 
 
 def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ...]:

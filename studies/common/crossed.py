@@ -11,10 +11,10 @@ from sparring.api.cells import (
     Measure,
     Row,
     by_seed,
-    exporting,
     module_cell,
     seed_rows,
-    training,
+    training_cell,
+    with_export,
 )
 from studies.common.self_played import Arm
 from studies.common.study import Setting
@@ -57,10 +57,10 @@ def cells(
         for arm in setting["arms"]:
             recipe, own = arms[arm]
             changes = [f"seed={seed}", "threads=1", *always, *own, *setting["changes"]]
-            kept = exporting(measure) if arm in origin.values() else measure
+            kept = with_export(measure) if arm in origin.values() else measure
             first = runs[origin[arm]] if arm in origin else None
             key, name = (arm, seed), f"{arm}-{seed}"
-            runs[arm] = training(key, name, recipe, changes, kept, begins=first)
+            runs[arm] = training_cell(key, name, recipe, changes, kept, begins=first)
         given = {
             "runs": {arm: one.folder for arm, one in runs.items()},
             "bots": dict(bots),

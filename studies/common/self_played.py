@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, Measure, metrics, training
+from sparring.api.cells import Cell, Measure, RunCommand, metrics, training_cell
 from sparring.run.folder import RunFolder
 from studies.common.study import Setting
 
@@ -41,19 +41,21 @@ def trained(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) ->
     recipe, own = of
     always = (f"seed={seed}", "threads=1", "evaluation.every=100000")
     changes = [*always, *setting["changes"], *own]
-    return training((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
+    return training_cell((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
 
 
-def self_played(run: Path, ask: Ask, *, plays: int, seed: int) -> list[dict[str, Any]]:
+def self_played(
+    run: Path, run_command: RunCommand, *, plays: int, seed: int
+) -> list[dict[str, Any]]:
     """Return what ``sparring evaluate RUN --self-plays`` finds, environment by environment.
 
     Args:
         run: its folder.
-        ask: runs the command.
+        run_command: runs the command.
         plays: of each environment, the run's policies in all seats.
         seed: of these plays.
     """
-    return played(ask(["sparring", "evaluate", str(run), *playing(plays, seed)]))
+    return played(run_command(["sparring", "evaluate", str(run), *playing(plays, seed)]))
 
 
 def playing(plays: int, seed: int) -> list[str]:

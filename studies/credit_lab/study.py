@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand
 from sparring.core.files import parse_json
 from studies.common.study import Setting, Study
 
@@ -40,7 +40,7 @@ def comparison(game: str, setting: Setting) -> Cell:
     )
 
 
-def measured(folder: Path, said: str, ask: Ask) -> Any:
+def measured(folder: Path, said: str, run_command: RunCommand) -> Any:
     """Return a comparison, without the figures of single seats."""
     found = parse_json(said)
     (report,) = found["games"]

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from studies.common.study import Setting, Study
 
 LEVELS = {"demo": 0.10, "leduc-tiny": 1.0}  # the NashConv that every seed should end at or below
@@ -25,7 +25,7 @@ def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     most = max(count for _, count in setting["recipes"])
     return [
-        training(
+        training_cell(
             (recipe, seed),
             f"{recipe}-{seed}",
             recipe,
@@ -38,7 +38,7 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, level: float) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand, *, level: float) -> dict[str, Any]:
     """Return the figures of a run."""
     lines = metrics(run)
     name = next(key for line in lines for key in line if key.startswith("nash_conv/"))

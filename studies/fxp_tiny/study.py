@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from studies.common.study import Setting, Study
 
 PSRO, FXP = "league/teams-psro-tiny", "league/teams-fxp-tiny"
@@ -60,18 +60,20 @@ def cell(arm: str, game: str, seed: int, setting: Setting) -> Cell:
         *setting["changes"],
     ]
     name = f"{arm}-{game}-{seed}".replace(",", "")
-    return training(
+    return training_cell(
         (arm, game, seed), name, recipe, words, partial(measured, answers=answers, games=games)
     )
 
 
-def measured(run: Path, said: str, ask: Ask, answers: list[str], games: int) -> dict[str, Any]:
+def measured(
+    run: Path, said: str, run_command: RunCommand, answers: list[str], games: int
+) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
         said: what training printed.
-        ask: runs further commands.
+        run_command: runs further commands.
         answers: those that are measured; the first is the run's own, found at each evaluation.
         games: plays of a step.
     """
@@ -81,7 +83,7 @@ def measured(run: Path, said: str, ask: Ask, answers: list[str], games: int) -> 
     found = {answers[0]: evaluated[-1]}
     for answer in answers[1:]:
         words = ["sparring", "evaluate", str(run), "--answer", answer, "--games", "2", "--json"]
-        found[answer] = json.loads(ask(words))["figures"]
+        found[answer] = json.loads(run_command(words))["figures"]
     return {
         "answers": {
             name: {"team": team(figures), "one seat": figures[ONE]}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from sparring.run.folder import RunFolder
 from studies.common.study import Setting, Study
 
@@ -22,7 +22,7 @@ AFTER = "NashConv after "  # and a number of plays
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        training(
+        training_cell(
             (lag, seed),
             f"lag{lag}-{seed}",
             RECIPE,
@@ -34,7 +34,7 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     lines, name = metrics(run), f"nash_conv/{GAME}"
     games = _games(run)

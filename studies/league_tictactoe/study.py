@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from sparring.run.folder import RunFolder
 from studies.common.study import Setting, Study
 
@@ -34,7 +34,7 @@ def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     measure = partial(measured, games=setting["games"])
     return [
-        training(
+        training_cell(
             (arm, seed),
             f"{arm}-{seed}",
             RECIPE,
@@ -46,20 +46,20 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, games: int) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand, *, games: int) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
         said: what training printed.
-        ask: runs the matches.
+        run_command: runs the matches.
         games: of each match.
     """
     lines = metrics(run)
     words = ["sparring", "evaluate", str(run), "--games", str(games), "--no-exact", "--json"]
     for opponent in OPPONENTS.values():
         words += ["--opponent", opponent]
-    matches = json.loads(ask(words))["matches"]
+    matches = json.loads(run_command(words))["matches"]
     plays = int(RunFolder.open(run).config()["rollout"]["games_per_step"])
     return {
         **{name: value for match in matches for name, value in shares(match)},

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import (
-    Ask,
     Cell,
     CellRecords,
     Row,
+    RunCommand,
     metrics,
     module_cell,
     seed_rows,
-    training,
+    training_cell,
 )
 from sparring.core.files import parse_json
 from sparring.run.folder import RunFolder
@@ -89,7 +89,9 @@ def _trained(arm: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of an arm with a seed."""
     changes, answers = ARMS[arm]
     words = [*changes, f"seed={seed}", "threads=1", *setting["changes"]]
-    return training((arm, seed), f"{arm}-{seed}", RECIPE, words, partial(measured, answers=answers))
+    return training_cell(
+        (arm, seed), f"{arm}-{seed}", RECIPE, words, partial(measured, answers=answers)
+    )
 
 
 def _table(name: str, seed: int, setting: Setting) -> Cell:
@@ -98,18 +100,18 @@ def _table(name: str, seed: int, setting: Setting) -> Cell:
     return module_cell(TABULAR, given, key=(name, seed), name=f"table {name}-{seed}")
 
 
-def measured(run: Path, said: str, ask: Ask, answers: list[str]) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand, answers: list[str]) -> dict[str, Any]:
     """Return the figures of a run: by answer its NashConv, at the end and after numbers of plays.
 
     Args:
         run: its folder.
         said: what training printed.
-        ask: runs further commands.
+        run_command: runs further commands.
         answers: those that are measured.
     """
     lines, config = metrics(run), RunFolder.open(run).config()
     file = run / "answers.json"
-    ask(["python", "-m", ALONG, str(run), json.dumps(answers), str(file)])
+    run_command(["python", "-m", ALONG, str(run), json.dumps(answers), str(file)])
     along = parse_json(file.read_bytes())
     ends = {answer: along[-1][answer] for answer in answers}
     return {

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed, training_cell
 from sparring.config.parts import written
 from sparring.config.recipe import load_recipe
 from studies.common.study import Setting, Study
@@ -63,7 +63,7 @@ def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     games = setting["games_per_role"]
     return [
-        training(
+        training_cell(
             (game, arm, seed),
             f"{game}-{arm}-{seed}",
             GAMES[game],
@@ -82,22 +82,24 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, games: int, seed: int) -> list[dict[str, Any]]:
+def measured(
+    run: Path, said: str, run_command: RunCommand, *, games: int, seed: int
+) -> list[dict[str, Any]]:
     """Return the rows of pools of a run, with the plays of a seed."""
-    return pools(run, ask, games, f"--seed={seed}")
+    return pools(run, run_command, games, f"--seed={seed}")
 
 
-def pools(run: Path, ask: Ask, games: int, *more: str) -> list[dict[str, Any]]:
+def pools(run: Path, run_command: RunCommand, games: int, *more: str) -> list[dict[str, Any]]:
     """Return what `sparring evaluate --adaptation` says of the pools of opponents of a run.
 
     Args:
         run: its folder.
-        ask: runs the command.
+        run_command: runs the command.
         games: trials of a role and an opponent.
         more: further words of the command.
     """
     words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games), *more]
-    found = json.loads(ask([*words, "--oracle=none", "--json"]))
+    found = json.loads(run_command([*words, "--oracle=none", "--json"]))
     return [row for row in found["adaptation"] if row["opponent"] is None]
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from studies.common.self_played import UNTRAINED, Arm, trained
 from studies.common.study import Setting, Study
 from studies.mage.study import pools
@@ -36,9 +36,9 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, games: int) -> list[dict[str, Any]]:
+def measured(run: Path, said: str, run_command: RunCommand, *, games: int) -> list[dict[str, Any]]:
     """Return the rows of pools of a run; a note is any text, so that nothing is exact."""
-    return pools(run, ask, games, "--no-exact")
+    return pools(run, run_command, games, "--no-exact")
 
 
 def rows(setting: Setting, kept: CellRecords) -> list[Row]:

@@ -16,7 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Measure, Row, metrics, seed_rows, training
+from sparring.api.cells import (
+    Cell,
+    CellRecords,
+    Measure,
+    Row,
+    RunCommand,
+    metrics,
+    seed_rows,
+    training_cell,
+)
 from sparring.core.files import parse_json
 from studies.common.study import Setting, Study
 
@@ -78,7 +87,7 @@ def cell(key: tuple[str, str, int], more: Sequence[str], measure: Measure) -> Ce
         others = [change for change in more if not change.startswith("steps=")]
         more = ["steps=1", "learner.learning_rate=0.0", *others]
     changes = [*arm_changes(trained_on, variant), f"seed={seed}", "threads=1", *more]
-    return training(key, "-".join(map(str, key)), RECIPE, changes, measure)
+    return training_cell(key, "-".join(map(str, key)), RECIPE, changes, measure)
 
 
 def arm_changes(trained_on: str, variant: str) -> list[str]:
@@ -101,7 +110,7 @@ def arm_changes(trained_on: str, variant: str) -> list[str]:
     return [*SETTING, f"environments={json.dumps(games)}", plays, *VARIANTS[variant]]
 
 
-def evaluated(games: int | None) -> Callable[[Path, str, Ask], Any]:
+def evaluated(games: int | None) -> Callable[[Path, str, RunCommand], Any]:
     """Return what gives the rows of a run on the suite.
 
     Args:
@@ -109,10 +118,10 @@ def evaluated(games: int | None) -> Callable[[Path, str, Ask], Any]:
     """
     fewer = [] if games is None else ["--games", str(games)]
 
-    def measure(run: Path, said: str, ask: Ask) -> Any:
+    def measure(run: Path, said: str, run_command: RunCommand) -> Any:
         metrics(run)  # of a whole run
         words = ["sparring", "evaluate", str(run), "--suite", SUITE, *fewer, "--workers", "1"]
-        return parse_json(ask([*words, "--json"]))["rows"]
+        return parse_json(run_command([*words, "--json"]))["rows"]
 
     return measure
 

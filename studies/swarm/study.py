@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from sparring.core.files import parse_json
 from studies.common.self_played import (
     TOKENS,
@@ -83,15 +83,17 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
     """Return how a run's lead plays with workers that have no faults, by shape."""
     out = run / "widths.json"
-    ask(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])
+    run_command(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])
     found: dict[str, Any] = parse_json(out.read_bytes())
     return found
 
 
-def as_team(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> dict[str, Any]:
+def as_team(
+    run: Path, said: str, run_command: RunCommand, *, plays: int, seed: int
+) -> dict[str, Any]:
     """Return how a run's lead and workers play with each other, by shape."""
     tokens = sampled_tokens(run)
     return {
@@ -100,7 +102,7 @@ def as_team(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> dict[st
             **{name: one["figures"][name]["mean"] for name in TEAM_FIGURES},
             TOKENS: tokens,
         }
-        for one in self_played(run, ask, plays=plays, seed=seed)
+        for one in self_played(run, run_command, plays=plays, seed=seed)
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from studies.common.study import Setting, Study
 
 RECIPE = "mars/kuhn-smol"
@@ -23,7 +23,7 @@ RETURN, ERROR = "return against random play", "largest difference of log-probabi
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        training(
+        training_cell(
             (sampler, seed),
             f"{sampler}-{seed}",
             RECIPE,
@@ -44,7 +44,7 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     steps = metrics(run)
     early = [one["legal_rate"] for one in steps[:EARLY][-(EARLY // 2) :]]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, metrics, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed, metrics, training_cell
 from studies.common.study import Setting, Study
 from studies.vpr_methods.study import GAMES_PER_STEP, METHODS, evaluated
 
@@ -41,7 +41,7 @@ LEARNS_BY = {"vpr": CHANGES, "outcome": [*CHANGES, *METHODS["outcome"]]}
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        training(
+        training_cell(
             (name, seed),
             f"general-{name}-{seed}",
             RECIPE,
@@ -53,7 +53,7 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand) -> dict[str, Any]:
     """Return by number of empty cells and by starts what a run solves at its evaluations."""
     lines = [line for line in metrics(run) if any(key.startswith("match/") for key in line)]
     found: dict[str, Any] = {"games": lines[-1]["step"] * GAMES_PER_STEP}

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, metrics, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed, metrics, training_cell
 from studies.common.study import Setting, Study
 
 Line = Mapping[str, Any]
@@ -61,10 +61,14 @@ def cell(key: tuple[str, str, int], setting: Setting) -> Cell:
     steps = [f"steps={setting['steps']}", f"evaluation.every={setting['steps']}"]
     more = [*own, *METHODS[method], *steps, RIVAL if game == "tictactoe" else ONE_SEAT]
     changes = [*more, *setting["changes"], f"seed={seed}", "threads=1"]
-    return training(key, f"{game}-{method}-{seed}", recipe, changes, partial(measured, game=game))
+    return training_cell(
+        key, f"{game}-{method}-{seed}", recipe, changes, partial(measured, game=game)
+    )
 
 
-def measured(run: Path, said: str, ask: Ask, *, game: str) -> dict[str, dict[str, float]]:
+def measured(
+    run: Path, said: str, run_command: RunCommand, *, game: str
+) -> dict[str, dict[str, float]]:
     """Return the figures of a run, by what their starts are."""
     return of_lines(metrics(run), game)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from sparring.core.errors import RunError
 from studies.common.study import Setting, Study
 
@@ -68,11 +68,11 @@ def cells(setting: Setting) -> list[Cell]:
                 recipe, own = ARMS[players, arm]
                 changes = [f"seed={seed}", "threads=1", *own, *setting["changes"]]
                 folder = f"{players}-{arm}-{seed}"
-                made.append(training((players, arm, seed), folder, recipe, changes, measured))
+                made.append(training_cell((players, arm, seed), folder, recipe, changes, measured))
     return made
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run: of every evaluation what each team gains, and legal replies.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics
 from studies.common import crossed
 from studies.common.self_played import Arm
 from studies.common.study import Setting, Study
@@ -38,7 +38,7 @@ def cells(setting: Setting) -> list[Cell]:
     )
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, said: str, run_command: RunCommand) -> dict[str, Any]:
     """Return of a run's last step the share of legal replies."""
     return {"legal replies": metrics(run)[-1]["legal_rate"]}
 

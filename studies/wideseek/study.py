@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from studies.common.self_played import (
     TOKENS,
     UNTRAINED,
@@ -58,17 +58,19 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> list[dict[str, Any]]:
+def measured(
+    run: Path, said: str, run_command: RunCommand, *, plays: int, seed: int
+) -> list[dict[str, Any]]:
     """Return the figures of a run by width.
 
     Args:
         run: its folder.
         said: what training printed.
-        ask: runs the plays that are measured.
+        run_command: runs the plays that are measured.
         plays: of the run's policies with each other, at each width.
         seed: of these plays.
     """
-    found, tokens = self_played(run, ask, plays=plays, seed=seed), sampled_tokens(run)
+    found, tokens = self_played(run, run_command, plays=plays, seed=seed), sampled_tokens(run)
     rows = [
         {
             "workers": int(one["game"].rpartition("-")[2]),

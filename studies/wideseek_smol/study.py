@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, seed_rows
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, seed_rows
 from sparring.config import resolve
 from sparring.config.parts import written
 from sparring.config.recipe import load_recipe
@@ -70,21 +70,25 @@ def _teacher(seed: int, plays: int) -> Cell:
         folder=f"{TEACHER}-{seed}",
         command=("sparring", "evaluate", *words, *playing(plays, seed)),
         place=(),
-        measure=lambda folder, said, ask: _figures(played(said), tokens=0.0),
+        measure=lambda folder, said, run_command: _figures(played(said), tokens=0.0),
     )
 
 
-def measured(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> dict[str, Any]:
+def measured(
+    run: Path, said: str, run_command: RunCommand, *, plays: int, seed: int
+) -> dict[str, Any]:
     """Return the figures of a run's policy in all seats, non-key F1 with its interval over plays.
 
     Args:
         run: its folder.
         said: what training printed.
-        ask: runs the plays that are measured.
+        run_command: runs the plays that are measured.
         plays: of the run's policy with itself.
         seed: of these plays.
     """
-    return _figures(self_played(run, ask, plays=plays, seed=seed), tokens=sampled_tokens(run))
+    return _figures(
+        self_played(run, run_command, plays=plays, seed=seed), tokens=sampled_tokens(run)
+    )
 
 
 def _figures(plays: list[dict[str, Any]], tokens: float) -> dict[str, Any]:

@@ -172,14 +172,14 @@ def test_an_estimator_may_be_a_function_of_the_table_alone():
     turns = random_table([3, 2, 1], seed=1)
     check_estimator(plain)
     check_estimator(plain, factor=2.0)
-    ours, theirs = (sparring.testing.given.bound("credit", function, {"factor": 3.0}) for function in (plain, whole))
+    ours, theirs = (sparring.testing.bound_plugin.bound("credit", function, {"factor": 3.0}) for function in (plain, whole))
     left, right = ours(turns, {"kept": 1.0}), theirs(turns, {"kept": 1.0})
     assert left.advantages.tolist() == right.advantages.tolist() and left.state == right.state == {"kept": 1.0} and left.level == "turn"
 
 
 @pytest.mark.parametrize("given", [None, "x", [1.0], {"a": 1}])
 def test_what_is_no_advantages_is_named(given):
-    bound = sparring.testing.given.bound("credit", plain, {})
+    bound = sparring.testing.bound_plugin.bound("credit", plain, {})
     wrong = registry.Bound(plugin=replace(bound.plugin, function=lambda turns: given), options={}, schedules={})
     with pytest.raises(PluginError, match="must give advantages"):
         wrong(random_table([2, 1], seed=0), {})

@@ -88,7 +88,7 @@ def test_columns_go_with_their_rows_and_a_missing_one_with_a_hint():
 
 
 def test_terms_refuse_what_the_trainer_cannot_give():
-    terms = Terms({"etr": {}}, trainer="T", given=frozenset({"whole"}))
+    terms = Terms({"etr": {}}, trainer="T", available=frozenset({"whole"}))
     mask = torch.tensor([[True, True, False]])
     numbers = torch.zeros(1, 3)
     batch = terms.batch(mask, {"logprobs": numbers, "old_logprobs": numbers, "advantages": numbers})
@@ -96,7 +96,7 @@ def test_terms_refuse_what_the_trainer_cannot_give():
     with pytest.raises(ConfigError, match="which T does not pass"):
         terms(batch)
     with pytest.raises(ConfigError, match="'values'"):
-        Terms({"value_loss": {}}, trainer="T", given=frozenset()).check()
+        Terms({"value_loss": {}}, trainer="T", available=frozenset()).check()
 
 
 CREDITS = [(name, preset) for name in registry.names("credit") for preset in (None, *registry.load("credit", name).presets)]

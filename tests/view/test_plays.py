@@ -132,7 +132,7 @@ def test_a_hint_is_the_verdict_of_the_oracle_where_there_is_one(page):
     state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
     state = page.settled(page.move(state, "a1"))
     hint = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))["hint"]
-    play = page.plays._pool.answer._sessions[state["id"]].sitting.asked.state.clone()
+    play = page.plays._pool.answer._sessions[state["id"]].sitting.pending.state.clone()
     (verdict,) = oracle.judge([play])
     assert (hint["actions"], hint["values"]) == (list(verdict.actions), list(verdict.values))
     assert set(hint["best"]) == verdict.best and hint["oracle"] == "minimax"

@@ -21,8 +21,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"sparring {version()}")
         raise typer.Exit
 

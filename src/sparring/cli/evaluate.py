@@ -13,7 +13,7 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from sparring.api.measurement import measured
+from sparring.api.measurement import measure
 from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import Player, agent_player, run_player
 from sparring.cli.text import ENVIRONMENT, complain
@@ -54,9 +54,9 @@ def show_games(result: dict[str, Any]) -> None:
         if counted is not None:
             console.print(counted)
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
-        found = list(rows)
-        console.print(tables.adaptation_table(game, found))
-        for reason in tables.reasons(found):
+        trial_rows = list(rows)
+        console.print(tables.adaptation_table(game, trial_rows))
+        for reason in tables.reasons(trial_rows):
             console.print(reason, style="yellow")
     for entry in result.get("league", []):
         ratings = Table(
@@ -126,14 +126,14 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
     )
 
 
-def _cells(found: dict[str, Any]) -> list[str]:
+def _cells(figures: dict[str, Any]) -> list[str]:
     """Return the cells of a row: games, outcomes, mean return, share of illegal replies, score."""
-    outcomes = "/".join(str(found[key]) for key in OUTCOMES) if "wins" in found else "-"
-    mean, illegal = found["return"], found["illegal"]["mean"]
+    outcomes = "/".join(str(figures[key]) for key in OUTCOMES) if "wins" in figures else "-"
+    mean, illegal = figures["return"], figures["illegal"]["mean"]
     margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
-    score = "-" if found["score"] is None else tables.interval_text(found["score"], 1)
+    score = "-" if figures["score"] is None else tables.interval_text(figures["score"], 1)
     return [
-        str(found["games"]),
+        str(figures["games"]),
         outcomes,
         f"{mean['mean']:.2f}{margin}",
         "-" if illegal is None else f"{illegal:.1%}",
@@ -261,11 +261,11 @@ def evaluate(
         )
     trust_typed([agent, *(opponent or ())])
     bots = [parse_agent(text) for text in opponent or ()]
-    wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
+    judge = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
         _refuse_without_suite(agent if not game else None, temperature, workers, out)
         _refuse_together(agent, game, policy, answer, league)
-        result = measured(
+        result = measure(
             run,
             agent,
             checkpoint=checkpoint,
@@ -278,7 +278,7 @@ def evaluate(
             self_plays=self_plays or 0,
             adaptation=adaptation,
             seed=seed,
-            oracle=wanted,
+            oracle=judge,
             judged=oracle != NO_ORACLE,
             oracle_turns=oracle_turns or BUDGET,
             answer=answer,
@@ -304,7 +304,7 @@ def evaluate(
         games=games,
         seed=seed,
         folder=out or run or Path(),
-        oracle=wanted,
+        oracle=judge,
         judged=oracle != NO_ORACLE,
     )
     report = _run_suite(evaluation, workers)
@@ -319,19 +319,19 @@ def _run_suite(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, An
         raise
 
 
-def _tell(found: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+def _tell(result: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
     if as_json:
-        print(json.dumps(found, sort_keys=True))
+        print(json.dumps(result, sort_keys=True))
     else:
-        show(found)
+        show(result)
 
 
 def _refuse_without_suite(
     agent: str | None, temperature: float | None, workers: int | None, out: Path | None
 ) -> None:
     """Raise ConfigError for an option with a value that only a suite can use."""
-    given = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
-    for option, value in given.items():
+    options = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
+    for option, value in options.items():
         if value is not None:
             more = (
                 " or to games; add --suite mars or --environment kuhn_poker"
@@ -373,7 +373,7 @@ def _player(
     _refuse_together(agent, None, policy, answer, league=False)
     if run is not None:
         return run_player(run, checkpoint, temperature, policy, answer)
-    if any(given is not None for given in (temperature, checkpoint, policy)):
+    if any(value is not None for value in (temperature, checkpoint, policy)):
         raise ConfigError(
             "--temperature, --checkpoint and --policy belong to a run; write --agent 'endpoint "
             "model=NAME temperature=0.6'."

@@ -75,9 +75,9 @@ def play(
         chosen = {"environment": rules.name, "seat": seat, "against": against, "seed": seed}
         _on_a_page(run, chosen, port, browser, checkpoint, answer)
         return
-    opposite = room.opposite(rules, against)
-    against_whom = "alone" if opposite is None else f"against {opposite.said}"
-    if opposite is not None and run is not None:
+    opponent = room.opponent(rules, against)
+    against_whom = "alone" if opponent is None else f"against {opponent.label}"
+    if opponent is not None and run is not None:
         against_whom += f", of {run}"
     say(f"{rules.name}, {against_whom}.")
     if no_rules(rules):
@@ -88,9 +88,9 @@ def play(
     while True:
         try:
             say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {number}.\n")
-            with closing(InteractiveSession(rules, seat, opposite, number)) as sitting:
+            with closing(InteractiveSession(rules, seat, opponent, number)) as sitting:
                 _play_to_the_end(rules, sitting)
-            again = _ask_again(alone=opposite is None)
+            again = _ask_again(alone=opponent is None)
         except EOFError:
             print("\nYou left the game.")
             return
@@ -130,8 +130,8 @@ def _on_a_page(
     """Serve the page on which a person plays, until the process is interrupted."""
     from sparring.view.serve import serve
 
-    asked = {"view": "play", "run": None if run is None else 0, **chosen, "begin": 1}
-    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    parameters = {"view": "play", "run": None if run is None else 0, **chosen, "begin": 1}
+    query = urlencode({name: value for name, value in parameters.items() if value is not None})
     trusted = [chosen["against"]] if chosen["against"] else []
     serve(
         [] if run is None else [run],
@@ -148,9 +148,9 @@ def _on_a_page(
 
 def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
     """Play once and tell how it went; EOFError says that the person leaves."""
-    seat, opposite, person = sitting.seat, sitting.opposite, human(ask=_ask)
-    while sitting.asked is not None:
-        trouble = sitting.say(person.act([sitting.asked])[0].text)
+    seat, opponent, person = sitting.seat, sitting.opponent, human(ask=_ask)
+    while sitting.pending is not None:
+        trouble = sitting.say(person.act([sitting.pending])[0].text)
         if trouble:
             say(trouble)
     episode = sitting.episode
@@ -158,15 +158,15 @@ def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
     last = "" if no_rules(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
-    if sitting.drawn:
-        say(f"{drawn_line(sitting.drawn)}.")
+    if sitting.drawn_members:
+        say(f"{drawn_line(sitting.drawn_members)}.")
     called = {YOU: "you"}
-    if opposite is not None:
-        called[opposite.name] = opposite.said.partition(",")[0]
+    if opponent is not None:
+        called[opponent.name] = opponent.label.partition(",")[0]
     if no_rules(rules):
         say("\n".join(["What was said:", *said_lines(episode, called)]))
         return
-    name, agent = ("", None) if opposite is None else (opposite.name, opposite.agent)
+    name, agent = ("", None) if opponent is None else (opponent.name, opponent.agent)
     thinks = hasattr(agent, "action_logprobs")
     say("Moves, with how probable the policy held its legal actions:" if thinks else "Moves:")
     for line in moves(rules, episode, agent, name=name, names=called):

@@ -40,18 +40,22 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
         SparringError: there is no such run or checkpoint.
     """
     folder = RunFolder.open(run)
-    found = folder.checkpoint(step)
-    standings = standings_of(RunState(owners=found.state).payoffs)
-    weighed = _weighed(folder.config(), found.path, found.state)
+    saved = folder.checkpoint(step)
+    standings = standings_of(RunState(owners=saved.state).payoffs)
+    weighed = _weighed(folder.config(), saved.path, saved.state)
     if as_json:
         rows = [standing._asdict() for standing in standings]
-        shown = {"step": found.step, "standings": rows, **({"weights": weighed} if weighed else {})}
-        print(json.dumps(finite(shown), allow_nan=False))
+        document = {
+            "step": saved.step,
+            "standings": rows,
+            **({"weights": weighed} if weighed else {}),
+        }
+        print(json.dumps(finite(document), allow_nan=False))
         return
     if not standings:
-        say(f"No plays count yet at step {found.step}.")
+        say(f"No plays count yet at step {saved.step}.")
     else:
-        say(f"Results of training's plays up to step {found.step}:\n")
+        say(f"Results of training's plays up to step {saved.step}:\n")
         say_rows(league_rows(standings))
     if weighed:
         say(f"\nWeights by {weighed['solver']} ({weighed['source']}):\n")
@@ -69,18 +73,23 @@ def _weighed(
         return None
     league = meta.league_of(parse_json((checkpoint / ENGINE).read_bytes()), state)
     labels = meta.labels_of(meta.environments_of(config), solver)
-    found = meta.solved(league, solver.written, labels, meta.apart_in(config))
+    solution = meta.solved(league, solver.written, labels, meta.apart_in(config))
     named = {"solver": meta.text_of(solver.written), "source": solver.source}
-    return {**named, "why": found["why"], "members": found["members"]}
+    return {**named, "why": solution["why"], "members": solution["members"]}
 
 
 def _rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Return the weights as rows of text, under a head: one for all sides, or one for each."""
-    apart = any("sides" in one for one in members)
+    apart = any("sides" in member for member in members)
     head = ("member", *(SIDES if apart else ("weight",)))
-    weights = [one["sides"] if apart else [one["weight"]] for one in members]
-    texts = [["-" if one is None else f"{one:.3f}" for one in own] for own in weights]
-    return [head, *((str(one["name"]), *own) for one, own in zip(members, texts, strict=True))]
+    weights = [member["sides"] if apart else [member["weight"]] for member in members]
+    texts = [
+        ["-" if member is None else f"{member:.3f}" for member in numbers] for numbers in weights
+    ]
+    return [
+        head,
+        *((str(member["name"]), *numbers) for member, numbers in zip(members, texts, strict=True)),
+    ]
 
 
 def show(
@@ -138,23 +147,23 @@ def show(
     if every:
         say_rows(listing_rows(stored.episodes(number)))
         return
-    found = stored.episode(number, episode)
-    credit = stored.credit(number, found)
+    stored_episode = stored.episode(number, episode)
+    credit = stored.credit(number, stored_episode)
     if as_json:
-        record = episode_record(number, found, credit)
-        print(json.dumps(finite(record), allow_nan=False))
+        document = episode_record(number, stored_episode, credit)
+        print(json.dumps(finite(document), allow_nan=False))
         return
     if timeline:
-        _tell_timeline(found, svg)
+        _tell_timeline(stored_episode, svg)
         return
     if svg is not None:
-        _write_picture(found, svg, turn, seat, "dark" if dark else "light")
+        _write_picture(stored_episode, svg, turn, seat, "dark" if dark else "light")
         return
-    positions, ended = _positions(found), _conversations(found)
+    positions, ended = _positions(stored_episode), _conversations(stored_episode)
     decode, trouble = (None, "") if ids else token_decoder(run)
     if trouble:
         say(f"{trouble}\n")
-    for line in episode_lines(number, found, credit, decode, positions, ended):
+    for line in episode_lines(number, stored_episode, credit, decode, positions, ended):
         say(line)
     say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
 
@@ -166,19 +175,19 @@ def _write_picture(
         raise UnknownNameError("role", seat, episode.roles)
     at = len(episode.turns) if turn is None else turn
     looks = None if seat is None else episode.roles.index(seat)
-    drawn = picture(episode, at, looks, theme)
-    write_bytes_atomic(path, drawn.svg.encode())
-    say(f"Wrote {path}: {drawn.said}")
+    image = picture(episode, at, looks, theme)
+    write_bytes_atomic(path, image.svg.encode())
+    say(f"Wrote {path}: {image.said}")
 
 
 def _tell_timeline(episode: Episode, path: Path | None) -> None:
-    drawn = of_episode(episode)
+    chart = of_episode(episode)
     if path is None:
-        for line in (*timeline_lines(drawn), *endings_lines(episode, _conversations(episode))):
+        for line in (*timeline_lines(chart), *endings_lines(episode, _conversations(episode))):
             say(line)
         return
-    write_bytes_atomic(path, timeline_svg(drawn, standalone=True).encode())
-    say(f"Wrote {path}: {summary(drawn)}")
+    write_bytes_atomic(path, timeline_svg(chart, standalone=True).encode())
+    say(f"Wrote {path}: {summary(chart)}")
 
 
 def _positions(episode: Episode) -> list[str]:

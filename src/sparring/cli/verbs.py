@@ -69,9 +69,9 @@ def message_of(error: Exception) -> str:
         return f"error: {_line(error, LONGEST)}"
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    said = f"{type(error).__name__}: {_line(error, 400)}".rstrip(": ")
+    text = f"{type(error).__name__}: {_line(error, 400)}".rstrip(": ")
     return (
-        f"error: something unexpected failed{where}: {said}. This is a fault of Sparring or of a "
+        f"error: something unexpected failed{where}: {text}. This is a fault of Sparring or of a "
         f"plug-in. {DEBUG}=1 shows the whole trace; please report it with the command."
     )
 

@@ -31,14 +31,18 @@ def check_candidates(config: RunSections) -> None:
                 "there is one; write rollout.candidates.count: 4 (2 or more)."
             )
         return
-    asked = min(config.rollout.in_flight, config.rollout.games_per_step) * several.count
-    if asked > MOST_REPLIES:
+    prompts = min(config.rollout.in_flight, config.rollout.games_per_step) * several.count
+    if prompts > MOST_REPLIES:
         raise ConfigError(
             f"rollout.candidates.count: {several.count} replies in each of "
-            f"{asked // several.count} plays at once are {asked} prompts, more than "
+            f"{prompts // several.count} plays at once are {prompts} prompts, more than "
             f"{MOST_REPLIES}; lower it, or rollout.in_flight."
         )
-    without = [one.known_as for one in config.environments if one.weight and one.oracle is None]
+    without = [
+        section.known_as
+        for section in config.environments
+        if section.weight and section.oracle is None
+    ]
     if several.by == "oracle" and without:
         raise MissingError(
             f"rollout.candidates.by: the oracle is to judge, and {without[0]!r} has none; "
@@ -70,8 +74,8 @@ def check_candidates(config: RunSections) -> None:
 def check_knowledge(config: RunSections) -> None:
     """Refuse knowledge that judges candidates where there are none, or where it comes too late."""
     named = config.knowledge.name if config.knowledge is not None else ""
-    for own in config.by_policy.values():
-        several = own.rollout.candidates
+    for policy in config.by_policy.values():
+        several = policy.rollout.candidates
         if several.count == 1 or several.commit != "random":
             raise MissingError(
                 f"knowledge: {named!r} judges several replies to a prompt after the plays; write "
@@ -132,7 +136,7 @@ class Taken(NamedTuple):
 
 def on_gpus(config: RunSections) -> bool:
     """Return whether a model of a run is on a GPU because the configuration says so."""
-    return any(own.model.device.startswith(CUDA) for own in config.by_policy.values())
+    return any(policy.model.device.startswith(CUDA) for policy in config.by_policy.values())
 
 
 def learner_gpus(config: RunSections) -> tuple[int, ...]:
@@ -160,22 +164,22 @@ def check_gpus(config: RunSections) -> None:
     _check_workers(config)
     if config.scale.share_gpus:
         return
-    taken = list(_taken(config))
-    for number, one in enumerate(taken):
-        for other in taken[:number]:
-            both = sorted({*one.gpus} & {*other.gpus})
+    claims = list(_taken(config))
+    for number, claim in enumerate(claims):
+        for other in claims[:number]:
+            both = sorted({*claim.gpus} & {*other.gpus})
             if both:
                 raise ConfigError(
-                    f"GPU {both[0]} is given twice, to {other.who} ({other.key}) and to {one.who} "
-                    f"({one.key}); give each their own, such as {one.key}={_others(one, taken)}, "
-                    "or write scale.share_gpus: true, if all of it fits."
+                    f"GPU {both[0]} is given twice, to {other.who} ({other.key}) and to "
+                    f"{claim.who} ({claim.key}); give each their own, such as {claim.key}="
+                    f"{_others(claim, claims)}, or write scale.share_gpus: true, if all of it fits."
                 )
 
 
 def _check_learners(config: RunSections) -> None:
     gpus, ranks = config.learner.gpus, config.learner.ranks
-    for name, own in config.by_policy.items():
-        device = own.model.device
+    for name, policy in config.by_policy.items():
+        device = policy.model.device
         key = f"policies.{name}.model.device" if config.policies else "model.device"
         if gpus and not device.startswith(CUDA):
             raise ConfigError(
@@ -204,25 +208,25 @@ def _check_workers(config: RunSections) -> None:
         )
     if scale.fleet == "ray" and uses and scale.gpus_per_worker is None:
         what = "sampler.device" if vllm is not None else "model.device"
-        own = "" if scale.address else " and scale.gpus: [1, 2] (numbers of GPUs)"
+        gpus = "" if scale.address else " and scale.gpus: [1, 2] (numbers of GPUs)"
         raise ConfigError(
             f"{what}=cuda, and Ray gives its workers no GPU; write scale.gpus_per_worker: 1 (or a "
-            f"share such as 0.5){own}, or leave {what} at cpu."
+            f"share such as 0.5){gpus}, or leave {what} at cpu."
         )
 
 
 def sampler_gpus(config: RunSections) -> tuple[int, ...] | None:
     """Return the GPUs that replicas of vLLM take in the training process; None: they take none."""
-    found: list[int] = []
-    there = False
-    for own in config.by_policy.values():
-        if own.sampler.name != VLLM:
+    gpus: list[int] = []
+    uses_gpus = False
+    for policy in config.by_policy.values():
+        if policy.sampler.name != VLLM:
             continue
-        options: Mapping[str, Any] = own.sampler.bind("samplers").options
+        options: Mapping[str, Any] = policy.sampler.bind("samplers").options
         if options.get("device") == CUDA:
-            there = True
-            found += options.get("gpus") or [0]  # without numbers each takes the first there is
-    return tuple(dict.fromkeys(found)) if there else None
+            uses_gpus = True
+            gpus += options.get("gpus") or [0]  # without numbers each takes the first there is
+    return tuple(dict.fromkeys(gpus)) if uses_gpus else None
 
 
 def _taken(config: RunSections) -> Iterator[Taken]:
@@ -236,24 +240,24 @@ def _taken(config: RunSections) -> Iterator[Taken]:
         yield Taken("workers", scale.gpus, "scale.gpus")
     elif scale.fleet == "processes" and (on_gpus(config) or vllm is not None):
         # each sees all GPUs, and its models are where those of the training process are
-        own = _models(config) if on_gpus(config) else ()
-        yield Taken("workers", (*own, *(vllm or ())), "scale.gpus")
+        models = _models(config) if on_gpus(config) else ()
+        yield Taken("workers", (*models, *(vllm or ())), "scale.gpus")
 
 
 def _models(config: RunSections) -> tuple[int, ...]:
-    found: set[int] = set()
-    for own in config.by_policy.values():
-        device, _, number = own.model.device.partition(":")
+    gpus: set[int] = set()
+    for policy in config.by_policy.values():
+        device, _, number = policy.model.device.partition(":")
         if device == CUDA:
-            found |= {int(number)} if number.isdecimal() else {*learner_gpus(config)}
-    return tuple(sorted(found))
+            gpus |= {int(number)} if number.isdecimal() else {*learner_gpus(config)}
+    return tuple(sorted(gpus))
 
 
-def _others(one: Taken, taken: list[Taken]) -> str:
+def _others(claim: Taken, claims: list[Taken]) -> str:
     """Return as many numbers of GPUs as somebody takes, which nobody else does."""
-    held = {gpu for own in taken if own is not one for gpu in own.gpus}
-    free = (gpu for gpu in range(len(held) + len(one.gpus)) if gpu not in held)
-    return str([gpu for _, gpu in zip(one.gpus, free, strict=False)]).replace(" ", "")
+    taken_gpus = {gpu for other in claims if other is not claim for gpu in other.gpus}
+    free = (gpu for gpu in range(len(taken_gpus) + len(claim.gpus)) if gpu not in taken_gpus)
+    return str([gpu for _, gpu in zip(claim.gpus, free, strict=False)]).replace(" ", "")
 
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
@@ -355,11 +359,11 @@ def _decays(config: RunSections, policy: str | None = None) -> dict[str, float]:
 def check_league(config: RunSections) -> None:
     """Bind the plug-ins of a league's learners, and what answers for it."""
     league = config.league
-    for name, own in league.learners.items():
+    for name, learner in league.learners.items():
         try:
             for slot, plugin in (
-                ("league.matchmakers", own.matchmaker),
-                ("league.schedules", own.schedule),
+                ("league.matchmakers", learner.matchmaker),
+                ("league.schedules", learner.schedule),
             ):
                 if plugin is not None:
                     plugin.bind(slot)
@@ -390,8 +394,8 @@ def _check_agent(
     _check_silent(bound)
     if agent.name != MIXTURE:
         return
-    given = bound()
-    for text in given.own:
+    mixture = bound()
+    for text in mixture.own:
         who = ref(text)
         if bots is None:
             raise ConfigError(
@@ -402,7 +406,7 @@ def _check_agent(
             raise ConfigError(f"{where}: {text!r} is for the warm-up; write random.")
         if who.kind in OWN and who.name and who.name not in config.by_policy:
             raise UnknownNameError(f"policy in {where}", who.name, config.by_policy)
-    for text in given.bots:
+    for text in mixture.bots:
         member = bots[text].bind("players") if bots and text in bots else bound_agent(text)
         if member.plugin.name == MIXTURE:
             raise ConfigError(
@@ -418,8 +422,8 @@ def stands_for_others(agent: PluginConfig) -> bool:
         SparringError: its options are wrong, or its folder cannot be read.
     """
     bound = agent.bind("players")
-    told = getattr(bound.plugin.module, "is_mixture", None)
-    return agent.name == MIXTURE or (told is not None and bool(told(**bound.options)))
+    is_mixture = getattr(bound.plugin.module, "is_mixture", None)
+    return agent.name == MIXTURE or (is_mixture is not None and bool(is_mixture(**bound.options)))
 
 
 def _check_silent(agent: registry.Bound) -> None:
@@ -491,7 +495,9 @@ def check_playouts(config: RunSections) -> None:
             f"credit: {config.credit.name!r} reads games played on from every turn; write "
             "rollout.playouts: 4 (any number)."
         )
-    scaled = next((one.known_as for one in config.environments if one.scale != 1.0), None)
+    scaled = next(
+        (section.known_as for section in config.environments if section.scale != 1.0), None
+    )
     if scaled is not None or config.outcome_weight != 1.0:
         where = f"the scale of {scaled!r}" if scaled is not None else "outcome_weight"
         raise ConfigError(

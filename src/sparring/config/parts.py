@@ -223,11 +223,11 @@ def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Seque
         MissingError: something is missing; the message says the line to add.
     """
     requires: Mapping[str, Collection[str]] = getattr(credit.plugin.module, "REQUIRES", {})
-    wanted = sorted(requires.get("losses", ()))
-    if wanted and not set(wanted) & set(losses):
+    fitting_losses = sorted(requires.get("losses", ()))
+    if fitting_losses and not set(fitting_losses) & set(losses):
         raise MissingError(
             f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses "
-            f"the line - {{name: {wanted[0]}}}."
+            f"the line - {{name: {fitting_losses[0]}}}."
         )
     for option, named in named_components(credit).items():
         if isinstance(named, str) and named not in (*OF_EVERY_GAME, *rewards):
@@ -239,7 +239,7 @@ def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Seque
 
 
 def config_error(
-    found: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = ""
+    error: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = ""
 ) -> ConfigError:
     """Return the error of the first thing that pydantic found wrong, on one line.
 
@@ -248,7 +248,7 @@ def config_error(
         keys_at: from the path of a section to its keys.
         of: names the whole, in front of the path; empty for the configuration of a run.
     """
-    first = found.errors(include_url=False)[0]
+    first = error.errors(include_url=False)[0]
     parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in first["loc"]]
     where = ".".join(parts) or ("suite" if of else "configuration")
     if first["type"] == "extra_forbidden":
@@ -258,11 +258,11 @@ def config_error(
     message = first["msg"].removeprefix("Value error, ").rstrip(".")
     if first["type"] == "missing" and where == "environments" and not of:
         message = "a recipe names what is played; begin it with the line extends: kuhn-tiny"
-    given = first.get("input")
+    value = first.get("input")
     # a section, of which the message names a part
-    whole = isinstance(given, (dict, BaseModel)) and first["type"] == "value_error"
-    if first["type"] != "missing" and not whole and quoted(given) not in message:
-        message += f", got {quoted(given)}"
-        if first["type"] == "string_type" and isinstance(given, (int, float)):
+    whole = isinstance(value, (dict, BaseModel)) and first["type"] == "value_error"
+    if first["type"] != "missing" and not whole and quoted(value) not in message:
+        message += f", got {quoted(value)}"
+        if first["type"] == "string_type" and isinstance(value, (int, float)):
             message += "; write it in quotes, as in label: '12e5'"
     return ConfigError(f"{of + ': ' if of else ''}{where}: {message}.")

@@ -174,7 +174,7 @@ def power_of_2(name: str, value: int) -> int:
     return value
 
 
-def check_leaves(own: UpdateConfig, ranks: int, where: str = "") -> None:
+def check_leaves(update: UpdateConfig, ranks: int, where: str = "") -> None:
     """Raise ValueError if a policy has fewer leaves than the run has learners.
 
     Args:
@@ -182,10 +182,10 @@ def check_leaves(own: UpdateConfig, ranks: int, where: str = "") -> None:
         ranks: learners of the run.
         where: what the message begins with.
     """
-    if ranks > own.leaves:
+    if ranks > update.leaves:
         raise ValueError(
-            f"{where}ranks={ranks} is more than leaves={own.leaves}, so some would have nothing to "
-            f"compute; write leaves: {ranks}, or a multiple"
+            f"{where}ranks={ranks} is more than leaves={update.leaves}, so some ranks would do "
+            f"nothing; write leaves: {ranks}, or a multiple"
         )
 
 
@@ -331,39 +331,39 @@ def completed(data: Any) -> Any:
     Args:
         data: as written, before it is checked.
     """
-    given = data.get("policies") if isinstance(data, Mapping) else None
+    written = data.get("policies") if isinstance(data, Mapping) else None
     learners = _learners(data)
-    if learners and (given is None or isinstance(given, Mapping)):
-        given = {**dict.fromkeys(learners), **(given or {})}
-    if not isinstance(given, Mapping):
+    if learners and (written is None or isinstance(written, Mapping)):
+        written = {**dict.fromkeys(learners), **(written or {})}
+    if not isinstance(written, Mapping):
         return data
     shared = {key: data[key] for key in SECTIONS if key in data}
     for section, kind in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
-        said = shared.get(section)
-        if isinstance(said, Mapping):
-            shared[section] = {key: said[key] for key in said if key in kind.model_fields}
+        settings = shared.get(section)
+        if isinstance(settings, Mapping):
+            shared[section] = {key: settings[key] for key in settings if key in kind.model_fields}
     policies = {
-        name: merge(shared, {} if own is None else _without_ranks(own))
-        if own is None or isinstance(own, Mapping)
-        else own
-        for name, own in given.items()
+        name: merge(shared, {} if policy is None else _without_ranks(policy))
+        if policy is None or isinstance(policy, Mapping)
+        else policy
+        for name, policy in written.items()
     }
     return {**data, "policies": policies}
 
 
-def _without_ranks(own: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_ranks(policy: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a policy as written, without the one learner that files of before give to each."""
-    learner = own.get("learner")
+    learner = policy.get("learner")
     if not isinstance(learner, Mapping) or learner.get("ranks") != 1:
-        return own
-    return {**own, "learner": {key: learner[key] for key in learner if key != "ranks"}}
+        return policy
+    return {**policy, "learner": {key: learner[key] for key in learner if key != "ranks"}}
 
 
 def _learners(data: Any) -> tuple[str, ...]:
     league = data.get("league") if isinstance(data, Mapping) else None
-    found = league.get("learners") if isinstance(league, Mapping) else None
+    named = league.get("learners") if isinstance(league, Mapping) else None
     return (
-        tuple(name for name in found if isinstance(name, str)) if isinstance(found, Mapping) else ()
+        tuple(name for name in named if isinstance(name, str)) if isinstance(named, Mapping) else ()
     )
 
 
@@ -382,17 +382,19 @@ def check_learners(
     known = set(learners)
     if not known:
         return
-    for key, given in roles.items():
-        if given:
+    for key, policy_of_role in roles.items():
+        if policy_of_role:
             raise ValueError(
                 f"{key}: each learner of the league plays all roles; leave the roles out, or "
                 "league.learners"
             )
-    for name, own in policies.items():
-        if own.frozen == (name in known):
-            said = "is frozen and learns nothing" if own.frozen else "is trained and not among them"
+    for name, policy in policies.items():
+        if policy.frozen == (name in known):
+            state = (
+                "is frozen and learns nothing" if policy.frozen else "is trained and not among them"
+            )
             raise ValueError(
-                f"league.learners: the policy {quoted(name)} {said}; the learners are "
+                f"league.learners: the policy {quoted(name)} {state}; the learners are "
                 f"{', '.join(learners)}"
             )
 
@@ -408,18 +410,18 @@ def check_policies(
         roles: policy of each role, by the key of the configuration that says it.
         ranks: learners of the run.
     """
-    for policy, own in policies.items():
-        if not own.frozen:
-            check_leaves(own.learner, ranks, f"policies.{policy}.learner: ")
-    for key, given in roles.items():
-        for role, name in given.items():
+    for policy, config in policies.items():
+        if not config.frozen:
+            check_leaves(config.learner, ranks, f"policies.{policy}.learner: ")
+    for key, policy_of_role in roles.items():
+        for role, name in policy_of_role.items():
             if name not in policies:
                 known = ", ".join(policies) or "none; write them below `policies`"
                 raise ValueError(
                     f"{key} gives the role {quoted(role)} to {quoted(name)}, which is no policy "
                     f"of this run; there are {known}"
                 )
-    if policies and all(own.frozen for own in policies.values()):
+    if policies and all(config.frozen for config in policies.values()):
         raise ValueError(
             "every policy is frozen, so that nothing is trained; leave frozen: true out of one"
         )

@@ -56,9 +56,9 @@ class RunConfig(RunSections):
 
     @model_validator(mode="after")
     def _policies_fit(self) -> RunConfig:
-        given = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
-        check_policies(self.policies, {"roles": self.roles, **given}, self.learner.ranks)
-        check_learners(self.policies, self.league.learners, {"roles": self.roles, **given})
+        roles = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
+        check_policies(self.policies, {"roles": self.roles, **roles}, self.learner.ranks)
+        check_learners(self.policies, self.league.learners, {"roles": self.roles, **roles})
         return self
 
     @model_validator(mode="after")
@@ -111,16 +111,16 @@ class RunConfig(RunSections):
         for slot, plugin in slots.items():
             plugin.bind(slot)
         check_league(self)
-        for name, own in self.by_policy.items():
+        for name, policy in self.by_policy.items():
             try:
-                own.renderer.bind("render")
-                own.context.bind("context")
-                own.credit.bind("credit")
+                policy.renderer.bind("render")
+                policy.context.bind("context")
+                policy.credit.bind("credit")
                 if not self.is_frozen(name):
-                    check_losses(own)
-                    check_candidates(own)
-                    check_playouts(own)
-                    check_sharding(own)
+                    check_losses(policy)
+                    check_candidates(policy)
+                    check_playouts(policy)
+                    check_sharding(policy)
             except ConfigError as error:
                 error.args = (f"policies.{name}: {error}" if self.policies else str(error),)
                 raise

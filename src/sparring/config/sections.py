@@ -283,12 +283,16 @@ class LeagueConfig(Strict):
     @property
     def tags(self) -> dict[str, str]:
         """The tag of each policy that learns in the league, by its name."""
-        return {name: own.tag or name for name, own in self.learners.items()} or {MAIN: MAIN}
+        return {name: learner.tag or name for name, learner in self.learners.items()} or {
+            MAIN: MAIN
+        }
 
     def restart_of(self, policy: str) -> float:
         """Return the probability that a learner begins anew after a snapshot of it."""
-        own = self.learners.get(policy)
-        return float(self.restart) if own is None or own.restart is None else own.restart
+        learner = self.learners.get(policy)
+        return (
+            float(self.restart) if learner is None or learner.restart is None else learner.restart
+        )
 
     @property
     def restarts(self) -> bool:
@@ -431,7 +435,7 @@ class ScaleConfig(Strict):
 
     @model_validator(mode="after")
     def _gpus_fit(self) -> ScaleConfig:
-        each, own = self.gpus_per_worker, self.fleet == "ray" and self.address is None
+        each, starts_ray = self.gpus_per_worker, self.fleet == "ray" and self.address is None
         if self.gpus and self.fleet == "here":
             raise ValueError(
                 f"gpus={list(self.gpus)} are for workers, and fleet={self.fleet}; write fleet: "
@@ -447,12 +451,12 @@ class ScaleConfig(Strict):
                 f"gpus_per_worker={each:g} is no number of GPUs; write 1, 2 ..., a share of one "
                 "such as 0.5, or null for workers without GPUs"
             )
-        if self.gpus and self.fleet == "ray" and not own:
+        if self.gpus and self.fleet == "ray" and not starts_ray:
             raise ValueError(
                 f"gpus={list(self.gpus)} are of this machine, and address={self.address} is of a "
                 "cluster, which knows its own; leave gpus out and write gpus_per_worker: 1"
             )
-        if own and bool(self.gpus) != (each is not None):
+        if starts_ray and bool(self.gpus) != (each is not None):
             raise ValueError(
                 f"fleet=ray, gpus={list(self.gpus)} and gpus_per_worker={each}: a Ray that is "
                 "started here is told which GPUs it has, and what a worker reserves; write both, "
@@ -705,13 +709,13 @@ class RunSections(Strict):
 
         It is that of a run which has this policy alone.
         """
-        return {name: self._of(own) for name, own in self.policies.items()} or {MAIN: self}
+        return {name: self._of(policy) for name, policy in self.policies.items()} or {MAIN: self}
 
-    def _of(self, own: PolicyConfig) -> Self:
+    def _of(self, policy: PolicyConfig) -> Self:
         """Return the configuration of a run that has one policy alone."""
-        update = {key: getattr(own, key) for key in SECTIONS}
-        update["rollout"] = self.rollout.model_copy(update=dict(own.rollout))
-        update["learner"] = self.learner.model_copy(update=dict(own.learner))
+        update = {key: getattr(policy, key) for key in SECTIONS}
+        update["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
+        update["learner"] = self.learner.model_copy(update=dict(policy.learner))
         return self.model_copy(update={**update, "policies": {}, "roles": {}})
 
     def is_frozen(self, policy: str) -> bool:

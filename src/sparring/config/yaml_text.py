@@ -160,10 +160,10 @@ def _check_size(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int
     if id(value) not in known:
         known[id(value)] = (MAX_VALUES, MAX_DEPTH)  # what holds itself is found to be too large
         parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-        found = [_check_size(part, known) for part in parts]
+        sizes = [_check_size(part, known) for part in parts]
         size, depth = (
-            1 + sum(size for size, _ in found),
-            1 + max((depth for _, depth in found), default=0),
+            1 + sum(size for size, _ in sizes),
+            1 + max((depth for _, depth in sizes), default=0),
         )
         if size > MAX_VALUES or depth > MAX_DEPTH:
             raise _UnreadableError(

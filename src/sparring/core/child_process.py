@@ -41,7 +41,7 @@ class ChildProcess:
         self,
         number: int,
         settings: bytes,
-        heard: Mailbox[Any],
+        mailbox: Mailbox[Any],
         *,
         command: Callable[[int, int], Sequence[str]],
         environment: Mapping[str, str],
@@ -70,7 +70,7 @@ class ChildProcess:
         self._to, self._from = Connection(ours, readable=False), Connection(back, writable=False)
         self._wanted: queue.SimpleQueue[tuple[bytes, Mapping[str, Path]] | None]
         self._wanted = queue.SimpleQueue()
-        self._number, self._heard = number, heard
+        self._number, self._heard = number, mailbox
         for work in (self._write, self._read):
             threading.Thread(target=work, name=f"worker-{number}", daemon=True).start()
         self.send(settings, {})
@@ -82,8 +82,8 @@ class ChildProcess:
     def _write(self) -> None:
         """Send what is wanted until the process is gone."""
         with contextlib.suppress(OSError):
-            while (wanted := self._wanted.get()) is not None:
-                message, files = wanted
+            while (item := self._wanted.get()) is not None:
+                message, files = item
                 self._to.send_bytes(json.dumps(list(files)).encode())
                 self._to.send_bytes(message)
                 for path in files.values():
@@ -107,8 +107,8 @@ class ChildProcess:
         """Return whether the process has ended; a process that it began may hold its pipe."""
         with contextlib.suppress(AttributeError, ChildProcessError):  # elsewhere: reaped at once
             # looked at, not reaped, so that its number stays its own until ``kill``
-            left = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            return left is not None
+            status = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return status is not None
         return self.process.poll() is not None
 
     def is_stopped(self) -> bool:

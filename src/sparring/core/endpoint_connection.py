@@ -99,16 +99,16 @@ class Connection:
             retries,
         )
         self._advised = {**_ADVICE, **(advice or {})}
-        asked = address(base_url)
-        check_host(asked, key_variable)
+        target = address(base_url)
+        check_host(target, key_variable)
         self._openai = openai = _library()
-        self._key = _key(key_variable, needed=not asked.loopback)
+        self._key = _key(key_variable, needed=not target.loopback)
         self._api = openai.AsyncOpenAI(
             api_key=self._key or "none",
             base_url=base_url,
             timeout=timeout,
             max_retries=retries,
-            http_client=_http_client(openai, asked.host),
+            http_client=_http_client(openai, target.host),
         )
 
     def send(
@@ -205,11 +205,11 @@ class Connection:
         for at in range(len(text) - _PART + 1):
             if text[at : at + _PART].casefold() in parts:
                 hidden[at : at + _PART] = [True] * _PART
-        shown = [
+        letters = [
             ("***" if not at or not hidden[at - 1] else "") if hidden[at] else text[at]
             for at in range(len(text))
         ]
-        return "".join(shown)
+        return "".join(letters)
 
 
 def _library() -> Any:

@@ -141,10 +141,10 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
     temporary = _temporary(path, os.getpid())
     with disk_errors(path):
         # unfinished files of writers on this machine that are no more
-        for left in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
-            pid = left.name.rpartition("-")[2][:-1]
+        for leftover in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
+            pid = leftover.name.rpartition("-")[2][:-1]
             if pid.isdigit() and not _is_alive(int(pid)):
-                left.unlink(missing_ok=True)
+                leftover.unlink(missing_ok=True)
         try:
             write_synced(temporary, data)
             os.replace(temporary, path)

@@ -25,9 +25,9 @@ def check_file_name(name: object) -> str:
     """
     if not isinstance(name, str) or len(name) > LONGEST or not _FILE.fullmatch(name):
         text = repr(name)
-        given = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        excerpt = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
         raise ValueError(
-            f"{given} is no name of a file: letters, digits and . _ - make one, at most {LONGEST}"
+            f"{excerpt} is no name of a file: letters, digits and . _ - make one, at most {LONGEST}"
         )
     return name
 

@@ -82,10 +82,10 @@ class PlayerRef:
         if self.kind not in get_args(PlayerKind):
             raise UnknownNameError("kind of player", str(self.kind), get_args(PlayerKind))
         if not isinstance(self.name, str) or not (self.name or self.kind in OWN):
-            wanted = "a policy's name, or none" if self.kind in OWN else "a name, such as random"
+            expected = "a policy's name, or none" if self.kind in OWN else "a name, such as random"
             raise ConfigError(
                 f"PlayerRef: name={quoted(self.name)} does not fit kind {self.kind!r}; give it "
-                f"{wanted}."
+                f"{expected}."
             )
         if self.name == MAIN and self.kind in OWN:
             raise ConfigError(
@@ -94,10 +94,10 @@ class PlayerRef:
             )
         is_step = type(self.step) is int and 0 <= self.step < _STEPS
         if not (is_step if self.kind == "snapshot" else self.step is None):
-            wanted = "the step it was taken at" if self.kind == "snapshot" else "no step"
+            expected = "the step it was taken at" if self.kind == "snapshot" else "no step"
             raise ConfigError(
                 f"PlayerRef: step={quoted(self.step)} does not fit kind {self.kind!r}; give it "
-                f"{wanted}."
+                f"{expected}."
             )
         if self.kind == "named" and _typed(self.name) is not None:
             raise ConfigError(
@@ -149,9 +149,9 @@ def _typed(text: str) -> tuple[PlayerKind, str, int | None] | None:
     for single in SINGLE:
         if text == single:
             return single, "", None  # type: ignore[return-value]
-    found = _SNAPSHOT.fullmatch(text)
-    if found is not None and (len(found[2]) == 6 or found[2][0] != "0"):
-        return "snapshot", found[1] or "", int(found[2])
+    match = _SNAPSHOT.fullmatch(text)
+    if match is not None and (len(match[2]) == 6 or match[2][0] != "0"):
+        return "snapshot", match[1] or "", int(match[2])
     for kind in (*NAMED, *SINGLE):
         if text.startswith(f"{kind}-") and len(text) > len(kind) + 1:
             return kind, text[len(kind) + 1 :], None  # type: ignore[return-value]
@@ -523,13 +523,13 @@ class TurnTable:
         Raises:
             CreditError: it was not; the message says what to declare.
         """
-        found: FloatArray | None = self.extra.get(name, getattr(self, name, None))
-        if found is None:
+        values: FloatArray | None = self.extra.get(name, getattr(self, name, None))
+        if values is None:
             raise CreditError(
                 f"The turn table has no column {name!r}; declare NEEDS = {{{name!r}}} in the "
                 "module, so that it is computed."
             )
-        return found
+        return values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

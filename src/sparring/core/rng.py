@@ -90,12 +90,12 @@ class Stream:
             items: all of them.
             count: how many, 0 to all; the others are left out.
         """
-        found = list(items)
-        count = len(found) if count is None else count
+        order = list(items)
+        count = len(order) if count is None else count
         for place in range(count):
-            other = place + self.integer(place, len(found) - place)
-            found[place], found[other] = found[other], found[place]
-        return found[:count]
+            other = place + self.integer(place, len(order) - place)
+            order[place], order[other] = order[other], order[place]
+        return order[:count]
 
     def generator(self) -> np.random.Generator:
         """Return a numpy generator seeded by this stream, for library code that wants one."""

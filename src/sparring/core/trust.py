@@ -93,7 +93,7 @@ def address(base_url: str) -> Address:
     return Address(parts.scheme, host, port)
 
 
-def check_host(found: Address, key_variable: str) -> None:
+def check_host(target: Address, key_variable: str) -> None:
     """Check that an address may be asked, with the key in this variable.
 
     Raises:
@@ -107,16 +107,20 @@ def check_host(found: Address, key_variable: str) -> None:
             "key_variable=OPENAI_API_KEY and put the key into the environment."
         )
     at_provider = (
-        found.scheme == "https"
-        and found.port in (None, 443)
-        and PROVIDERS.get(key_variable) == found.host
+        target.scheme == "https"
+        and target.port in (None, 443)
+        and PROVIDERS.get(key_variable) == target.host
     )
-    if found.loopback or at_provider or named_hosts() & {found.host, f"{found.host}:{found.port}"}:
+    if (
+        target.loopback
+        or at_provider
+        or named_hosts() & {target.host, f"{target.host}:{target.port}"}
+    ):
         return
     raise ConfigError(
-        f"endpoint: nothing is sent to {found.host} over {found.scheme}: it is neither this "
+        f"endpoint: nothing is sent to {target.host} over {target.scheme}: it is neither this "
         f"machine nor the provider of {key_variable}, and you have not named it. If you trust it "
-        f"with that key, write {HOSTS}={found.host} before the command."
+        f"with that key, write {HOSTS}={target.host} before the command."
     )
 
 
@@ -169,10 +173,10 @@ def trust_typed(texts: Iterable[str | None]) -> None:
         texts: arguments of the command line, such as ``bots.b.base_url=http://gpu:8000/v1``.
     """
     for text in (text for text in texts if text):
-        for found in _TYPED_HOST.findall(text):
-            _name(HOSTS, ",", urlsplit(found).netloc.lower())
-        for found in _TYPED_RAY.findall(text):
-            _name(RAY, ",", found)
+        for match in _TYPED_HOST.findall(text):
+            _name(HOSTS, ",", urlsplit(match).netloc.lower())
+        for match in _TYPED_RAY.findall(text):
+            _name(RAY, ",", match)
         if _TYPED_ONLINE.search(text):
             os.environ.setdefault(ONLINE, "online")
         for quoted in _TYPED_FILE.findall(text):

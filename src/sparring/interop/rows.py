@@ -215,11 +215,11 @@ def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray
 
 
 def _as_given(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[str, Any]:
-    found = {"legal": [True] * len(order), **per_turn}
+    values_of = {"legal": [True] * len(order), **per_turn}
     return {
-        name: np.asarray(found[name], dtype=kind)[order]
+        name: np.asarray(values_of[name], dtype=kind)[order]
         for name, kind in _AS_GIVEN.items()
-        if name in found
+        if name in values_of
     }
 
 
@@ -271,13 +271,11 @@ def _check_columns(rows: Rows) -> None:
                 "give one per row."
             )
         if name not in PER_ROW:
-            for row, (entry, wanted) in enumerate(
-                zip(values, rows.num_turns.tolist(), strict=True)
-            ):
-                if len(_turns(entry)) != wanted:
+            for row, (entry, count) in enumerate(zip(values, rows.num_turns.tolist(), strict=True)):
+                if len(_turns(entry)) != count:
                     raise CreditError(
-                        f"{what}, row {row}: {len(_turns(entry))} values for {wanted} turns; give "
-                        f"a list of {wanted}."
+                        f"{what}, row {row}: {len(_turns(entry))} values for {count} turns; give "
+                        f"a list of {count}."
                     )
 
 

@@ -74,10 +74,10 @@ class Terms:
         losses: Mapping[str, Mapping[str, Any]],
         *,
         trainer: str,
-        given: frozenset[str],
+        available: frozenset[str],
         hints: Mapping[str, str] | None = None,
     ) -> None:
-        self.trainer, self.given, self.hints, self.calls = trainer, given, dict(hints or {}), 0
+        self.trainer, self.given, self.hints, self.calls = trainer, available, dict(hints or {}), 0
         self.bound: list[tuple[float, Bound]] = []
         for name, options in losses.items():
             plain = {
@@ -155,16 +155,16 @@ class Terms:
         ``factor`` [M] multiplies those that let themselves be weighted.
         """
         self.check()
-        found: list[tuple[float, str, LossTerm]] = [
+        terms: list[tuple[float, str, LossTerm]] = [
             (weight, bound.plugin.name, bound(batch)) for weight, bound in self.bound
         ]
-        factors = [term.values for _, _, term in found if term.level == "weight"]
+        factors = [term.values for _, _, term in terms if term.level == "weight"]
         factors += [] if factor is None else [factor]
-        losses = [(weight, term) for weight, _, term in found if term.level != "weight"]
+        losses = [(weight, term) for weight, _, term in terms if term.level != "weight"]
         if not losses:
             raise ConfigError(
-                f"{found[0][1]!r} only weighs other losses; combine it with one, as in "
-                f"{{'ppo_clip': {{}}, {found[0][1]!r}: {{}}}}."
+                f"{terms[0][1]!r} only weighs other losses; combine it with one, as in "
+                f"{{'ppo_clip': {{}}, {terms[0][1]!r}: {{}}}}."
             )
         values = torch.zeros_like(batch.logprobs)
         summed = torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
@@ -178,7 +178,7 @@ class Terms:
                 values = values + weight * value
         metrics = {
             f"{name}/{key}": float(value)
-            for _, name, term in found
+            for _, name, term in terms
             for key, value in term.metrics.items()
         }
         return Combined(values, summed, metrics)

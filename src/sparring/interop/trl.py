@@ -58,12 +58,12 @@ MULTIMODAL = (
 
 def given_to_losses(trainer: Any) -> frozenset[str]:
     """Return which needs of losses are met with these settings."""
-    given = {"whole", "entropy"}
+    needs = {"whole", "entropy"}
     if trainer.beta != 0.0:
-        given.add("reference_logprobs")
+        needs.add("reference_logprobs")
     if trainer.use_vllm and trainer.vllm_importance_sampling_correction:
-        given.add("old_logprobs")
-    return frozenset(given)
+        needs.add("old_logprobs")
+    return frozenset(needs)
 
 
 def check_losses(trainer: Any, terms: Terms) -> None:
@@ -132,7 +132,10 @@ def records(
 
 
 def as_rows(
-    found: Sequence[Record], weighted: FloatArray, group: Sequence[int], functions: Sequence[str]
+    completions: Sequence[Record],
+    weighted: FloatArray,
+    group: Sequence[int],
+    functions: Sequence[str],
 ) -> Rows:
     """Return completions as rows of turns.
 
@@ -145,26 +148,29 @@ def as_rows(
     Raises:
         CreditError: rewards per turn are not one per turn.
     """
-    num_turns = np.array([len(record["n_tokens"]) for record in found], dtype=np.int64)
+    num_turns = np.array([len(record["n_tokens"]) for record in completions], dtype=np.int64)
     parts: dict[str, FloatArray] = {name: np.zeros(int(num_turns.sum())) for name in functions}
     for number, name in enumerate(functions):
         parts[name][np.cumsum(num_turns) - 1] += weighted[:, number]
     columns = {
-        name: [record["columns"].get(name) for record in found] for name in found[0]["columns"]
+        name: [record["columns"].get(name) for record in completions]
+        for name in completions[0]["columns"]
     }
     reward: FloatArray = np.sum(list(parts.values()), axis=0)
     if TURN_REWARD in columns:
         reward = reward + _by_turn(columns.pop(TURN_REWARD), num_turns)
     return Rows(
         num_turns=num_turns,
-        n_tokens=np.array([n for record in found for n in record["n_tokens"]], dtype=np.int64),
+        n_tokens=np.array(
+            [n for record in completions for n in record["n_tokens"]], dtype=np.int64
+        ),
         reward=reward,
         group=group,
         columns=columns,
         components=parts,
         numbers={
-            name: np.array([v for record in found for v in record["numbers"][name]])
-            for name in found[0]["numbers"]
+            name: np.array([v for record in completions for v in record["numbers"][name]])
+            for name in completions[0]["numbers"]
         },
     )
 
@@ -248,7 +254,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             )
         if losses is not None:
             self._terms = Terms(
-                losses, trainer="TRL", given=given_to_losses(self), hints=HINTS_FOR_LOSSES
+                losses, trainer="TRL", available=given_to_losses(self), hints=HINTS_FOR_LOSSES
             )
             check_losses(self, self._terms)
 
@@ -277,15 +283,17 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         everyone = accelerate_utils.gather_object(records(place, numbers, self._rows))
         by_row, per_row = self._advantages(everyone, _numbers(self._scored))
         begin, like = self.accelerator.process_index * len(mask), output["advantages"]
-        own = by_row[begin : begin + len(mask)]
+        local_rows = by_row[begin : begin + len(mask)]
         if all(len(record["n_tokens"]) == 1 for record in everyone) and all(
             (row == row[:1]).all() for row in by_row
         ):
-            first = [float(row[0]) if len(row) else 0.0 for row in own]
+            first = [float(row[0]) if len(row) else 0.0 for row in local_rows]
             output["advantages"] = torch.tensor(first, device=like.device, dtype=like.dtype)
         else:
             placed = torch.zeros(mask.shape, device=like.device, dtype=like.dtype)
-            placed[mask.bool()] = torch.from_numpy(np.concatenate(own)).to(like.device, like.dtype)
+            placed[mask.bool()] = torch.from_numpy(np.concatenate(local_rows)).to(
+                like.device, like.dtype
+            )
             output["advantages"] = placed
         if self._terms is not None and "whole" in self._terms.needs:
             for name, values in per_row.items():
@@ -315,15 +323,17 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         weighted = np.nan_to_num(scored * _numbers(self.reward_weights))[usable]
         chosen = [everyone[row] for row in usable.tolist()]
         rows = as_rows(chosen, weighted, (usable // size).tolist(), self.reward_func_names)
-        found = estimate(self._credit, rows, self.credit_state, TRL_HINTS)
+        result = estimate(self._credit, rows, self.credit_state, TRL_HINTS)
         if training:
-            self.credit_state = found.credit.state
-        for name, value in found.credit.metrics.items():
+            self.credit_state = result.credit.state
+        for name, value in result.credit.metrics.items():
             self._metrics["train" if training else "eval"][
                 f"{self._credit.plugin.name}/{name}"
             ].append(float(value))
         ends = np.cumsum([len(out[row]) for row in usable.tolist()])
-        for row, values in zip(usable.tolist(), np.split(found.advantages, ends[:-1]), strict=True):
+        for row, values in zip(
+            usable.tolist(), np.split(result.advantages, ends[:-1]), strict=True
+        ):
             out[row] = values
         alike, outcome[usable] = outcomes(rows)
         numbers = {key: number for number, key in enumerate(dict.fromkeys(alike))}
@@ -371,17 +381,19 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             if "old_logprobs" not in self._terms.needs
             else None
         )
-        found = self._terms(
+        combined = self._terms(
             batch, factor=None if ratios is None else ratios.expand_as(logprobs)[mask]
         )
         for name, value in {
-            **found.metrics,
+            **combined.metrics,
             "entropy": float(entropies.detach()[mask].mean()),
         }.items():
             self._metrics[mode][name].append(value)
-        per_token = torch.zeros_like(logprobs).masked_scatter(mask, found.values.to(logprobs.dtype))
+        per_token = torch.zeros_like(logprobs).masked_scatter(
+            mask, combined.values.to(logprobs.dtype)
+        )
         steps = self.current_gradient_accumulation_steps if mode == "train" else 1.0
-        return self._reduced(per_token, mask, inputs, steps) + found.summed / steps
+        return self._reduced(per_token, mask, inputs, steps) + combined.summed / steps
 
     def _reduced(
         self, per_token: Tensor, mask: Tensor, inputs: Mapping[str, Any], steps: float

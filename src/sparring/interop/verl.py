@@ -55,19 +55,19 @@ def rows_of(place: Spans, rewards: FloatArray, group: list[Any], known: Mapping[
         for name, values in known.items()
         if name.startswith(PREFIX)
     }
-    found = {
+    arrays = {
         name: numbers_of(known[name])
         for name in (*NUMBERS, "values")
         if known.get(name) is not None
     }
     numbers = {}
-    if "old_log_probs" in found:
-        numbers["old_logprob"] = numbers["logprob"] = place.sampled(found["old_log_probs"])
-    if "rollout_log_probs" in found:
-        numbers["logprob"] = place.sampled(found["rollout_log_probs"])
-    if "ref_log_prob" in found:
-        numbers["reference_logprob"] = place.sampled(found["ref_log_prob"])
-    values = found.get("values")
+    if "old_log_probs" in arrays:
+        numbers["old_logprob"] = numbers["logprob"] = place.sampled(arrays["old_log_probs"])
+    if "rollout_log_probs" in arrays:
+        numbers["logprob"] = place.sampled(arrays["rollout_log_probs"])
+    if "ref_log_prob" in arrays:
+        numbers["reference_logprob"] = place.sampled(arrays["ref_log_prob"])
+    values = arrays.get("values")
     if values is not None:
         numbers["value"] = place.first(values)
     return Rows(
@@ -123,7 +123,7 @@ class Estimator:
         response_mask: Tensor,
         index: Any = None,
         config: Any = None,
-        **given: Any,
+        **columns: Any,
     ) -> tuple[Tensor, Tensor]:
         """Return advantages and returns [B, L].
 
@@ -153,14 +153,14 @@ class Estimator:
             )
         known = {
             **(_BATCH.get() or {}),
-            **(given.pop("non_tensor_batch", None) or {}),
-            **dict(given.pop("batch", None) or {}),
-            **given,
+            **(columns.pop("non_tensor_batch", None) or {}),
+            **dict(columns.pop("batch", None) or {}),
+            **columns,
         }
         mask = response_mask.detach().cpu().numpy().astype(bool)
         rows = rows_of(spans(mask), numbers_of(token_level_rewards), list(index), known)
-        found = estimate(bound, rows, self._state, VERL_HINTS)
-        self._state, self.metrics = found.credit.state, dict(found.credit.metrics)
+        result = estimate(bound, rows, self._state, VERL_HINTS)
+        self._state, self.metrics = result.credit.state, dict(result.credit.metrics)
 
         def placed(values: FloatArray) -> Tensor:
             """Return values of sampled tokens where those are."""
@@ -168,9 +168,9 @@ class Estimator:
             out[mask] = values
             return torch.from_numpy(out).to(token_level_rewards.device, token_level_rewards.dtype)
 
-        advantages = placed(found.advantages)
-        return advantages, advantages.clone() if found.value_targets is None else placed(
-            found.value_targets
+        advantages = placed(result.advantages)
+        return advantages, advantages.clone() if result.value_targets is None else placed(
+            result.value_targets
         )
 
 
@@ -179,7 +179,9 @@ class PolicyLoss:
 
     def __init__(self, name: str, losses: Mapping[str, Mapping[str, Any]]) -> None:
         self.__name__ = name
-        self.terms = Terms(losses, trainer="verl", given=GIVEN_TO_LOSSES, hints=HINTS_FOR_LOSSES)
+        self.terms = Terms(
+            losses, trainer="verl", available=GIVEN_TO_LOSSES, hints=HINTS_FOR_LOSSES
+        )
 
     def __call__(
         self,
@@ -204,8 +206,8 @@ class PolicyLoss:
             return (log_prob * 0.0).sum(), {}
         factor = None if rollout_is_weights is None else rollout_is_weights[mask]
         columns = {"logprobs": log_prob, "old_logprobs": old_log_prob, "advantages": advantages}
-        found = self.terms(self.terms.batch(mask, columns), factor=factor)
-        per_token = torch.zeros_like(log_prob).masked_scatter(mask, found.values)
+        combined = self.terms(self.terms.batch(mask, columns), factor=factor)
+        per_token = torch.zeros_like(log_prob).masked_scatter(mask, combined.values)
         loss = core_algos.agg_loss(
             loss_mat=per_token, loss_mask=mask, loss_agg_mode=loss_agg_mode, **info
         )
@@ -215,8 +217,8 @@ class PolicyLoss:
         part = core_algos.agg_loss(
             loss_mat=torch.ones_like(log_prob), loss_mask=mask, loss_agg_mode="token-mean", **share
         )
-        return loss + found.summed * part, {
-            f"actor/{name}": value for name, value in found.metrics.items()
+        return loss + combined.summed * part, {
+            f"actor/{name}": value for name, value in combined.metrics.items()
         }
 
 
@@ -301,7 +303,7 @@ def pass_columns() -> None:
 
 def _options(config: Any) -> dict[str, Any]:
     """Return the estimator's options out of ``algorithm``."""
-    found = config.get("sparring", None) if config is not None else None
-    if found is not None and omegaconf.OmegaConf.is_config(found):
-        found = omegaconf.OmegaConf.to_container(found, resolve=True)
-    return {str(key): value for key, value in (found or {}).items()}
+    options = config.get("sparring", None) if config is not None else None
+    if options is not None and omegaconf.OmegaConf.is_config(options):
+        options = omegaconf.OmegaConf.to_container(options, resolve=True)
+    return {str(key): value for key, value in (options or {}).items()}

@@ -12,8 +12,8 @@ Sparring's own plug-ins are held to the same checks.
 """
 
 from sparring.testing.context import check_context, context_seen
-from sparring.testing.credit import check_estimator, random_table
 from sparring.testing.environments import check_environment
+from sparring.testing.estimators import check_estimator, random_table
 from sparring.testing.league_plugins import (
     check_keeping,
     check_matchmaker,

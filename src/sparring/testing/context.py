@@ -12,7 +12,7 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.play.context.base import Exchange, Ledger, Seen, Shown, grows
 from sparring.play.players.base import Reply
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
 
 ASK, BEGIN, END = 1, 0, 2
 TURNS = 12  # most decisions of a play
@@ -46,8 +46,8 @@ class Letters:
     def conversation(self, past: list[tuple[str, tuple[int, ...]]], text: str) -> tuple[int, ...]:
         """Return a conversation laid out anew, with replies edited."""
         ids: tuple[int, ...] = (BEGIN,)
-        for told, said in past:
-            ids += (*map(ord, told), ASK, *said[1:])
+        for prompt, reply in past:
+            ids += (*map(ord, prompt), ASK, *reply[1:])
         return ids + self.append(text)
 
 
@@ -73,13 +73,17 @@ def check_context(
         AssertionError: it does not keep one of these.
         PluginError: it raised, or gave what the ledger cannot lay out.
     """
-    made = bound("context", strategy, options)
-    if grows(made):
+    plugin = bound("context", strategy, options)
+    if grows(plugin):
         for seen in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
-            same(made(seen), Shown(seen.past, seen.text), f"The {made} says GROWS, and shows else")
+            same(
+                plugin(seen),
+                Shown(seen.past, seen.text),
+                f"The {plugin} says GROWS, and shows else",
+            )
     for number in range(plays):
         stream = Stream.from_seed(seed).child(number)
-        _Course(made, Letters(stable=number % 3 > 0), stream).lead()
+        _Course(plugin, Letters(stable=number % 3 > 0), stream).lead()
 
 
 class _Course:
@@ -133,16 +137,16 @@ class _Course:
             ledger.record(Reply(text="", truncated=True))
             return
         ids = letters if kind == 1 else (*letters, END)
-        found = ledger.record(
+        segments = ledger.record(
             Reply(text="", ids=ids, logprobs=(0.0,) * len(ids), truncated=kind == 1)
         )
-        new = tuple(token for segment in found for token in segment.ids)
+        new = tuple(token for segment in segments for token in segment.ids)
         self.recorded[number] = self.recorded.get(number, ()) + new
         whole = (*sent, *ids, *self.renderer.close(kind == 1))
         same(whole, self.recorded[number], f"The {self.strategy} breaks the ledger")
 
 
-def context_seen(*told: str, **changes: Any) -> Seen:
+def context_seen(*prompts: str, **changes: Any) -> Seen:
     """Return a question to a context strategy, for tests: what a seat was told, turn by turn.
 
     Every turn but the last one got the reply "a". The view of a turn is its text in capitals.
@@ -151,10 +155,10 @@ def context_seen(*told: str, **changes: Any) -> Seen:
         told: what it was told; the last text is the one that is due.
         changes: of the record, such as ``again=True``.
     """
-    said = (ord("a"), END)
-    past = tuple(Exchange(text, said, (), _observation(text), "a") for text in told[:-1])
-    tokens = sum(len(text) + 1 + len(said) for text in told[:-1])
-    return Seen(_observation(told[-1]), told[-1], past, tokens)._replace(**changes)
+    reply_ids = (ord("a"), END)
+    past = tuple(Exchange(text, reply_ids, (), _observation(text), "a") for text in prompts[:-1])
+    tokens = sum(len(text) + 1 + len(reply_ids) for text in prompts[:-1])
+    return Seen(_observation(prompts[-1]), prompts[-1], past, tokens)._replace(**changes)
 
 
 def _observation(text: str, **changes: Any) -> Observation:

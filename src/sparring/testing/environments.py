@@ -19,7 +19,7 @@ from sparring.environments.base import (
     teams_of,
 )
 from sparring.environments.foreign import completed, environment_call
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
 
 NOTHING = "zzzqqq"  # a reply that no list of actions holds
 
@@ -50,10 +50,10 @@ def check_environment(
             any text and cannot say one at random.
         PluginError: its own code raised, or does not come back.
     """
-    made = bound("environments", environment, options)
-    rules = completed(made.plugin.name, made())
+    bound_environment = bound("environments", environment, options)
+    rules = completed(bound_environment.plugin.name, bound_environment())
     with Checking(rules):
-        _check(rules, made.plugin.name, plays, seed)
+        _check(rules, bound_environment.plugin.name, plays, seed)
 
 
 class Checking(environment_call):
@@ -73,10 +73,10 @@ def _check(rules: Any, name: str, plays: int, seed: int) -> None:
     teams_of(rules)
     root = Stream.from_seed(seed)
     for number in range(plays):
-        told = [*_played(rules, name, root.child(number), copies=False)]
+        history = [*_played(rules, name, root.child(number), copies=False)]
         for copies, what in ((False, "the same stream"), (True, "a copy of a play")):
             again = [*_played(rules, name, root.child(number), copies=copies)]
-            same(told, again, f"{name}: {what} must give the same play")
+            same(history, again, f"{name}: {what} must give the same play")
 
 
 def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
@@ -156,13 +156,13 @@ def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
     if names := rules.figures:
-        found = cast(Counting, play).figures()
-        assert sorted(found) == sorted(names), (
-            f"{name}: figures() gave {sorted(found)}; the environment's figures are {names}."
+        figures = cast(Counting, play).figures()
+        assert sorted(figures) == sorted(names), (
+            f"{name}: figures() gave {sorted(figures)}; the environment's figures are {names}."
         )
-        for one, counted in found.items():
-            assert len(counted) == rules.num_seats and not any(map(math.isinf, counted)), (
-                f"{name}: the figure {one!r} is {counted!r}; give a finite number per seat, or "
+        for figure, values in figures.items():
+            assert len(values) == rules.num_seats and not any(map(math.isinf, values)), (
+                f"{name}: the figure {figure!r} is {values!r}; give a finite number per seat, or "
                 "math.nan for one of which it says nothing."
             )
     return returns

@@ -24,7 +24,7 @@ from sparring.league.matchmakers.base import MatchRequest
 from sparring.league.meta_game import MetaGame, of_matrix
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.schedules.base import ScheduleRequest
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
 
 MOST_SNAPSHOTS = 9  # snapshots that are asked about
 
@@ -68,16 +68,20 @@ def check_keeping(
             asked again.
         PluginError: it raised, or gave what a run refuses.
     """
-    made = bound("league.keeping", rule, options)
+    plugin = bound("league.keeping", rule, options)
     for number in range(requests):
-        asked = _request(Stream.from_seed(seed).child("keeping").child(number), seed)
-        kept = made(asked)
-        said = f"of the snapshots of steps {asked.steps}, of which {asked.keep} may stay"
-        assert kept, f"The {made} keeps none {said}."
-        assert len(asked.members) > asked.keep or set(kept) == set(asked.members), (
-            f"The {made} keeps {', '.join(map(str, kept))} {said}; all may stay."
+        request = _request(Stream.from_seed(seed).child("keeping").child(number), seed)
+        members = plugin(request)
+        suffix = f"of the snapshots of steps {request.steps}, of which {request.keep} may stay"
+        assert members, f"The {plugin} keeps none {suffix}."
+        assert len(request.members) > request.keep or set(members) == set(request.members), (
+            f"The {plugin} keeps {', '.join(map(str, members))} {suffix}; all may stay."
         )
-        same(kept, made(asked), f"The {made} must answer the same when it is asked the same")
+        same(
+            members,
+            plugin(request),
+            f"The {plugin} must answer the same when it is asked the same",
+        )
 
 
 def _request(stream: Stream, seed: int) -> KeepRequest:
@@ -89,8 +93,8 @@ def _request(stream: Stream, seed: int) -> KeepRequest:
             (steps[place - 1] if place else 0) + 1 + stream.child("gap").integer(place, 50)
         )
     rows = {}
-    met = stream.child("met").integer(0, 5) > 0  # else the book is empty
-    for place, step in enumerate(steps if met else ()):
+    has_results = stream.child("met").integer(0, 5) > 0  # else the book is empty
+    for place, step in enumerate(steps if has_results else ()):
         wins, losses = (stream.child(name).integer(place, 5) for name in ("wins", "losses"))
         if wins + losses:
             results = Results(
@@ -164,12 +168,12 @@ def check_matchmaker(
         AssertionError: it trains no seat, or answers otherwise when it is asked again.
         PluginError: it raised, returned no Seating, or one that a run refuses.
     """
-    made = bound("league.matchmakers", matchmaker, options)
+    plugin = bound("league.matchmakers", matchmaker, options)
     for number in range(starts):
         teams, kind = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
         several = kind > 0
         members = [*MEMBERS, *LEAGUE] if several else MEMBERS
-        asked = match_request(
+        request = match_request(
             len(teams),
             members=members[: number // len(TEAMS) % (len(members) + 1)],
             teams=teams,
@@ -179,13 +183,17 @@ def check_matchmaker(
             learner=LEARNER.of(list(TAGS)[kind - 1]) if several else LEARNER,
             tags=TAGS if several else None,
         )
-        seating = made(asked)
+        seating = plugin(request)
         pairs = zip(seating.trained, seating.players, strict=True)
-        assert any(trained and who == asked.learner for trained, who in pairs), (
-            f"The {made} trains {asked.learner} in no seat of start {number}: "
+        assert any(trained and who == request.learner for trained, who in pairs), (
+            f"The {plugin} trains {request.learner} in no seat of start {number}: "
             f"{', '.join(map(str, seating.seats))}. Seat request.learner."
         )
-        same(seating, made(asked), f"The {made} must answer the same when it is asked the same")
+        same(
+            seating,
+            plugin(request),
+            f"The {plugin} must answer the same when it is asked the same",
+        )
 
 
 def _matches(stream: Stream) -> Payoffs:
@@ -227,34 +235,34 @@ def check_meta_solver(
         GameError: it refuses a symmetric meta-game of payoffs that sum to 0.
         PluginError: it raised something else, or gave no distributions.
     """
-    made = bound("league.meta_solvers", solver, options)
+    plugin = bound("league.meta_solvers", solver, options)
     for number in range(games):
         stream = Stream.from_seed(seed).child("meta-games").child(number)
-        drawn, top = stream.child("payoffs"), MOST_MEMBERS
+        draws, top = stream.child("payoffs"), MOST_MEMBERS
         if number % 3 == 0:  # of one population; some payoffs are equal
             size = 1 + stream.integer(0, top)
-            half = np.triu(_cells(drawn, (size, size)), 1)
+            half = np.triu(_cells(draws, (size, size)), 1)
             game = of_matrix(half - half.T)
         elif number % 3 == 1:  # of two, the second pays what the first earns
             rows, columns = 1 + stream.integer(0, top), 1 + stream.integer(1, top)
-            game = of_matrix(1000 * _cells(drawn, (rows, columns)))
+            game = of_matrix(1000 * _cells(draws, (rows, columns)))
         else:
             shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
-            tables = (_cells(drawn.child(side), shape) for side in range(len(shape)))
+            tables = (_cells(draws.child(side), shape) for side in range(len(shape)))
             game = MetaGame(payoffs=tuple(tables))
         before = [table.copy() for table in game.payoffs]
         try:
-            first, second = made(game), made(game)
+            first, second = plugin(game), plugin(game)
         except GameError:
             if game.symmetric:
                 raise
             continue
         pairs = zip((*first.sides, first.joint), (*second.sides, second.joint), strict=True)
         assert all(np.array_equal(a, b) for a, b in pairs), (
-            f"The {made} must answer the same when it is asked the same."
+            f"The {plugin} must answer the same when it is asked the same."
         )
         assert all(map(np.array_equal, before, game.payoffs)), (
-            f"The {made} must not change the payoffs that it is given."
+            f"The {plugin} must not change the payoffs that it is given."
         )
 
 
@@ -317,12 +325,12 @@ def check_schedule(
         AssertionError: it answers otherwise when it is asked again, or never yes.
         PluginError: it raised, or gave what a run refuses.
     """
-    made, due = bound("league.schedules", schedule, options), False
+    plugin, due = bound("league.schedules", schedule, options), False
     for number in range(requests):
         stream = Stream.from_seed(seed).child("schedule").child(number)
         every = 1 + stream.integer(0, 9)
         age = 1 + stream.integer(1, 10 * every)
-        asked = schedule_request(
+        request = schedule_request(
             age,
             every,
             learner=LEARNER.of(list(TAGS)[number % 2]),
@@ -331,19 +339,23 @@ def check_schedule(
             payoffs=_results(stream.child("payoffs")),
             returns=[stream.child("returns").uniform(step) for step in range(age)],
         )
-        answer = made(asked)
-        same(answer, made(asked), f"The {made} must answer the same when it is asked the same")
+        answer = plugin(request)
+        same(
+            answer,
+            plugin(request),
+            f"The {plugin} must answer the same when it is asked the same",
+        )
         due = due or answer
-    assert due, f"The {made} takes no snapshot in {requests} questions, however old the last is."
+    assert due, f"The {plugin} takes no snapshot in {requests} questions, however old the last is."
 
 
 def _results(stream: Stream) -> Payoffs:
     rows = {}
     for number, name in enumerate(TAGS):
         for place, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.of, TAGS))):
-            own = stream.child(number).child(place)
-            wins, losses = own.integer(0, 60), own.integer(1, 60)
+            draws = stream.child(number).child(place)
+            wins, losses = draws.integer(0, 60), draws.integer(1, 60)
             if wins + losses:
-                found = Results(games=wins + losses, wins=wins, losses=losses)
-                rows[Row("kuhn_poker", 0, LEARNER.of(name), other)] = found
+                results = Results(games=wins + losses, wins=wins, losses=losses)
+                rows[Row("kuhn_poker", 0, LEARNER.of(name), other)] = results
     return Payoffs(rows)

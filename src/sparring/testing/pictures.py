@@ -14,8 +14,8 @@ from sparring.environments.base import Play, random_reply, read_reply, temporary
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.pieces import Exchange, describe_told, draw_told
 from sparring.environments.foreign import completed
+from sparring.testing.bound_plugin import bound, same
 from sparring.testing.environments import Checking
-from sparring.testing.given import bound, same
 
 SVG = "{http://www.w3.org/2000/svg}"
 ELEMENTS = re.compile("svg|title|desc|g|text|tspan|rect|circle|ellipse|line|polyline|polygon|path")
@@ -71,15 +71,17 @@ def check_picture(
         AssertionError: it does not keep one of these.
         PluginError: its own code raised, or does not come back.
     """
-    made = bound("environments", environment, options)
-    rules = completed(made.plugin.name, made())
+    bound_environment = bound("environments", environment, options)
+    rules = completed(bound_environment.plugin.name, bound_environment())
     with Checking(rules):
         root = Stream.from_seed(seed)
         for number in range(plays):
             stream = root.child(number)
             for play, past in _moments(rules, stream, stream, hostile=number == 1):
-                _check_position(rules, made.plugin.name, play, past)
-        return _compared(rules, made.plugin.name, root.child("deals"), deals, every_seat)
+                _check_position(rules, bound_environment.plugin.name, play, past)
+        return _compared(
+            rules, bound_environment.plugin.name, root.child("deals"), deals, every_seat
+        )
 
 
 def check_svg(svg: str, what: str = "the picture") -> None:
@@ -120,8 +122,10 @@ def _check_position(rules: Any, name: str, play: Play, past: list[Exchange]) -> 
             svg = draw_told(play, rules.roles, seat, theme, past)
             check_svg(svg, what)
             same(svg, draw_told(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
-        said = describe_told(play, rules.roles, seat, past)
-        assert isinstance(said, str) and said.strip(), f"{what}: the sentence is {said!r}."
+        sentence = describe_told(play, rules.roles, seat, past)
+        assert isinstance(sentence, str) and sentence.strip(), (
+            f"{what}: the sentence is {sentence!r}."
+        )
 
 
 def _moments(
@@ -138,22 +142,22 @@ def _moments(
             if moment < 4 or moment.bit_count() == 1:
                 yield play, past
             moment += 1
-            said = {}
+            replies_by_seat = {}
             for seat in play.due():
                 legal = play.legal(seat)
-                own = (deal if seat == other else draws).child(moment).child(seat)
-                found = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
-                if found is None or legal is not None:
-                    found = random_reply(play, seat, legal, own)
-                past = [*past, Exchange(seat, play.observe(seat).told, found)]
-                said[seat] = found
-            play.step(said)
+                draw = (deal if seat == other else draws).child(moment).child(seat)
+                reply = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
+                if reply is None or legal is not None:
+                    reply = random_reply(play, seat, legal, draw)
+                past = [*past, Exchange(seat, play.observe(seat).told, reply)]
+                replies_by_seat[seat] = reply
+            play.step(replies_by_seat)
         yield play, past
 
 
 def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool) -> int:
     """Compare pictures of deals that a seat cannot tell apart; return how many were compared."""
-    found: dict[Any, tuple[str, str]] = {}
+    pictures: dict[Any, tuple[str, str]] = {}
     number = 0
     for deal in range(deals):
         other = deal % (rules.num_seats + 1)  # none where it is no seat
@@ -162,24 +166,24 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool)
                 known = _knowledge(play, past, seat, every_seat)
                 if known is None:
                     continue
-                drawn = (
+                picture = (
                     draw_told(play, rules.roles, seat, "light", past),
                     describe_told(play, rules.roles, seat, past),
                 )
-                number += known in found
+                number += known in pictures
                 what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
-                same(found.setdefault(known, drawn), drawn, what)
+                same(pictures.setdefault(known, picture), picture, what)
     return number
 
 
 def _knowledge(play: Play, past: list[Exchange], seat: int, every_seat: bool) -> Any:
     """Return what a seat knows of a play, or None where that is not asked for."""
     due = tuple(play.due())
-    own = tuple((one.told, one.reply) for one in past if one.seat == seat)
+    exchanges = tuple((exchange.told, exchange.reply) for exchange in past if exchange.seat == seat)
     if seat in due:
         seen = play.observe(seat)
-        return due, seat, own, seen.text, seen.key, play.legal(seat)
+        return due, seat, exchanges, seen.text, seen.key, play.legal(seat)
     ending = play.ending(seat) if play.done and hasattr(play, "ending") else None
     if every_seat:
-        return due, play.done, seat, own, play.observe(seat).key, ending
-    return None if ending is None else (due, True, seat, own, ending)
+        return due, play.done, seat, exchanges, play.observe(seat).key, ending
+    return None if ending is None else (due, True, seat, exchanges, ending)

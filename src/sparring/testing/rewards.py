@@ -13,7 +13,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.methods.rewards.components import opinions
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
 
 GAMES = ("tic_tac_toe", "kuhn_poker")
 LEGAL = ("bet", "pass")
@@ -39,12 +39,12 @@ def check_reward(
         AssertionError: it does not keep one of these.
         PluginError: it raised, or returned what is no row of numbers.
     """
-    made = bound("rewards", reward, options)
+    plugin = bound("rewards", reward, options)
     games = {name: make_game(name) for name in GAMES}
     root = Stream.from_seed(seed)
     for number in range(episodes):
-        check_reward_of(made, random_episode(root.child(number), turns=number % 9), games)
-    assert opinions(made, [], games) == [], f"The {made} must give nothing for no episodes."
+        check_reward_of(plugin, random_episode(root.child(number), turns=number % 9), games)
+    assert opinions(plugin, [], games) == [], f"The {plugin} must give nothing for no episodes."
 
 
 def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Environment]) -> None:
@@ -82,18 +82,18 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
         stream: what is drawn from.
         turns: how many there are.
     """
-    made, own = [], [0, 0, 0]
+    turn_list, turn_counts = [], [0, 0, 0]
     for number in range(turns):
         draw = stream.child("turn").child(number)
         seat, event = draw.integer(0, 3), EVENTS[draw.integer(1, len(EVENTS))]
         count = 200 * draw.integer(2, 30)
-        said = Segment(kind="sampled", ids=(7,) * count, logprobs=(-1.0,) * count)
+        segment = Segment(kind="sampled", ids=(7,) * count, logprobs=(-1.0,) * count)
         action = LEGAL[draw.integer(3, 2)] if event == "ok" else None
         rewards = {"game": 20 * draw.uniform(4) - 10}
-        segments = (said,) if count else ()
+        segments = (segment,) if count else ()
         turn = Turn(
             seat,
-            own[seat],
+            turn_counts[seat],
             "learner",
             "k",
             LEGAL,
@@ -104,8 +104,8 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
             segments,
             truncated=draw.uniform(5) < 0.2,
         )
-        made.append(turn._replace(verdict=_verdict(draw) if draw.uniform(6) < 0.5 else None))
-        own[seat] += 1
+        turn_list.append(turn._replace(verdict=_verdict(draw) if draw.uniform(6) < 0.5 else None))
+        turn_counts[seat] += 1
     return Episode(
         episode_id=stream.integer(0, 10),
         group_id=0,
@@ -114,7 +114,7 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
         roles=("a", "b", "c"),
         agents=("learner",) * 3,
         trained=tuple(stream.uniform(10 + seat) < 0.5 for seat in range(3)),
-        turns=tuple(made),
+        turns=tuple(turn_list),
         returns=tuple((-1.0, 0.0, 0.5)[stream.integer(20 + seat, 3)] for seat in range(3)),
         forfeited_by=0 if stream.uniform(2) < 0.2 else None,
     )

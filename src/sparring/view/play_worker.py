@@ -68,7 +68,7 @@ class Session:
             raise ConfigError(
                 f"seat {seat}: {self.game.name} has seats 0 to {self.game.num_seats - 1}."
             )
-        opposite = self.room.opposite(self.game, against)
+        opposite = self.room.opponent(self.game, against)
         given = self.asked["seed"]
         seed = fresh_seed() if given is None else given + self.play
         self.close()
@@ -96,7 +96,7 @@ class Session:
         """
         if self.said.get(turn) == text and turn < self.sitting.turn:
             return
-        if turn != self.sitting.turn or self.sitting.asked is None:
+        if turn != self.sitting.turn or self.sitting.pending is None:
             raise Refused(409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}")
         try:
             self.trouble = self.sitting.say(text)
@@ -134,7 +134,7 @@ class Session:
         Raises:
             Refused: another turn is due.
         """
-        if turn != self.sitting.turn or self.sitting.asked is None:
+        if turn != self.sitting.turn or self.sitting.pending is None:
             raise Refused(409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}")
         if self.hint is None:
             found = None if oracle is None else opinion(self.sitting.hint(oracle))
@@ -168,8 +168,8 @@ class Session:
 
     def state(self) -> Answer:
         """Return how things stand."""
-        sitting, opposite = self.sitting, self.sitting.opposite
-        other = "" if opposite is None else opposite.said
+        sitting, opposite = self.sitting, self.sitting.opponent
+        other = "" if opposite is None else opposite.label
         return {
             "play": self.play,
             "environment": self.game.name,
@@ -224,7 +224,7 @@ class PlayWorker:
             "environments": names,
             "environment": chosen,
             "roles": list(game.roles),
-            "against": [{"name": name, "said": said} for name, said in room.others(game)],
+            "against": [{"name": name, "said": said} for name, said in room.opponent_choices(game)],
         }
 
     def on_begin(self, name: str, asked: Answer, dropped: list[str]) -> Answer:
@@ -308,17 +308,17 @@ def position(sitting: InteractiveSession) -> Answer:
     Args:
         sitting: that goes on, or is over.
     """
-    first = sitting.past[0].told if sitting.past else sitting.told
+    first = sitting.past[0].prompt if sitting.past else sitting.prompt
     legal = sitting.legal
     phase = "failed" if sitting.episode is None else "over"
-    if sitting.asked is not None:
+    if sitting.pending is not None:
         phase = "yours"
     return {
         "phase": phase,
         "turn": sitting.turn,
-        "told": sitting.told,
+        "told": sitting.prompt,
         "legal": None if legal is None else list(legal),
-        "past": [one._asdict() for one in sitting.past],
+        "past": [{"told": turn.prompt, "reply": turn.reply} for turn in sitting.past],
         "rules": first if no_rules(sitting.game) else rules_of(sitting.people),
         "picture": picture(sitting, None if sitting.episode is not None else sitting.seat),
     }
@@ -364,7 +364,7 @@ def show_down(sitting: InteractiveSession, episode: Episode) -> Answer:
         sitting: that is over.
         episode: its record, judged or not.
     """
-    game, opposite = sitting.game, sitting.opposite
+    game, opposite = sitting.game, sitting.opponent
     known = {}
     if opposite is not None and not no_rules(game):
         known = thoughts(game, episode, opposite.agent, opposite.name)
@@ -378,7 +378,7 @@ def show_down(sitting: InteractiveSession, episode: Episode) -> Answer:
         "ending": "" if no_rules(game) else ending(game, episode, sitting.seat),
         "turns": turns,
         "cut": episode.cut,
-        "drawn": drawn_line(sitting.drawn) if sitting.drawn else "",
+        "drawn": drawn_line(sitting.drawn_members) if sitting.drawn_members else "",
         "seed": sitting.seed,
     }
 

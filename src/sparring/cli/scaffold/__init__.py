@@ -69,15 +69,15 @@ def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as work:
-        made = Path(work) / name
-        made.mkdir()
+        package = Path(work) / name
+        package.mkdir()
         for file in ("pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"):
-            (made / file).write_text(file_of(kind, name, file), encoding="utf-8")
+            (package / file).write_text(file_of(kind, name, file), encoding="utf-8")
         if folder.is_dir():
-            for path in sorted(made.iterdir()):
+            for path in sorted(package.iterdir()):
                 os.replace(path, folder / path.name)
         else:
-            os.replace(made, folder)
+            os.replace(package, folder)
     return folder
 
 

@@ -161,13 +161,13 @@ def loadable(slot: str, among: Iterable[str] | None = None) -> list[Plugin]:
 
 def _check_needs(plugin: Plugin) -> Plugin:
     """Return the plug-in, if everything that its NEEDS name is known."""
-    given: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
+    basic: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
     by_option: Mapping[str, Mapping[Any, set[str]]] = getattr(plugin.module, "NEEDS_BY", {})
     needs = [names for values in by_option.values() for names in values.values()]
     for need in sorted(plugin.needs.union(*(named_now(plugin.slot, names) for names in needs))):
-        if need not in given and not any(known(slot, need) for slot in sources):
-            choices = {*given, *(name for slot in sources for name in names(slot))}
+        if need not in basic and not any(known(slot, need) for slot in sources):
+            choices = {*basic, *(name for slot in sources for name in names(slot))}
             raise UnknownNameError(
                 f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, choices
             )

@@ -16,7 +16,7 @@ from sparring.config.plugins.registry import Bound, built_in, ordered
 from sparring.core.records import Credit, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.columns.base import FIELDS
-from sparring.testing.given import bound
+from sparring.testing.bound_plugin import bound
 
 
 def check_estimator(
@@ -43,7 +43,7 @@ def check_estimator(
         PluginError: it raised an exception that is none of Sparring's, or returned what no run can
             use.
     """
-    made = bound("credit", estimator, options)
+    plugin = bound("credit", estimator, options)
     root = Stream.from_seed(seed)
     state: dict[str, Any] = {}
     for number in range(tables):
@@ -51,22 +51,22 @@ def check_estimator(
         lengths = [1 + draw.integer(place, 4) for place in range(number % 13)]
         trials = number % 2 == 1
         turns = random_table(lengths, seed=number, trials=trials)
-        check_estimator_on(made, _as_needed(turns, made), {})
+        check_estimator_on(plugin, _as_needed(turns, plugin), {})
         turns = random_table(lengths or [1], seed=number, trials=trials)
-        state = check_state(made, _as_needed(turns, made), state)
+        state = check_state(plugin, _as_needed(turns, plugin), state)
 
 
 def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
     """Drop columns that nobody asked for; those that plug-ins would fill are random."""
-    wanted = ordered(estimate.needs)
-    absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in wanted}
+    needs = ordered(estimate.needs)
+    absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
     stream = Stream.from_seed(0)
     extra = {
         name: stream.child(name).generator().normal(size=len(turns.reward))
-        for name in wanted
+        for name in needs
         if name not in FIELDS
     }
-    if "state_group" in wanted or "committed" in wanted:
+    if "state_group" in needs or "committed" in needs:
         number = np.arange(len(turns.reward))
         absent |= {"state_group": number // 3, "committed": number % 3 == 0}
     return dataclasses.replace(turns, **absent, extra=extra)
@@ -74,9 +74,9 @@ def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
 
 def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Check an estimator on one table; return what it gave. See ``check_estimator``."""
-    before, held = copy.deepcopy(turns), json.dumps(state)
+    before, state_json = copy.deepcopy(turns), json.dumps(state)
     credit: Credit = estimate(turns, state)
-    assert json.dumps(state) == held, (
+    assert json.dumps(state) == state_json, (
         f"The {estimate} changed the state that it was given; return a new one."
     )
     for field in dataclasses.fields(turns):
@@ -85,7 +85,7 @@ def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, An
             getattr(before, field.name),
             f"The {estimate} changed the column {field.name!r} of the table.",
         )
-    again = estimate(turns, json.loads(held))
+    again = estimate(turns, json.loads(state_json))
     _equal(
         credit.advantages,
         again.advantages,
@@ -93,8 +93,8 @@ def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, An
     )
     json.dumps(credit.state)
     for need in {"value", "token_value"} & estimate.needs:
-        given = credit.value_targets is not None
-        assert given, (
+        has_targets = credit.value_targets is not None
+        assert has_targets, (
             f"The {estimate} needs {need!r} and must give value_targets, which the critic is "
             "fitted to."
         )
@@ -106,28 +106,28 @@ def check_state(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> 
 
     Return its new state.
     """
-    kept, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
+    credit, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
     _equal(
-        kept.advantages,
+        credit.advantages,
         resumed.advantages,
         f"The {estimate} goes on otherwise from a state that went to JSON and back.",
     )
-    assert kept.state == resumed.state, (
+    assert credit.state == resumed.state, (
         f"The {estimate} returns another state from one that went to JSON and back."
     )
-    numbers = kept.metrics.values()
+    numbers = credit.metrics.values()
     assert all(np.isfinite(value) for value in numbers), (
-        f"The {estimate} gave metrics that are not finite: {dict(kept.metrics)}."
+        f"The {estimate} gave metrics that are not finite: {dict(credit.metrics)}."
     )
-    return dict(kept.state)
+    return dict(credit.state)
 
 
-def _equal(first: Any, second: Any, said: str) -> None:
+def _equal(first: Any, second: Any, message: str) -> None:
     """Raise AssertionError unless two columns are equal, not-a-number equal to itself."""
     try:
         np.testing.assert_equal(first, second)
     except AssertionError:
-        raise AssertionError(said) from None
+        raise AssertionError(message) from None
 
 
 def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> TurnTable:
@@ -141,11 +141,11 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
         trials: whether the plays are trials: their turns have attempts, and some are notes. All
             else is as without.
     """
-    root, drawn = Stream.from_seed(seed), itertools.count()
+    root, counter = Stream.from_seed(seed), itertools.count()
     size, count = sum(lengths), len(lengths)
 
     def uniform(number: int) -> Any:
-        stream = root.child(next(drawn))
+        stream = root.child(next(counter))
         return np.array([stream.uniform(place) for place in range(number)])
 
     def normal(number: int) -> Any:

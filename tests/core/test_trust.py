@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.cli.text import shown
+from sparring.cli.text import escape_controls
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.trust import (
@@ -100,7 +100,7 @@ def test_providers_and_plain_names_need_no_word(tmp_path, monkeypatch):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "cache" / "answers" / "mine.jsonl"]
     with pytest.raises(ConfigError) as caught:
         cache_file("\x1b]0;x\x07.jsonl")
-    assert "\x1b" not in shown(caught.value) and Path("answers.jsonl").name in str(caught.value)
+    assert "\x1b" not in escape_controls(caught.value) and Path("answers.jsonl").name in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.measurement import measure
-from sparring.api.runs import Run, folder_of, texts, whole
+from sparring.api.runs import Run, check_integer, check_texts, folder_of
 from sparring.config.plugins import registry
 from sparring.config.plugins.guard import watched
 from sparring.core.errors import ConfigError, CreditError, quoted
@@ -53,15 +53,15 @@ def evaluate(
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
     """
-    names = texts(environments, "environments", "['kuhn_poker']")
-    bots = texts(opponents, "opponents", "['random']")
-    whole(games_per_seat, "games_per_seat", 1)
-    whole(seed, "seed", 0)
-    whole(best_of, "best_of", 1)
+    names = check_texts(environments, "environments", "['kuhn_poker']")
+    bots = check_texts(opponents, "opponents", "['random']")
+    check_integer(games_per_seat, "games_per_seat", 1)
+    check_integer(seed, "seed", 0)
+    check_integer(best_of, "best_of", 1)
     if in_flight is not None:
-        whole(in_flight, "in_flight", 1)
+        check_integer(in_flight, "in_flight", 1)
     if self_plays != 0:
-        whole(self_plays, "self_plays", 2)
+        check_integer(self_plays, "self_plays", 2)
     run = what if isinstance(what, Run) else _run_at(what)
     if run is None and not environments:
         example = "sparring.evaluate('random', ['kuhn_poker'])"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.api.runs import Run, whole
+from sparring.api.runs import Run, check_integer
 from sparring.config.plugins.guard import watched
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.records import LEARNER, EnvironmentSpec, Episode, TurnTable
@@ -80,11 +80,11 @@ def play_episodes(
         ConfigError: the players do not fill the seats, or a player cannot be made.
         RolloutError: an episode could not begin or go on; the message says how many and why.
     """
-    whole(plays, "plays", 1)
-    whole(group_size, "group_size", 1)
-    whole(seed, "seed", 0)
+    check_integer(plays, "plays", 1)
+    check_integer(group_size, "group_size", 1)
+    check_integer(seed, "seed", 0)
     if in_flight is not None:
-        whole(in_flight, "in_flight", 1)
+        check_integer(in_flight, "in_flight", 1)
     game = make_game(environment) if isinstance(environment, str) else environment
     if not hasattr(game, "num_seats"):
         raise ConfigError(

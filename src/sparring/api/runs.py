@@ -34,13 +34,13 @@ from sparring.run.payoff_plays import check_league
 from sparring.run.provenance import note_start
 
 
-def whole(value: Any, what: str, least: int) -> None:
+def check_integer(value: Any, what: str, least: int) -> None:
     """Raise ConfigError unless a value is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigError(f"{what}={quoted(value)} is not a whole number of at least {least}.")
 
 
-def texts(value: Any, what: str, example: str) -> list[str]:
+def check_texts(value: Any, what: str, example: str) -> list[str]:
     """Return a list of texts, or raise ConfigError; a single text is not a list."""
     if (
         isinstance(value, str)
@@ -189,7 +189,7 @@ def train(
             f"{quoted(recipe)} is not a recipe; write a name, a path or a mapping, e.g. "
             "sparring.train('kuhn-tiny')."
         )
-    texts(changes, "changes", "'seed=1', 'steps=60'")
+    check_texts(changes, "changes", "'seed=1', 'steps=60'")
     data = (
         laid_over(recipe, "The recipe") if isinstance(recipe, Mapping) else load_recipe(str(recipe))
     )
@@ -228,7 +228,7 @@ def load_run(path: str | Path, step: int | None = None) -> Run:
         RunError: there is no such run.
     """
     if step is not None:
-        whole(step, "step", 0)
+        check_integer(step, "step", 0)
     return Run(folder_of(path), step)
 
 

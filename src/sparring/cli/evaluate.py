@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from sparring.api.measurement import measure
 from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import Player, agent_player, run_player
-from sparring.cli.text import ENVIRONMENT, complain
+from sparring.cli.text import ENVIRONMENT, print_stderr
 from sparring.core.errors import ConfigError
 from sparring.core.trust import trust_typed
 from sparring.measure.agent_spec import parse_agent
@@ -30,7 +30,7 @@ OUTCOMES = ("wins", "draws", "losses")
 
 
 def show_games(result: dict[str, Any]) -> None:
-    """Show what was measured on games as tables."""
+    """Show results on games as tables."""
     console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
     for note in result["notes"]:
         console.print(note, style="yellow")
@@ -154,7 +154,7 @@ Agent = Annotated[
 ]
 Game = Annotated[
     list[str] | None,
-    typer.Option(*ENVIRONMENT, help="To measure in place of the run's, e.g. 'sudoku size=6'."),
+    typer.Option(*ENVIRONMENT, help="A game in place of the run's, e.g. 'sudoku size=6'."),
 ]
 Games = Annotated[
     int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")
@@ -179,16 +179,16 @@ OracleTurns = Annotated[
 ]
 Checkpoint = Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")]
 Temperature = Annotated[
-    float | None, typer.Option(help="Of sampling, with --suite; default that of training.")
+    float | None, typer.Option(help="Sampling temperature, with --suite; default training's.")
 ]
 Policy = Annotated[
     str | None,
-    typer.Option(help="Of several policies the one in every seat; default each in its roles."),
+    typer.Option(help="The policy for every seat, if several; default each in its roles."),
 ]
 Answer = Annotated[
     str | None,
     typer.Option(
-        help="Who is measured: policy, last, or a mixture of the run's snapshots by a "
+        help="What is measured: policy, last, or a mixture of the run's snapshots by a "
         "meta-solver such as nash; default as the run says."
     ),
 ]
@@ -198,19 +198,19 @@ League = Annotated[
 SelfPlays = Annotated[
     int | None,
     typer.Option(
-        min=2, help="Also play so many games against itself, and count the different ones."
+        min=2, help="Also play this many games of self-play, and count the different ones."
     ),
 ]
 Adaptation = Annotated[
     bool,
     typer.Option(
-        "--adaptation", help="Also measure each attempt of trials, by opponent, and what is gained."
+        "--adaptation", help="Also measure each attempt of trials and the gain, by opponent."
     ),
 ]
 BestOf = Annotated[
     int,
     typer.Option(
-        min=1, max=1024, help="Ask it so often for each turn, and play the oracle's best reply."
+        min=1, max=1024, help="Candidates for each turn; the oracle's best one is played."
     ),
 ]
 InFlight = Annotated[
@@ -290,7 +290,7 @@ def evaluate(
     if game or oracle_turns:
         raise ConfigError(
             "--environment and --oracle-turns do not go with --suite, which names its games and "
-            "has all turns judged; leave them or --suite out."
+            "judges all turns; leave them or --suite out."
         )
     if league or self_plays or adaptation or best_of > 1 or in_flight or not exact:
         raise ConfigError(
@@ -313,9 +313,11 @@ def evaluate(
 
 def _run_suite(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, Any]:
     try:
-        return evaluation.run(workers=workers, watch=complain)
+        return evaluation.run(workers=workers, watch=print_stderr)
     except KeyboardInterrupt:
-        complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
+        print_stderr(
+            f"What was measured is in {evaluation.path}; the same command goes on from there."
+        )
         raise
 
 
@@ -369,7 +371,7 @@ def _player(
     policy: str | None,
     answer: str | None,
 ) -> Player:
-    """Return who is measured by a suite: the answer of a run, one of its policies, or an agent."""
+    """Return the player that a suite measures: a run's answer, one of its policies, or an agent."""
     _refuse_together(agent, None, policy, answer, league=False)
     if run is not None:
         return run_player(run, checkpoint, temperature, policy, answer)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import typer
 
 from sparring.api.human_play import YOU, InteractiveSession, Lobby, fresh_seed
-from sparring.cli.text import ENVIRONMENT, say, shown
+from sparring.cli.text import ENVIRONMENT, escape_controls, say
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.environments.base import Environment
@@ -101,7 +101,7 @@ def play(
 
 
 def _ask_again(*, alone: bool) -> str:
-    """Return "y", "n" or "s", to play from the next seat; ask until the answer is one of them."""
+    """Ask until the answer is valid; return "y", "n" or "s", which changes the seat."""
     question = "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: from the next seat] "
     words = {"": "y", "y": "y", "yes": "y", "n": "n", "no": "n", "q": "n", "quit": "n"}
     words |= {} if alone else {"s": "s"}
@@ -127,7 +127,7 @@ def _on_a_page(
     checkpoint: int | None,
     answer: str | None,
 ) -> None:
-    """Serve the page on which a person plays, until the process is interrupted."""
+    """Serve the page for a person until the process is interrupted."""
     from sparring.view.serve import serve
 
     parameters = {"view": "play", "run": None if run is None else 0, **chosen, "begin": 1}
@@ -147,14 +147,14 @@ def _on_a_page(
 
 
 def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
-    """Play once and tell how it went; EOFError says that the person leaves."""
+    """Play one episode and print its result; EOFError means that the person leaves."""
     seat, opponent, person = sitting.seat, sitting.opponent, human(ask=_ask)
     while sitting.pending is not None:
         trouble = sitting.say(person.act([sitting.pending])[0].text)
         if trouble:
             say(trouble)
     episode = sitting.episode
-    assert episode is not None, "it is over"
+    assert episode is not None, "the episode is over"
     last = "" if no_rules(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
@@ -176,7 +176,7 @@ def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
 def _ask(text: str) -> str:
     above, _, prompt = text.rpartition("\n")
     say(above)
-    typed = input(shown(prompt))
+    typed = input(escape_controls(prompt))
     if not sys.stdin.isatty():
-        say(typed)  # a terminal shows what is typed; a pipe does not
+        say(typed)  # a terminal echoes input; a pipe does not
     return typed

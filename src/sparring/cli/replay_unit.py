@@ -30,13 +30,13 @@ def replay_unit(
 
 
 def _played(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
-    """Say how plays go, each before it begins; return how many were given up."""
+    """Print the course of each episode and return the number of abandoned ones."""
     given_up = 0
     for spec, result in plays:
         if result is None:
             seats = ", ".join(map(str, spec.players))
             cut = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
-            # written out at once: it may be the last that is heard of this process
+            # flushed, as the process may crash in this episode
             say(f"play {spec.episode_id} (group {spec.group_id}): {seats}{cut}", file=sys.stdout)
             continue
         for trace in result.raised:

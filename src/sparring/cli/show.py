@@ -29,7 +29,7 @@ SIDES = ("in the first side", "in the second side")
 
 
 def show_league(run: Path, step: int | None, as_json: bool) -> None:
-    """Show the payoff book of a checkpoint, and the weights of the run's meta-solver if it has one.
+    """Show a checkpoint's payoff book and the weights of the run's meta-solver, if any.
 
     Args:
         run: the run folder.
@@ -67,7 +67,7 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
 def _weighed(
     config: Mapping[str, Any], checkpoint: Path, state: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the weights of a checkpoint's members by the run's meta-solver; None: it has none."""
+    """Return the meta-solver's weights of a checkpoint's members; None: there is no solver."""
     solver = meta.solver_of(config)
     if solver is None:
         return None
@@ -79,7 +79,7 @@ def _weighed(
 
 
 def _rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return the weights as rows of text, under a head: one for all sides, or one for each."""
+    """Return rows of text with the weights, for all sides together or for each."""
     apart = any("sides" in member for member in members)
     head = ("member", *(SIDES if apart else ("weight",)))
     weights = [member["sides"] if apart else [member["weight"]] for member in members]
@@ -131,7 +131,7 @@ def show(
         ),
     ] = False,
 ) -> None:
-    """Show a stored episode: what each seat was told and said, legal actions, tokens, credit."""
+    """Show a stored episode: prompts and replies of each seat, legal actions, tokens, credit."""
     if svg is None and (turn is not None or seat is not None or dark):
         raise ConfigError("--turn, --seat and --dark say which picture: write --svg FILE too.")
     if timeline and (turn is not None or seat is not None or dark or as_json):
@@ -154,7 +154,7 @@ def show(
         print(json.dumps(finite(document), allow_nan=False))
         return
     if timeline:
-        _tell_timeline(stored_episode, svg)
+        _print_timeline(stored_episode, svg)
         return
     if svg is not None:
         _write_picture(stored_episode, svg, turn, seat, "dark" if dark else "light")
@@ -165,7 +165,7 @@ def show(
         say(f"{trouble}\n")
     for line in episode_lines(number, stored_episode, credit, decode, positions, ended):
         say(line)
-    say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
+    say(f"\nStored steps: {_shorten(stored.steps)}. Others of this step: --list, then --episode N.")
 
 
 def _write_picture(
@@ -180,7 +180,7 @@ def _write_picture(
     say(f"Wrote {path}: {image.said}")
 
 
-def _tell_timeline(episode: Episode, path: Path | None) -> None:
+def _print_timeline(episode: Episode, path: Path | None) -> None:
     chart = of_episode(episode)
     if path is None:
         for line in (*timeline_lines(chart), *endings_lines(episode, _conversations(episode))):
@@ -191,7 +191,7 @@ def _tell_timeline(episode: Episode, path: Path | None) -> None:
 
 
 def _positions(episode: Episode) -> list[str]:
-    """Return each position in words; none, and a line that says why, where they are unknown."""
+    """Return each position in words; if they are unknown, print why and return []."""
     try:
         return list(sentences(episode))
     except SparringError as error:
@@ -200,15 +200,15 @@ def _positions(episode: Episode) -> list[str]:
 
 
 def _conversations(episode: Episode) -> list[Conversation]:
-    """Return how the conversations of an episode have ended; none where it is not known."""
+    """Return the conversations of an episode with their ends; [] if they are unknown."""
     try:
         return conversations(environment_of(episode), episode)
     except SparringError:
         return []
 
 
-def _several(steps: list[int]) -> str:
-    """Return steps in words, the middle of many left out."""
+def _shorten(steps: list[int]) -> str:
+    """Return a list of steps as text, the middle of a long one left out."""
     if len(steps) <= 8:
         return ", ".join(map(str, steps))
     return f"{', '.join(map(str, steps[:3]))} ... {', '.join(map(str, steps[-3:]))}"

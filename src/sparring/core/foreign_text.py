@@ -97,13 +97,13 @@ def current_keys(data: Mapping[str, Any], what: str) -> dict[str, Any]:
     return {KEYS.get(key, key): value for key, value in data.items()}
 
 
-KEPT = "\n\t"
+LINE_LETTERS = "\n\t"
 # controls, formats such as turned writing, halves of pairs, separators
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 JOINERS = "\u200c\u200d"  # formats that scripts and emoji need; they only join their neighbours
 
 
-def shown(text: object, *, lines: bool = True) -> str:
+def escape_controls(text: object, *, lines: bool = True) -> str:
     r"""Return a text with every character that commands a terminal escaped.
 
     It is written as its escape, such as ``\x1b``.
@@ -115,7 +115,7 @@ def shown(text: object, *, lines: bool = True) -> str:
     text = str(text)
     if text.isascii() and text.isprintable():
         return text
-    plain = JOINERS + (KEPT if lines else "")
+    plain = JOINERS + (LINE_LETTERS if lines else "")
     return "".join(
         letter
         if letter in plain or unicodedata.category(letter) not in HIDDEN

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sparring.core.foreign_text import shown
+from sparring.core.foreign_text import escape_controls
 
 
 class PlainConsole(Console):
@@ -29,4 +29,6 @@ class PlainConsole(Console):
 
         Cells, titles and lines all come through here.
         """
-        return super().render_str(shown(text), **{**options, "markup": False, "emoji": False})
+        return super().render_str(
+            escape_controls(text), **{**options, "markup": False, "emoji": False}
+        )

@@ -91,7 +91,7 @@ def test_the_entry_point_names_the_plug_in(tmp_path):
         (["reward", "class"], "cannot name a plug-in"),
         (["reward", "../own"], "cannot name a plug-in"),
         (["reward", "json"], "There is a module 'json' already"),
-        (["reward", "format_bonus"], "is a name of Sparring's, of Python's"),
+        (["reward", "format_bonus"], "is a name in Sparring, in Python"),
         (["environment", "sorted"], "take another name"),
         (["reward", "replace"], "take another name"),
     ],

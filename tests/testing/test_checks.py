@@ -152,7 +152,7 @@ def everywhere(name, **more):
         (others("bot-randm"), PluginError, "put 'bot-randm' into seat 1, and there is no such player. Did you mean 'bot-random'"),
         (everywhere("policy"), PluginError, "put 'policy' into seat 0"),
         (everywhere("bot-random", trained=(True,)), PluginError, "trains 'bot-random' in seat 0; only 'learner' is trained"),
-        (lambda request: seated(*range(request.num_seats)), ConfigError, "0 is no player; write a PlayerRef, or a name"),
+        (lambda request: seated(*range(request.num_seats)), ConfigError, "0 is not a player; write a PlayerRef, or a name"),
     ],
 )
 def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, said):

@@ -126,7 +126,7 @@ THREE = {str(member): 1 / 3 for member in MEMBERS}
         ({"members": {**THREE, "past-000001": "a"}}, "past-000001: "),
         ({"members": {}}, "sum to 0"),
         ({"members": {"past-000009": 1.0}}, "member past-000009: .*past-000009 is no folder"),
-        ({"members": {"../policy": 1.0}}, "is no name of a file"),
+        ({"members": {"../policy": 1.0}}, "is not a file name"),
         ({"members": None}, "members: "),
         ({"more": 1}, "'more'"),
     ],

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.errors import ConfigError
 from sparring.core.files import cache_folder, disk_errors, file_digest
-from sparring.core.process import seeing
+from sparring.core.process import visible_gpus
 from sparring.models.samplers.in_process import strays
 from sparring.models.samplers.vllm.requests import Ask
 from sparring.models.samplers.vllm.weights import Key, Served, State, salt_of
@@ -65,7 +65,7 @@ def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
     quiet = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
     return {
         **quiet,
-        **({} if gpu is None else seeing([gpu], "sampler.gpus")),
+        **({} if gpu is None else visible_gpus([gpu], "sampler.gpus")),
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one process, which a kill ends whole
         "VLLM_LOGGING_LEVEL": "WARNING",
@@ -255,7 +255,7 @@ class Replica:
         """End its process; return what it had been asked."""
         if self.child is not None:
             self.child.kill()
-            self.child.gone()
+            self.child.wait_until_gone()
         left, self._gone = list(self.asked.values()), None
         self.child, self.key, self.served = None, None, None
         self.asked, self.held, self._has = {}, [], {}

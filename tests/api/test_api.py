@@ -174,7 +174,7 @@ def wrong_calls(run):
         "seed": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, seed="1"), "seed='1' is not a whole number"),
         "trained": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, trained=[2]), r"trained=\[2\] is not a list of seats"),
         "one text": (lambda: sparring.play_episodes("kuhn_poker", "random"), "players='random' is no list"),
-        "no player": (lambda: sparring.play_episodes("kuhn_poker", ["random", None]), "None is no player"),
+        "no player": (lambda: sparring.play_episodes("kuhn_poker", ["random", None]), "None is not a player"),
         "no environment": (lambda: sparring.play_episodes(None, ["random"]), "None is no environment"),
         "make": (lambda: sparring.make_environment(None), "None is no name of an environment"),
         "opponents": (lambda: sparring.evaluate(run, opponents="random"), "opponents='random' is not a list of texts"),

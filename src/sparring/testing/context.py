@@ -1,4 +1,4 @@
-"""What a context strategy must keep."""
+"""The contract of context strategies."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sparring.play.players.base import Reply
 from sparring.testing.bound_plugin import bound, same
 
 ASK, BEGIN, END = 1, 0, 2
-TURNS = 12  # most decisions of a play
+TURNS = 12  # largest number of decisions of an episode
 
 
 class Letters:
     """A renderer for tests: a letter is its code point, and a reply ends with 2.
 
     Args:
-        stable: whether what was laid out stays; if not, every reply is shown without its first
-            letter later, as thoughts are.
+        stable: whether earlier ids stay; if not, later prompts show every reply without its first
+            letter, as for thoughts.
     """
 
     stop_ids = (END,)
@@ -36,15 +36,15 @@ class Letters:
         return (BEGIN, *map(ord, text), ASK)
 
     def append(self, text: str) -> tuple[int, ...]:
-        """Return the ids that go on with one."""
+        """Return the ids of the next prompt of a conversation."""
         return (*map(ord, text), ASK)
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the end of a reply that was cut before it."""
+        """Return the end ids of a reply that was truncated before its end."""
         return (END,) if truncated else ()
 
     def conversation(self, past: list[tuple[str, tuple[int, ...]]], text: str) -> tuple[int, ...]:
-        """Return a conversation laid out anew, with replies edited."""
+        """Return the ids of a conversation in which earlier replies are edited."""
         ids: tuple[int, ...] = (BEGIN,)
         for prompt, reply in past:
             ids += (*map(ord, prompt), ASK, *reply[1:])
@@ -54,24 +54,26 @@ class Letters:
 def check_context(
     strategy: Callable[..., Any] | Bound, *, plays: int = 100, seed: int = 0, **options: Any
 ) -> None:
-    """Check a context strategy on random courses of one seat.
+    """Check a context strategy on random episodes of one seat.
 
-    There are illegal replies and second tries, fresh conversations that the environment asks for,
-    attempts with notes, replies that were cut and some that were too long to be sent, renderers
-    that edit history and some that do not. In all of them the segments of a conversation are the
-    ids that were sent and sampled, a fresh conversation shows nothing of before, and after a memory
-    the seat is told its turn. The strategy answers the same when it is asked the same. One with
-    ``GROWS`` shows everything.
+    There are illegal replies and second tries, fresh conversations of the environment, attempts
+    with
+    notes, truncated and unsent replies, and renderers with and without edited history. In all of
+    them
+    the segments of a conversation are the ids that were sent and sampled. A fresh conversation
+    shows
+    nothing of earlier ones, and after a memory the seat gets its prompt. Equal requests have equal
+    answers. A strategy with ``GROWS`` shows everything.
 
     Args:
-        strategy: the function, or the plug-in bound.
-        plays: how many are tried.
-        seed: of what is drawn.
+        strategy: the function, or the bound plug-in.
+        plays: number of episodes.
+        seed: of all draws.
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: it raised, or gave what the ledger cannot lay out.
+        AssertionError: the strategy breaks one of these rules.
+        PluginError: the strategy raised, or returned what the ledger cannot lay out.
     """
     plugin = bound("context", strategy, options)
     if grows(plugin):
@@ -105,7 +107,7 @@ class _Course:
             again = draw.integer(2, 5) == 0
 
     def turn(self, seen: Observation, again: bool, stream: Stream) -> None:
-        """Ask for one decision, and for the memory before it if one is wanted."""
+        """Request one decision, and the memory before it if the ledger needs one."""
         ledger = self.ledger
         self.ask(seen, again)
         if seen.fresh:
@@ -128,7 +130,7 @@ class _Course:
         )
 
     def reply(self, stream: Stream) -> None:
-        """Say something: a whole reply, one that is cut, or none where it could not be sent."""
+        """Reply: a complete reply, a truncated one, or none if it could not be sent."""
         ledger, kind = self.ledger, stream.integer(0, 8)
         number, sent = ledger.conversation, ledger.ids
         letters = tuple(ord("a") + stream.integer(place, 3) for place in range(1, 4))
@@ -147,12 +149,12 @@ class _Course:
 
 
 def context_seen(*prompts: str, **changes: Any) -> Seen:
-    """Return a question to a context strategy, for tests: what a seat was told, turn by turn.
+    """Return a request to a context strategy, for tests: a seat's prompts, turn by turn.
 
-    Every turn but the last one got the reply "a". The view of a turn is its text in capitals.
+    Every turn but the last has the reply "a". The view of a turn is its text in capitals.
 
     Args:
-        told: what it was told; the last text is the one that is due.
+        prompts: texts of the prompts; the last one is due.
         changes: of the record, such as ``again=True``.
     """
     reply_ids = (ord("a"), END)

@@ -1,4 +1,4 @@
-"""What an environment must keep."""
+"""The contract of environments."""
 
 from __future__ import annotations
 
@@ -28,36 +28,38 @@ NOTHING = "zzzqqq"  # a reply that no list of actions holds
 def check_environment(
     environment: Callable[..., Any] | Bound, /, *, plays: int = 30, seed: int = 0, **options: Any
 ) -> None:
-    """Check an environment by random plays.
+    """Check an environment by random episodes.
 
-    Every play ends within ``max_turns`` replies. While it goes on some seat is due; where several
-    are, they reply at once. A seat that is due is told something, and the same until it has
-    replied. A list of legal actions has each once, each is read back from a reply that is the
-    action, and a reply without an action reads as None. Returns are one finite number per seat,
-    within ``min_utility`` and ``max_utility`` where these are said; of each of its ``figures``, if
-    it names any, a play gives one finite number per seat, or nan. The same stream gives the same
-    play, and so does a copy of a play. Every play, and every copy, is closed once.
+    Every episode ends within ``max_turns`` replies. Until then some seat is due; several due seats
+    reply
+    at once. A seat that is due gets an observation, which stays equal until the seat replies. Legal
+    actions are unique, each is read back from its own text, and a reply without an action reads as
+    None.
+    Returns are one finite number per seat, within ``min_utility`` and ``max_utility``. Each of its
+    ``figures`` is one finite number per seat, or nan. Equal streams give equal episodes, and so
+    does a
+    copy of a play. Every play and every copy is closed once.
 
     Args:
-        environment: the function that makes it, or the plug-in bound.
-        plays: how many.
-        seed: of the plays.
+        environment: the function that makes it, or the bound plug-in.
+        plays: number of episodes.
+        seed: of the episodes.
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        GameError: it lacks what play asks for, names another number of teams than seats, or takes
-            any text and cannot say one at random.
-        PluginError: its own code raised, or does not come back.
+        AssertionError: the environment breaks one of these rules.
+        GameError: a required attribute is missing, teams and seats differ in number, or the
+            environment takes any text and cannot draw one.
+        PluginError: the environment's own code raised, or did not return.
     """
     bound_environment = bound("environments", environment, options)
     rules = completed(bound_environment.plugin.name, bound_environment())
-    with Checking(rules):
+    with CheckedEnvironmentCall(rules):
         _check(rules, bound_environment.plugin.name, plays, seed)
 
 
-class Checking(environment_call):
-    """Calls into an environment, of which an assertion that fails is no error of its code."""
+class CheckedEnvironmentCall(environment_call):
+    """Calls into an environment; a failed assertion is not an error of its code."""
 
     __slots__ = ()
 
@@ -66,7 +68,7 @@ class Checking(environment_call):
 
 
 def _check(rules: Any, name: str, plays: int, seed: int) -> None:
-    """Check an environment that was made; see ``check_environment``."""
+    """Check the rules of an environment; see ``check_environment``."""
     assert rules.num_seats == len(rules.roles) == len(set(rules.roles)), (
         f"{name}: {rules.num_seats} seats have the roles {rules.roles}."
     )
@@ -80,7 +82,7 @@ def _check(rules: Any, name: str, plays: int, seed: int) -> None:
 
 
 def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
-    """Play at random, each moment on a copy if so; yield what tells a play from another."""
+    """Play at random and yield what distinguishes plays, each moment on a copy if ``copies``."""
     play = rules.reset(stream.child("deal"))
     try:
         turns, draws = 0, stream.child("play")
@@ -125,7 +127,7 @@ def _told(play: Play, name: str, seat: int) -> Observation:
 
 
 def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
-    """Check the list of a seat's actions, if there is one."""
+    """Check a seat's legal actions, if there is a list."""
     if legal is None:
         return
     assert isinstance(legal, tuple) and legal and len(set(legal)) == len(legal), (

@@ -1,4 +1,4 @@
-"""What an advantage estimator must keep."""
+"""The contract of advantage estimators."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def check_estimator(
 ) -> None:
     """Check an advantage estimator on random turn tables.
 
-    They have the columns that its NEEDS name and no others on demand. Every other one is of trials,
-    with attempts and notes.
-
-    It returns a Credit with one finite advantage per turn (or per token, where it says so), the
-    same for the same table; it changes neither the table nor its state, and its state goes to JSON
-    and back without a difference to the next step. One that needs "value" gives targets for the
+    The tables have the optional columns in its NEEDS and no others; half of them are of trials,
+    with
+    attempts and notes. The estimator must return a Credit with one finite advantage per turn (or
+    per
+    token, if it says so), equal for equal tables. It must not change the table or its state. After
+    JSON
+    its state must give the same next step. If it needs "value", it must give targets for the
     critic.
 
     Args:
-        estimator: the function, or the plug-in bound.
-        tables: how many are tried; one without turns is always among them.
+        estimator: the function, or the bound plug-in.
+        tables: number of tables; one without turns is always among them.
         seed: of the tables.
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: it raised an exception that is none of Sparring's, or returned what no run can
-            use.
+        AssertionError: the estimator breaks one of these rules.
+        PluginError: the estimator raised a foreign exception, or returned an unusable value.
     """
     plugin = bound("credit", estimator, options)
     root = Stream.from_seed(seed)
@@ -57,7 +57,7 @@ def check_estimator(
 
 
 def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
-    """Drop columns that nobody asked for; those that plug-ins would fill are random."""
+    """Drop columns that the estimator does not need; fill those of plug-ins at random."""
     needs = ordered(estimate.needs)
     absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
     stream = Stream.from_seed(0)
@@ -73,7 +73,7 @@ def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
 
 
 def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
-    """Check an estimator on one table; return what it gave. See ``check_estimator``."""
+    """Check an estimator on one table and return its credit; see ``check_estimator``."""
     before, state_json = copy.deepcopy(turns), json.dumps(state)
     credit: Credit = estimate(turns, state)
     assert json.dumps(state) == state_json, (
@@ -102,10 +102,7 @@ def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, An
 
 
 def check_state(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that an estimator goes on from a state that was saved as from one that was kept.
-
-    Return its new state.
-    """
+    """Check that a state from JSON gives the same next step; return the new state."""
     credit, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
     _equal(
         credit.advantages,
@@ -123,7 +120,7 @@ def check_state(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> 
 
 
 def _equal(first: Any, second: Any, message: str) -> None:
-    """Raise AssertionError unless two columns are equal, not-a-number equal to itself."""
+    """Raise AssertionError unless two columns are equal, with nan equal to nan."""
     try:
         np.testing.assert_equal(first, second)
     except AssertionError:
@@ -131,15 +128,12 @@ def _equal(first: Any, second: Any, message: str) -> None:
 
 
 def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> TurnTable:
-    """Return a turn table with every column.
-
-    Two seats an episode, two episodes a group, two games and roles.
+    """Return a turn table with every column: two seats per episode, two episodes per group.
 
     Args:
         lengths: turns of each trajectory.
-        seed: of what is drawn.
-        trials: whether the plays are trials: their turns have attempts, and some are notes. All
-            else is as without.
+        seed: of all draws.
+        trials: whether turns have attempts and some are notes; everything else stays equal.
     """
     root, counter = Stream.from_seed(seed), itertools.count()
     size, count = sum(lengths), len(lengths)

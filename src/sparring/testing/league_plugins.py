@@ -1,4 +1,4 @@
-"""What the plug-ins of a league must keep: keeping rules, matchmakers, meta-solvers, schedules."""
+"""The contracts of a league's plug-ins: keeping rules, matchmakers, meta-solvers, schedules."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.schedules.base import ScheduleRequest
 from sparring.testing.bound_plugin import bound, same
 
-MOST_SNAPSHOTS = 9  # snapshots that are asked about
+MOST_SNAPSHOTS = 9  # in a request
 
 
 def keep_request(
     steps: Sequence[int], keep: int, *, payoffs: Payoffs | None = None, seed: int = 0
 ) -> KeepRequest:
-    """Return a question to a keeping rule, for tests.
+    """Return a request to a keeping rule, for tests.
 
     Args:
-        steps: that the snapshots were taken at, ascending; the last one is new.
-        keep: how many may stay.
+        steps: steps of the snapshots, ascending; the last one is new.
+        keep: number of snapshots that may stay.
         payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
-        seed: of what the rule draws.
+        seed: of the rule's draws.
     """
     return KeepRequest(
         members=tuple(map(snapshot, steps)),
@@ -52,21 +52,21 @@ def keep_request(
 def check_keeping(
     rule: Callable[..., Any] | Bound, *, requests: int = 200, seed: int = 0, **options: Any
 ) -> None:
-    """Check a keeping rule on up to nine snapshots, with results of any kind.
+    """Check a keeping rule on up to nine snapshots, with any results.
 
-    It keeps at least one, at most as many as may stay, and all of them where they may; it names
-    snapshots that there are, each once; it answers the same when it is asked the same.
+    It must keep at least one snapshot, at most as many as may stay, and all if all may stay. It
+    must name
+    existing snapshots, each once, and answer equal requests equally.
 
     Args:
-        rule: the function, or the plug-in bound.
-        requests: how many are tried.
-        seed: of these, and of what the rule draws.
+        rule: the function, or the bound plug-in.
+        requests: number of requests.
+        seed: of the requests and of the rule's draws.
         options: of the function.
 
     Raises:
-        AssertionError: it keeps none, lets one go without need, or answers otherwise when it is
-            asked again.
-        PluginError: it raised, or gave what a run refuses.
+        AssertionError: the rule keeps none, drops one without need, or answers differently.
+        PluginError: the rule raised, or returned what a run does not accept.
     """
     plugin = bound("league.keeping", rule, options)
     for number in range(requests):
@@ -85,7 +85,7 @@ def check_keeping(
 
 
 def _request(stream: Stream, seed: int) -> KeepRequest:
-    """Return a question that is drawn: snapshots, how many may stay, and results."""
+    """Return a random request: snapshots, number that may stay, and results."""
     count = 1 + stream.integer(0, MOST_SNAPSHOTS)
     steps = [0] * count
     for place in range(count):
@@ -122,17 +122,17 @@ def match_request(
     learner: PlayerRef | str = LEARNER,
     tags: Mapping[str, str] | None = None,
 ) -> MatchRequest:
-    """Return a question to a matchmaker, for tests.
+    """Return a request to a matchmaker, for tests.
 
     Args:
-        seats: how many there are.
+        seats: number of seats.
         members: snapshots, oldest first.
-        teams: the team of each seat; None: each is one of its own.
+        teams: team of each seat; None: each seat is a team of its own.
         payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
         number: of the initial state, counted over the run.
-        seed: of what the matchmaker draws, together with ``number``.
-        learner: who is to learn.
-        tags: tag of each policy that learns in the league, by its name; None: one learns.
+        seed: of the matchmaker's draws, together with ``number``.
+        learner: the policy that learns.
+        tags: tag of each learner of the league, by its name; None: there is one learner.
     """
     return MatchRequest(
         environment=EnvironmentSpec(name="kuhn_poker"),
@@ -153,20 +153,21 @@ def check_matchmaker(
 ) -> None:
     """Check a matchmaker on initial states of one to four seats.
 
-    There are teams and none, snapshots and none, results of any kind and none, one learner and a
-    league of several. It fills every seat with a learner, a snapshot that there is, or a bot; it
-    trains the learner that is asked for, in at least one seat; it answers the same when it is asked
-    the same.
+    There are teams and none, snapshots and none, results and none, one learner and a league of
+    several.
+    It must fill every seat with a learner, an existing snapshot or a bot, train the requested
+    learner in
+    at least one seat, and answer equal requests equally.
 
     Args:
-        matchmaker: the function, or the plug-in bound.
-        starts: how many are tried.
-        seed: of what the matchmaker draws.
+        matchmaker: the function, or the bound plug-in.
+        starts: number of initial states.
+        seed: of the matchmaker's draws.
         options: of the function.
 
     Raises:
-        AssertionError: it trains no seat, or answers otherwise when it is asked again.
-        PluginError: it raised, returned no Seating, or one that a run refuses.
+        AssertionError: the matchmaker trains no seat, or answers equal requests differently.
+        PluginError: the matchmaker raised, or returned no Seating that a run accepts.
     """
     plugin = bound("league.matchmakers", matchmaker, options)
     for number in range(starts):
@@ -212,7 +213,7 @@ def _matches(stream: Stream) -> Payoffs:
     return Payoffs(rows)
 
 
-MOST_MEMBERS = 5  # members of a side that are asked about
+MOST_MEMBERS = 5  # members of a side
 
 
 def check_meta_solver(
@@ -220,20 +221,22 @@ def check_meta_solver(
 ) -> None:
     """Check a meta-solver on meta-games of one to five members a side.
 
-    Of a symmetric one of payoffs in [-1, 1] that sum to 0 it gives distributions. Of others, of two
-    sides or three, it does so too, or says by GameError what it is for. It answers the same when it
-    is asked the same, and changes no payoffs.
+    For a symmetric game of payoffs in [-1, 1] that sum to 0 it must give distributions. For other
+    games,
+    of two or three sides, it must do so too, or raise GameError. It must answer equal requests
+    equally
+    and change no payoffs.
 
     Args:
-        solver: the function, or the plug-in bound.
-        games: how many are tried.
+        solver: the function, or the bound plug-in.
+        games: number of meta-games.
         seed: of their payoffs.
         options: of the function.
 
     Raises:
-        AssertionError: it changed payoffs, or answers otherwise when it is asked again.
-        GameError: it refuses a symmetric meta-game of payoffs that sum to 0.
-        PluginError: it raised something else, or gave no distributions.
+        AssertionError: the solver changed payoffs, or answers equal requests differently.
+        GameError: the solver does not take a symmetric meta-game of payoffs that sum to 0.
+        PluginError: the solver raised something else, or gave no distributions.
     """
     plugin = bound("league.meta_solvers", solver, options)
     for number in range(games):
@@ -267,7 +270,7 @@ def check_meta_solver(
 
 
 def _cells(stream: Stream, shape: tuple[int, ...]) -> FloatArray:
-    """Return payoffs in [-1, 1], fifths, of which many are equal."""
+    """Return payoffs in [-1, 1], multiples of a fifth; many are equal."""
     count = int(np.prod(shape))
     return np.array([stream.integer(cell, 11) / 5 - 1 for cell in range(count)]).reshape(shape)
 
@@ -285,14 +288,14 @@ def schedule_request(
     payoffs: Payoffs | None = None,
     returns: Sequence[float] = (),
 ) -> ScheduleRequest:
-    """Return a question to a schedule, for tests.
+    """Return a request to a schedule, for tests.
 
     Args:
         age: steps since the last snapshot.
         every: ``league.every``.
-        learner: of whom it is asked.
+        learner: the learner whose snapshot may be due.
         members: snapshots, oldest first.
-        tags: tag of each policy that learns in the league, by its name; None: one learns.
+        tags: tag of each learner of the league, by its name; None: there is one learner.
         payoffs: the payoff book; None: an empty one.
         returns: mean return of each step since the last snapshot.
     """
@@ -310,20 +313,20 @@ def schedule_request(
 def check_schedule(
     schedule: Callable[..., Any] | Bound, *, requests: int = 200, seed: int = 0, **options: Any
 ) -> None:
-    """Check a schedule on ages up to ten times ``league.every``, with results of any kind.
+    """Check a schedule on ages up to ten times ``league.every``, with any results.
 
-    It answers yes or no, the same when it is asked the same, and yes some time: a learner that
-    grows old becomes a member.
+    It must answer equal requests equally, and some requests with yes, as an old learner becomes a
+    member.
 
     Args:
-        schedule: the function, or the plug-in bound.
-        requests: how many are tried.
-        seed: of these.
+        schedule: the function, or the bound plug-in.
+        requests: number of requests.
+        seed: of the requests.
         options: of the function.
 
     Raises:
-        AssertionError: it answers otherwise when it is asked again, or never yes.
-        PluginError: it raised, or gave what a run refuses.
+        AssertionError: the schedule answers equal requests differently, or never yes.
+        PluginError: the schedule raised, or returned what a run does not accept.
     """
     plugin, due = bound("league.schedules", schedule, options), False
     for number in range(requests):

@@ -1,4 +1,4 @@
-"""What the picture of an environment must keep."""
+"""The contract of pictures of environments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.pieces import Exchange, describe_told, draw_told
 from sparring.environments.foreign import completed
 from sparring.testing.bound_plugin import bound, same
-from sparring.testing.environments import Checking
+from sparring.testing.environments import CheckedEnvironmentCall
 
 SVG = "{http://www.w3.org/2000/svg}"
 ELEMENTS = re.compile("svg|title|desc|g|text|tspan|rect|circle|ellipse|line|polyline|polygon|path")
@@ -26,7 +26,7 @@ ATTRIBUTES = re.compile(
 )
 LARGEST = 100_000  # bytes of a picture
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-HOSTILE = (  # a reply that tries to be more than text
+HOSTILE = (  # a reply with markup and control characters
     "</text></svg><script>alert(1)</script><img src=x onerror=alert(1)> ]]> <![CDATA[ & \" ' "
     "\x00\x1b[31m \u202egnp.exe \u2066\u200b \ud800 \ufffe javascript:alert(1) " + "long " * 2000
 )
@@ -43,56 +43,59 @@ def check_picture(
     every_seat: bool = False,
     **options: Any,
 ) -> int:
-    """Check the pictures of an environment, as each seat sees them and with nothing hidden.
+    """Check the pictures of an environment, for each seat and with nothing hidden.
 
-    Random plays are drawn in both themes, at their first moments, at some later ones and at the
-    end; one of them hears hostile replies where any text is allowed. A picture is SVG without
-    script, style, link or reference, at most 100 kB, with ``role="img"`` and a title; the sentence
-    is not empty. The same position gives the same bytes. Where a seat cannot tell two plays apart
-    its picture and its sentence are equal: plays of other deals are compared, in which all seats
-    reply the same, or all but one.
+    Random episodes are drawn in both themes, at their first moments, at some later ones and at the
+    end;
+    one of them has hostile replies if any text is legal. A picture must be SVG without script,
+    style,
+    link or reference, at most 100 kB, with ``role="img"`` and a title, and its sentence must not be
+    empty. Equal positions must give equal bytes. If a seat cannot tell two plays apart, its
+    pictures and
+    sentences must be equal: plays of other deals are compared in which all seats, or all but one,
+    reply
+    the same.
 
-    An environment without pictures of its own is drawn as what was told and said, and kept to the
-    same.
+    An environment without pictures is drawn as prompts and replies, and checked in the same way.
 
     Args:
-        environment: the function that makes it, or the plug-in bound.
-        plays: how many are drawn.
-        deals: how many are compared.
-        seed: of the plays.
+        environment: the function that makes it, or the bound plug-in.
+        plays: number of episodes that are drawn.
+        deals: number of deals that are compared.
+        seed: of the episodes.
         every_seat: whether seats that are not due are compared too, by the key of ``observe``.
         options: of the function.
 
     Returns:
-        How many pairs of pictures of one seat, of two deals, were compared. With 0 nothing is shown
-        about what is hidden; take more deals.
+        The number of compared pairs of one seat's pictures. 0 proves nothing about hidden facts;
+        take more deals.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: its own code raised, or does not come back.
+        AssertionError: the pictures break one of these rules.
+        PluginError: the environment's own code raised, or did not return.
     """
     bound_environment = bound("environments", environment, options)
     rules = completed(bound_environment.plugin.name, bound_environment())
-    with Checking(rules):
+    with CheckedEnvironmentCall(rules):
         root = Stream.from_seed(seed)
         for number in range(plays):
             stream = root.child(number)
             for play, past in _moments(rules, stream, stream, hostile=number == 1):
                 _check_position(rules, bound_environment.plugin.name, play, past)
         return _compared(
-            rules, bound_environment.plugin.name, root.child("deals"), deals, every_seat
+            rules, bound_environment.plugin.name, root.child("deals"), deals, every_seat=every_seat
         )
 
 
 def check_svg(svg: str, what: str = "the picture") -> None:
-    """Check that a text is SVG that can be shown anywhere: nothing in it runs or fetches.
+    """Check that a text is safe SVG, which runs and fetches nothing.
 
     Args:
         svg: the text.
-        what: it is of, for the message.
+        what: name of the picture in the message.
 
     Raises:
-        AssertionError: it is not.
+        AssertionError: the text is not safe SVG.
     """
     assert isinstance(svg, str) and svg.startswith("<svg "), f"{what}: it begins {svg!r:.60}."
     size = len(svg.encode())
@@ -103,7 +106,7 @@ def check_svg(svg: str, what: str = "the picture") -> None:
     try:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
-        raise AssertionError(f"{what}: it is no XML ({error}).") from None
+        raise AssertionError(f"{what}: it is not XML ({error}).") from None
     assert root.tag == f"{SVG}svg" and root.get("role") == "img", f'{what}: no role="img".'
     title = root.find(f"{SVG}title")
     assert title is not None and (title.text or "").strip(), f"{what}: it has no title."
@@ -131,10 +134,11 @@ def _check_position(rules: Any, name: str, play: Play, past: list[Exchange]) -> 
 def _moments(
     rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
 ) -> Iterator[tuple[Any, list[Exchange]]]:
-    """Play at random; yield the play at some of its moments and at the end, with what was said.
+    """Play at random; yield (play, past exchanges) at some moments and at the end.
 
-    These are the first four, and then each twice as far as the one before. Replies are drawn from
-    ``replies``, those of the seat ``other`` from ``deal``.
+    The moments are the first four, and then each at twice the number of the one before. Replies
+    come
+    from ``replies``, and those of the seat ``other`` from ``deal``.
     """
     past, draws, moment = list[Exchange](), replies.child("play"), 0
     with temporary_play(rules, deal.child("deal")) as play:
@@ -155,15 +159,15 @@ def _moments(
         yield play, past
 
 
-def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool) -> int:
-    """Compare pictures of deals that a seat cannot tell apart; return how many were compared."""
+def _compared(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
+    """Compare pictures of deals that a seat cannot tell apart; return the number of comparisons."""
     pictures: dict[Any, tuple[str, str]] = {}
     number = 0
     for deal in range(deals):
         other = deal % (rules.num_seats + 1)  # none where it is no seat
         for play, past in _moments(rules, root.child(deal), root, other=other):
             for seat in range(rules.num_seats):
-                known = _knowledge(play, past, seat, every_seat)
+                known = _knowledge(play, past, seat, every_seat=every_seat)
                 if known is None:
                     continue
                 picture = (
@@ -176,8 +180,8 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool)
     return number
 
 
-def _knowledge(play: Play, past: list[Exchange], seat: int, every_seat: bool) -> Any:
-    """Return what a seat knows of a play, or None where that is not asked for."""
+def _knowledge(play: Play, past: list[Exchange], seat: int, *, every_seat: bool) -> Any:
+    """Return what a seat knows of a play, or None if it is not compared."""
     due = tuple(play.due())
     exchanges = tuple((exchange.told, exchange.reply) for exchange in past if exchange.seat == seat)
     if seat in due:

@@ -1,4 +1,4 @@
-"""What a reward must keep."""
+"""The contract of rewards."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def check_reward(
 ) -> None:
     """Check a reward on random episodes of three seats.
 
-    It gives one finite number or None per turn, the same for the same episode whatever else is
-    asked in the same call, and changes no episode. None is for rewards that read verdicts, of turns
-    that have none.
+    It must give one finite number or None per turn, equal for equal episodes in any company, and
+    change
+    no episode. None is only for rewards that read verdicts, for turns without one.
 
     Args:
-        reward: the function, or the plug-in bound.
-        episodes: how many are tried; one without turns is always among them.
+        reward: the function, or the bound plug-in.
+        episodes: number of episodes; one without turns is always among them.
         seed: of the episodes.
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: it raised, or returned what is no row of numbers.
+        AssertionError: the reward breaks one of these rules.
+        PluginError: the reward raised, or did not return numbers.
     """
     plugin = bound("rewards", reward, options)
     games = {name: make_game(name) for name in GAMES}
@@ -74,13 +74,13 @@ def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Environ
 
 
 def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
-    """Return a finished play of three seats.
+    """Return a random episode of three seats.
 
-    Illegal replies, seats that are not trained, players without tokens among them.
+    It may have illegal replies, seats that are not trained, and players without tokens.
 
     Args:
-        stream: what is drawn from.
-        turns: how many there are.
+        stream: source of the draws.
+        turns: number of turns.
     """
     turn_list, turn_counts = [], [0, 0, 0]
     for number in range(turns):

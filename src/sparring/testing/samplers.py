@@ -1,4 +1,4 @@
-"""What a sampler must keep."""
+"""The contract of samplers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparring.core.rng import Stream
 from sparring.models.samplers.base import Ids, Lot, Sampler, backend_of, finished_together, sample
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
-NEAR = 1e-5  # of log-probabilities, where a sampler does not promise their bits
+NEAR = 1e-5  # tolerance of log-probabilities without a promise of bits
 SCORED = 1e-4
 SIZES = (1, 2, 3, 7)  # requests in a call
 
@@ -28,37 +28,40 @@ def check_sampler(
 ) -> None:
     """Check a sampler on random conversations of two turns.
 
-    It yields each place once, and replies that end with the first stop id or at the limit. Order,
-    split into calls and what it has kept of before change no reply: not a bit where it says that it
-    is ``invariant``; else the ids stay and log-probabilities within 1e-5. Its scores are those of
-    its replies, a conversation that does not fit is refused, and new weights are taken.
+    It must yield each place once, and replies that end with the first stop id or at the limit.
+    Order,
+    calls and caches must not change a reply: no bit if the sampler says ``invariant``, else equal
+    ids and
+    log-probabilities within 1e-5. Its scores must match its replies, it must raise for a
+    conversation
+    that is too long, and it must take new weights.
 
     Args:
         make: returns a new sampler, always of the same weights.
         vocabulary: number of its tokens.
-        stop_ids: those that end a reply.
-        weights: what it draws with, to be published; None: ``publish`` is not tried.
-        conversations: how many are tried.
+        stop_ids: ids that end a reply.
+        weights: its weights, to publish; None: ``publish`` is not tried.
+        conversations: number of conversations.
         seed: of the conversations.
 
     Raises:
-        AssertionError: it does not keep one of these.
+        AssertionError: the sampler breaks one of these rules.
     """
     root = Stream.from_seed(seed)
     first = _openings(root, conversations, min(make().context // 2, 40), vocabulary)
     sampler, everything = make(), list(range(len(first)))
-    replies = _said(sampler, first, everything, len(first), stop_ids)
+    replies = _replies(sampler, first, everything, len(first), stop_ids)
     for result in replies:
         check_reply(result, PARAMS, vocabulary, stop_ids)
     second = [_continued(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
-    again = _said(sampler, second, everything, len(second), stop_ids)
+    again = _replies(sampler, second, everything, len(second), stop_ids)
     mixed = sorted(everything, key=lambda place: root.child("order").integer(place, 1 << 30))
     for size in SIZES:
         for order in (everything, mixed):
             other, how = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
-            _same(sampler, replies, _said(other, first, order, size, stop_ids), how)
-            _same(sampler, again, _said(other, second, order, size, stop_ids), how)
-            fresh = _said(make(), second, order, size, stop_ids)
+            _same(sampler, replies, _replies(other, first, order, size, stop_ids), how)
+            _same(sampler, again, _replies(other, second, order, size, stop_ids), how)
+            fresh = _replies(make(), second, order, size, stop_ids)
             _same(sampler, again, fresh, f"by a new sampler, {how}")
     _check_scores(sampler, first, replies)
     _check_length(sampler, stop_ids)
@@ -74,20 +77,21 @@ def check_backend(
     conversations: int = 6,
     seed: int = 0,
 ) -> None:
-    """Check what asks several samplers in one call, on random conversations of two turns.
+    """Check a backend that asks several samplers in one call, on random conversations of two turns.
 
-    Asked together, in any company, each says what it says alone: not a bit differs where it is
-    ``invariant``; else the ids stay and log-probabilities within 1e-5.
+    Each sampler must reply as it does alone: equal to the bit if it is ``invariant``, else with
+    equal ids
+    and log-probabilities within 1e-5.
 
     Args:
         make: returns new samplers of one backend, at least two, always of the same weights.
         vocabulary: number of their tokens.
-        stop_ids: those that end a reply.
-        conversations: how many are tried with each; they are the same ones.
+        stop_ids: ids that end a reply.
+        conversations: number of conversations of each sampler; they are equal.
         seed: of the conversations.
 
     Raises:
-        AssertionError: it does not keep one of these.
+        AssertionError: the backend breaks one of these rules.
     """
     root, samplers, alone = Stream.from_seed(seed), make(), make()
     assert len(samplers) > 1, "Give at least two samplers."
@@ -99,7 +103,7 @@ def check_backend(
     first = [_openings(root, conversations, longest, vocabulary)] * len(samplers)
     for turn in range(2):
         expected = [
-            _said(sampler, results, range(len(results)), len(results), stop_ids)
+            _replies(sampler, results, range(len(results)), len(results), stop_ids)
             for sampler, results in zip(alone, first, strict=True)
         ]
         for chosen in (range(len(samplers)), *((number,) for number in range(len(samplers)))):
@@ -122,13 +126,13 @@ def check_backend(
 def _together(
     samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
 ) -> list[list[SampleResult]]:
-    """Return the replies of samplers that are asked in one call, of each in order."""
+    """Return the replies of samplers in one call, in order for each."""
     lots = [
         Lot(sampler, batch, PARAMS, stop_ids)
         for sampler, batch in zip(samplers, requests, strict=True)
     ]
     backend = backend_of(samplers[0])
-    assert backend is not None, "It was there before."
+    assert backend is not None, "the samplers have a backend"
     results = {
         place: result for finished in finished_together(backend, lots) for place, result in finished
     }
@@ -155,7 +159,7 @@ def check_reply(
 
 
 def _openings(root: Stream, count: int, longest: int, vocabulary: int) -> list[SampleRequest]:
-    """Return first requests; many share a beginning, and the last two are of the same ids."""
+    """Return first requests; many share a prefix, and the last two have the same ids."""
     rules = [root.child("rules").integer(place, vocabulary) for place in range(longest)]
     out = []
     for number in range(count):
@@ -176,7 +180,7 @@ def _continued(
     return SampleRequest(ids=seen + new_ids, stream=draw.key, known=len(seen) - 1)
 
 
-def _said(
+def _replies(
     sampler: Sampler,
     requests: Sequence[SampleRequest],
     order: Sequence[int],
@@ -194,7 +198,7 @@ def _said(
 def _same(
     sampler: Sampler, expected: Sequence[SampleResult], actual: Sequence[SampleResult], how: str
 ) -> None:
-    """Check that replies are those of before, to the bit if the sampler promises that."""
+    """Check that replies are equal, to the bit if the sampler promises that."""
     for reply, other in zip(expected, actual, strict=True):
         assert reply.ids == other.ids, (
             f"Asked {how} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
@@ -227,7 +231,7 @@ def _check_scores(
 
 
 def _check_length(sampler: Sampler, stop_ids: Ids) -> None:
-    """Check that a conversation without room for its reply is refused."""
+    """Check that the sampler raises for a conversation without room for a reply."""
     longest = SampleRequest(ids=(stop_ids[0],) * sampler.context, stream=0)
     try:
         sample(sampler, [longest], PARAMS, stop_ids)
@@ -257,7 +261,7 @@ def _check_publish(
             f"publish was given version {number}, returned {version}, and version is "
             f"{sampler.version}."
         )
-        replies_now = _said(sampler, requests, order, len(requests), stop_ids)
+        replies_now = _replies(sampler, requests, order, len(requests), stop_ids)
         changed = [
             reply.logprobs != other.logprobs
             for reply, other in zip(expected, replies_now, strict=True)

@@ -68,7 +68,9 @@ def _document(
             study, setting, path, command=command, workers=workers, quick=quick, watch=print_stderr
         )
     except KeyboardInterrupt:
-        print_stderr(f"Stopped. What is done is kept in {path}; the same command goes on from there.")
+        print_stderr(
+            f"Stopped. What is done is kept in {path}; the same command goes on from there."
+        )
         raise typer.Exit(130) from None
 
 

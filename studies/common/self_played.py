@@ -38,9 +38,9 @@ def trained(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) ->
         setting: of the study, with "changes" to all arms.
         measure: what is kept of it.
     """
-    recipe, own = of
+    recipe, arm_changes = of
     always = (f"seed={seed}", "threads=1", "evaluation.every=100000")
-    changes = [*always, *setting["changes"], *own]
+    changes = [*always, *setting["changes"], *arm_changes]
     return training_cell((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
 
 
@@ -64,13 +64,15 @@ def playing(plays: int, seed: int) -> list[str]:
     return ["--self-plays", str(plays), *few, "--json"]
 
 
-def played(said: str) -> list[dict[str, Any]]:
+def played(stdout: str) -> list[dict[str, Any]]:
     """Return what `sparring evaluate` has said of self-play, environment by environment."""
-    found: list[dict[str, Any]] = json.loads(said)["self_plays"]
-    return found
+    rows: list[dict[str, Any]] = json.loads(stdout)["self_plays"]
+    return rows
 
 
 def sampled_tokens(run: Path) -> float:
     """Return how many tokens all seats of a run have sampled in training."""
     games: int = RunFolder.open(run).config()["rollout"]["games_per_step"]
-    return float(sum(one["turns_per_game"] * one["reply_tokens"] * games for one in metrics(run)))
+    return float(
+        sum(line["turns_per_game"] * line["reply_tokens"] * games for line in metrics(run))
+    )

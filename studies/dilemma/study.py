@@ -40,28 +40,28 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
-        said: what training printed.
+        stdout: standard output of training.
         run_command: runs the plays that are measured.
         plays: see ``studies.dilemma.rounds.figures``.
     """
-    given = json.dumps({"run": str(run), "plays": plays})
-    run_command(["python", "-m", MODULE, given, str(run / FOUND)])
+    inputs = json.dumps({"run": str(run), "plays": plays})
+    run_command(["python", "-m", MODULE, inputs, str(run / FOUND)])
     along = points_along(run, "repeated_dilemma", ("row", "column"))
     return {**parse_json((run / FOUND).read_bytes()), **along}
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm, with the values of each seed."""
 
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": "all", "plays": setting["plays"]}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

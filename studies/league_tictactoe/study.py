@@ -46,12 +46,12 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, run_command: RunCommand, *, games: int) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand, *, games: int) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
-        said: what training printed.
+        stdout: standard output of training.
         run_command: runs the matches.
         games: of each match.
     """
@@ -86,22 +86,22 @@ def on_the_way(line: Mapping[str, Any], plays: int) -> list[tuple[str, float]]:
         line: the metrics of a step.
         plays: of a step.
     """
-    found = []
+    points = []
     for name, value in line.items():
         kind, *parts = name.split("/")
         if kind == "match" and parts[-1] == "win_or_draw":
             _, opponent, role, share = parts
-            found.append((f"{figure(role, opponent, share)}{AFTER}{line['step'] * plays}", value))
-    return found
+            points.append((f"{figure(role, opponent, share)}{AFTER}{line['step'] * plays}", value))
+    return points
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm, with the values of each seed."""
 
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": "all"}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

@@ -55,40 +55,40 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def measured(
-    run: Path, said: str, run_command: RunCommand, *, games: int, plays: int
+    run: Path, stdout: str, run_command: RunCommand, *, games: int, plays: int
 ) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
-        said: what training printed.
+        stdout: standard output of training.
         run_command: runs the matches.
         games: of each match.
         plays: of the policy against itself.
     """
     words = ["sparring", "evaluate", str(run), "--games", str(games), "--opponent", OPPONENT]
-    found = json.loads(run_command([*words, "--self-plays", str(plays), "--no-exact", "--json"]))
-    (own,) = found["self_plays"]
-    illegal = own["illegal"]
+    document = json.loads(run_command([*words, "--self-plays", str(plays), "--no-exact", "--json"]))
+    (game,) = document["self_plays"]
+    illegal = game["illegal"]
     step_plays = int(RunFolder.open(run).config()["rollout"]["games_per_step"])
     return {
-        DIFFER: own["distinct"],
-        COMMON: own["commonest"],
+        DIFFER: game["distinct"],
+        COMMON: game["commonest"],
         LEGAL: 1.0 - illegal["mean"],
         LOW: 1.0 - illegal["high"],
         HIGH: 1.0 - illegal["low"],
-        **{name: value for match in found["matches"] for name, value in shares(match)},
-        **{f"{ALONG}{one['step'] * step_plays}": one["distinct_share"] for one in metrics(run)},
+        **{name: value for match in document["matches"] for name, value in shares(match)},
+        **{f"{ALONG}{line['step'] * step_plays}": line["distinct_share"] for line in metrics(run)},
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm, with the values of each seed."""
 
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": "all", "plays": setting["plays"], "games": setting["games"]}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

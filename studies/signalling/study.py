@@ -43,7 +43,7 @@ def cells(recipe: str, stays: Frozen, setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, run_command: RunCommand) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     words = ["sparring", "evaluate", str(run), "--games", "2", "--json"]
     figures = json.loads(run_command(words))["figures"]
@@ -55,13 +55,13 @@ def measured(run: Path, said: str, run_command: RunCommand) -> dict[str, Any]:
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per choice of who is trained, with the value of each seed."""
 
     def labels(trained: str) -> Row:
         return {"trained": trained, "starts": "all"}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparring.config import RunConfig, resolve
-from sparring.config.plugins.registry import asks
+from sparring.config.plugins.registry import required_services
 from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.core.errors import ConfigError, CreditError, MissingError
 from sparring.engine.local import LocalEngine
@@ -44,7 +44,7 @@ def run_config(recipe: str, changes: Sequence[str], estimator: str, seed: int) -
     losses = data.get("losses") or [{"name": "ppo_clip"}]
     if JUDGED in bound.options.values():
         _add_judge(data)
-    if "critic" in asks(bound) and not _has(losses, "value_loss"):
+    if "critic" in required_services(bound) and not _has(losses, "value_loss"):
         data["losses"] = [*losses, {"name": "value_loss"}]
     return resolve(data)
 

@@ -20,7 +20,7 @@ from filelock import FileLock
 from sparring.api.load import load_run
 from sparring.config import RunConfig, resolve
 from sparring.config.plugins import registry
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.core.errors import ConfigError
 from sparring.core.files import sha256_hex, write_bytes_atomic
@@ -127,7 +127,7 @@ def run(
     start, visited = _measured(starts, first, plays), _occupancy(config, first, counts)
     run_folder = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
     stop = Spent(folder / METRICS, config.rollout.games_per_step, budget)
-    with run_folder, stop, Watch(config.call_seconds):
+    with run_folder, stop, CallWatch(config.call_seconds):
         train(config, engine, run_folder, resume=False, stop=stop)
     if stop.tokens < budget and len(read_figures(folder / METRICS)) < config.steps:
         raise KeyboardInterrupt  # by a signal

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from sparring.config import resolve
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.files import write_bytes_atomic
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
@@ -239,7 +239,7 @@ def run(
     return {"starts": known.label, "curve": curve, "unseen": last}
 
 
-def bound(slot: str, section: Mapping[str, Any]) -> Bound:
+def bound(slot: str, section: Mapping[str, Any]) -> BoundPlugin:
     """Return the plug-in that a section names, with its options."""
     options = {key: value for key, value in section.items() if key != "name"}
     return registry.bind(slot, section["name"], options)

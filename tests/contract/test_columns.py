@@ -25,13 +25,13 @@ PARTS = {"critic", "reference", "process", "tree", "candidates", "playouts"}
 def test_a_column_of_ours_has_a_field_and_says_what_it_takes(name):
     plugin = registry.load("columns", name)
     assert name in FIELDS and "What:" in inspect.getdoc(plugin.function)
-    assert registry.asks(registry.bind("columns", name)) <= PARTS
+    assert registry.required_services(registry.bind("columns", name)) <= PARTS
 
 
 def test_columns_come_after_what_they_need():
     assert registry.ordered({"process_logprob"}) == ("old_logprob", "process_logprob")
     assert registry.ordered({"value", "process_logprob", "old_logprob"}) == ("old_logprob", "process_logprob", "value")
-    assert registry.asks(registry.bind("credit", "oprl")) == {"process"} and registry.asks(registry.bind("credit", "gae")) == {"critic"}
+    assert registry.required_services(registry.bind("credit", "oprl")) == {"process"} and registry.required_services(registry.bind("credit", "gae")) == {"critic"}
 
 
 def test_a_column_without_a_field_is_kept_by_name():
@@ -84,7 +84,7 @@ def package(tmp_path, monkeypatch):
     yield make
     for module in [name for name in sys.modules if name.startswith("outside_columns")]:
         del sys.modules[module]
-    registry.forget()
+    registry.clear_caches()
 
 
 @pytest.mark.always
@@ -117,7 +117,7 @@ def test_an_unknown_need_is_refused_when_the_plug_in_is_loaded(slot, needs, near
     with pytest.raises(UnknownNameError, match="Unknown name in NEEDS of") as caught:
         registry.bind(slot, f"{name}.f")
     assert near in str(caught.value) and repr(*needs) in str(caught.value)
-    registry.forget()
+    registry.clear_caches()
 
 
 def test_names_of_before_are_read():
@@ -180,7 +180,7 @@ def test_an_estimator_may_be_a_function_of_the_table_alone():
 @pytest.mark.parametrize("given", [None, "x", [1.0], {"a": 1}])
 def test_what_is_no_advantages_is_named(given):
     bound = sparring.testing.bound_plugin.bound("credit", plain, {})
-    wrong = registry.Bound(plugin=replace(bound.plugin, function=lambda turns: given), options={}, schedules={})
+    wrong = registry.BoundPlugin(plugin=replace(bound.plugin, function=lambda turns: given), options={}, schedules={})
     with pytest.raises(PluginError, match="must give advantages"):
         wrong(random_table([2, 1], seed=0), {})
 
@@ -194,9 +194,9 @@ def test_columns_that_need_each_other_are_refused(other, tmp_path, monkeypatch):
         text = f'SLOT = "columns"\nNEEDS = {{"circling.{needed}"}}\ndef {name}(source):\n    """Be a column."""\n'
         (tmp_path / "circling" / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for walk in (registry.ordered, lambda needs: registry.asks(registry.bind("columns", *needs))):
+    for walk in (registry.ordered, lambda needs: registry.required_services(registry.bind("columns", *needs))):
         with pytest.raises(ConfigError, match=r"column 'circling\.\w' needs itself: circling\.\w -> .*circling\.\w"):
             walk({"circling.a"})
     for module in [name for name in sys.modules if name.startswith("circling")]:
         del sys.modules[module]
-    registry.forget()
+    registry.clear_caches()

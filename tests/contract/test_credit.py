@@ -37,7 +37,7 @@ def test_the_public_check_passes(name):
 def estimates(name):
     """The plug-in and its presets, but for those that compare replies to one prompt: their tables have rows of their own (test_vpr)."""
     found = [registry.bind("credit", name, preset=preset) for preset in (None, *registry.load("credit", name).presets)]
-    return [one for one in found if "candidates" not in registry.asks(one)]
+    return [one for one in found if "candidates" not in registry.required_services(one)]
 
 
 @every_case("name", NAMES)

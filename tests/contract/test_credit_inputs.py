@@ -99,7 +99,7 @@ def with_each_option(name):
     named = [{option: value} for option, found in values.items() for value in found if isinstance(value, bool | str)]
     for options in ({}, *named):
         estimate = registry.bind("credit", name, options)
-        if not {"candidates"} & registry.asks(estimate):
+        if not {"candidates"} & registry.required_services(estimate):
             yield estimate
 
 
@@ -142,7 +142,7 @@ def test_an_estimator_asks_for_the_columns_it_needs_and_reads_no_others(name):
     for preset in (None, *registry.load("credit", name).presets):
         needed = COLUMNS.get(f"{name}:{preset}", COLUMNS.get(name, set()))
         estimate = registry.bind("credit", name, preset=preset)
-        if "candidates" not in registry.asks(estimate):
+        if "candidates" not in registry.required_services(estimate):
             check_columns(name, estimate, needed)
 
 

@@ -199,7 +199,7 @@ def variants(name):
                     found.append(registry.bind("credit", name, {option: value}))
                 except ConfigError:  # needs another option beside it
                     continue
-    return [one for one in found if "candidates" not in registry.asks(one)]
+    return [one for one in found if "candidates" not in registry.required_services(one)]
 
 
 def table_for(turns, estimate):

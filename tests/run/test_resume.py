@@ -135,7 +135,7 @@ def fingerprint(path):
 def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     """A folder cut back to an earlier checkpoint, as a kill leaves it, ends as if nothing had happened."""
     changes = dict(CASES[name])
-    if "critic" in registry.asks(registry.bind("credit", changes.get("credit", {}).get("name", "mars"))):
+    if "critic" in registry.required_services(registry.bind("credit", changes.get("credit", {}).get("name", "mars"))):
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
     if "credit" in changes and name not in RUNS:
         more = asked_of(changes["credit"]["name"], changes["credit"]["preset"])

@@ -56,7 +56,7 @@ def weights(engine):
 
 @every_case("name", registry.names("credit"), parts=2)
 def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
-    critic = "critic" in registry.asks(registry.bind("credit", name))
+    critic = "critic" in registry.required_services(registry.bind("credit", name))
     parts = getattr(registry.load("credit", name).module, "REQUIRES", {}).get("components", ())
     credit = {"name": name, **dict.fromkeys(parts, "game")}
     rollout = {"games_per_step": 16, "group_size": 4, **asked_of(name)}

@@ -15,7 +15,7 @@ import sparring.view.play_worker as play_worker
 import sparring.view.plays as plays_module
 from sparring.api.human_play import InteractiveSession, Lobby, Opponent, keep
 from sparring.cli import app
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.core.errors import OracleError, RolloutError
 from sparring.core.rng import Stream
 from sparring.measure.oracle_choice import chosen_oracle
@@ -370,7 +370,7 @@ def test_a_disk_that_takes_nothing_is_said(run, monkeypatch):
 
 def test_an_oracle_that_takes_too_long_is_given_up(monkeypatch):
     def endless(*_):
-        with Call("oracle 'endless'"):
+        with PluginCall("oracle 'endless'"):
             time.sleep(30)
 
     monkeypatch.setattr(play_worker, "JUDGES", 0.1)

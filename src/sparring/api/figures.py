@@ -121,7 +121,7 @@ def advantages(
         )
     name, _, preset = estimator.partition(":")
     bound = registry.bind("credit", name, options, preset=preset or None)
-    if turns.state_group is not None and "candidates" not in registry.asks(bound):
+    if turns.state_group is not None and "candidates" not in registry.required_services(bound):
         raise CreditError(
             f"credit {name!r} reads played turns only, and this table holds every candidate of a "
             "prompt; leave candidates=True out of turn_table()."

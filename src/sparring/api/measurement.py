@@ -21,7 +21,7 @@ from sparring.api.suite_player import run_player, unknown_to
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN, POLICY, measured_weights
 from sparring.config.parts import PluginConfig, bound_agent
-from sparring.config.plugins.registry import Bound, bind
+from sparring.config.plugins.registry import BoundPlugin, bind
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
@@ -148,7 +148,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
     count as their defaults.
     """
     opponents, known = dict[str, Opponent](), list[Any]()
-    held_out: list[tuple[AgentSpec, Bound, Callable[[], Any]]] = [
+    held_out: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
         (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
     ]
     if config is not None:
@@ -176,7 +176,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
     return opponents
 
 
-def _played(bot: Bound) -> tuple[str, dict[str, Any]]:
+def _played(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
     """Return the identity of a bot: plug-in and every option."""
     options = {
         key: bot.options.get(key, option.default) for key, option in bot.plugin.options.items()
@@ -255,7 +255,7 @@ def _asked(
 
 def _members(
     name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
-) -> list[tuple[str, Bound, float]]:
+) -> list[tuple[str, BoundPlugin, float]]:
     """Return (name, player, share) of a bot, or of each bot in a mixture."""
     bound = bot.bind("players")
     agent = bound()

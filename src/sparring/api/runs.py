@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import measured_weights
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.config.recipe import apply_overrides, laid_over, load_recipe, to_yaml
 from sparring.config.sections import StoreConfig
 from sparring.core.errors import ConfigError, quoted
@@ -70,7 +70,7 @@ class Run:
     def _loaded(self) -> tuple[RunConfig, LocalEngine, int]:
         from sparring.api.load import load_run
 
-        with Watch():
+        with CallWatch():
             return load_run(self.path, self.chosen_step)
 
     @property
@@ -316,7 +316,7 @@ def train_run(
     with (
         folder,
         GracefulStop() as stop,
-        Watch(config.call_seconds),
+        CallWatch(config.call_seconds),
         playing(engine, path),
         learning(engine, path),
     ):

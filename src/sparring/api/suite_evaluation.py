@@ -102,7 +102,7 @@ class Bench:
             return {"unmeasured": str(error)}
 
     def agent(self) -> Agent:
-        """Return the measured player; a run's is loaded local, with one thread."""
+        """Return the measured player; a run's is loaded here, with one thread."""
         if self._agent is None:
             player = self._player
             self._agent = (
@@ -122,7 +122,7 @@ class Bench:
             return self._sat(engine, LEARNER, temperature)
         mixture = load_answer(path, config, engine, step, answer)
         if not isinstance(mixture, MemberMixture):
-            return self._sat(engine, PUBLISHED, temperature)  # as long as remote are no members
+            return self._sat(engine, PUBLISHED, temperature)  # the league has no members yet
         for note in mixture.notes:
             log.warning("%s", note)
         agents = {who: self._sat(engine, who, temperature) for who in mixture.members}
@@ -249,7 +249,7 @@ class SuiteEvaluation:
         judged: False: no oracle judges, not even the oracles of rows.
 
     Raises:
-        UnknownNameError: remote is no such suite, or a name in it is unknown.
+        UnknownNameError: there is no such suite, or a name in it is unknown.
         ConfigError: the suite or an opponent is wrong, or the oracle can judge no row.
         RunError: the file of results cannot be read.
     """

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import DEBUG, ConfigError, RunError, SparringError
 
 LONGEST = 4000  # characters of a message
@@ -140,7 +140,7 @@ class Verbs(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb under a watch of its plug-ins; see ``translate_errors`` for errors."""
-        with translate_errors(), Watch():
+        with translate_errors(), CallWatch():
             return super().invoke(ctx)
 
 

@@ -25,7 +25,7 @@ def check_candidates(config: RunSections) -> None:
     """
     several, credit = config.rollout.candidates, config.credit.bind("credit")
     if several.count == 1:
-        if "candidates" in registry.asks(credit):
+        if "candidates" in registry.required_services(credit):
             raise MissingError(
                 f"credit: {config.credit.name!r} compares the candidates of a prompt, and "
                 "there is only one; write rollout.candidates.count: 4 (2 or more)."
@@ -53,7 +53,7 @@ def check_candidates(config: RunSections) -> None:
         reward.name: getattr(reward.bind("rewards").plugin.module, "READS", "")
         for reward in config.rewards
     }
-    if "candidates" in registry.asks(credit):
+    if "candidates" in registry.required_services(credit):
         for option, named in named_components(credit).items():
             if reads.get(named, "turn") != "turn":
                 raise ConfigError(
@@ -426,7 +426,7 @@ def stands_for_others(agent: PluginConfig) -> bool:
     return agent.name == MIXTURE or (is_mixture is not None and bool(is_mixture(**bound.options)))
 
 
-def _check_silent(agent: registry.Bound) -> None:
+def _check_silent(agent: registry.BoundPlugin) -> None:
     if "terminal" in agent.needs:
         raise ConfigError(
             f"agent {agent.plugin.name!r} sits at a terminal, where a run asks nobody; meet it "
@@ -451,7 +451,7 @@ def check_losses(config: RunSections) -> None:
         )
     fitting = [loss.name for loss in losses if "values" in loss.needs]
     credit = config.credit.bind("credit")
-    if fitting and "critic" not in registry.asks(credit):
+    if fitting and "critic" not in registry.required_services(credit):
         raise ConfigError(
             f"losses: {fitting[0]!r} fits a critic, and credit {config.credit.name!r} reads "
             "none; leave it out, or write credit: {name: gae}."
@@ -472,7 +472,7 @@ def check_sharding(config: RunSections) -> None:
             f"{how}: a model with adapters (model.lora) trains few weights, which cannot be "
             f"split; {instead}, or write model.lora: null."
         )
-    if "process" in registry.asks(config.credit.bind("credit")):
+    if "process" in registry.required_services(config.credit.bind("credit")):
         raise ConfigError(
             f"{how}: credit {config.credit.name!r} trains a reward model beside the policy, which "
             f"is not split; {instead}, or take another estimator."
@@ -485,7 +485,7 @@ def check_playouts(config: RunSections) -> None:
     Values are returns in the game's units, so the rewards that credit reads must have them too.
     """
     credit = config.credit.bind("credit")
-    if "playouts" not in registry.asks(credit):
+    if "playouts" not in registry.required_services(credit):
         return
     if not config.rollout.playouts:
         raise MissingError(

@@ -148,7 +148,7 @@ def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, d
     return name, preset or None, options
 
 
-def bound_agent(text: str) -> registry.Bound:
+def bound_agent(text: str) -> registry.BoundPlugin:
     """Return the player of a text ``NAME[:PRESET] key=value ...``.
 
     Raises:
@@ -186,12 +186,12 @@ class PluginConfig(BaseModel):
         """The plug-in's options as written."""
         return dict(self.__pydantic_extra__ or {})
 
-    def bind(self, slot: str) -> registry.Bound:
+    def bind(self, slot: str) -> registry.BoundPlugin:
         """Return the plug-in of ``slot`` with these options, checked against its signature."""
         return registry.bind(slot, self.name, self.options, preset=self.preset)
 
 
-def named_components(credit: registry.Bound) -> dict[str, Any]:
+def named_components(credit: registry.BoundPlugin) -> dict[str, Any]:
     """Return the reward components that an estimator's options name, by option."""
     requires: Mapping[str, Collection[str]] = getattr(credit.plugin.module, "REQUIRES", {})
     return {
@@ -200,7 +200,9 @@ def named_components(credit: registry.Bound) -> dict[str, Any]:
     }
 
 
-def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Sequence[str]) -> None:
+def check_requires(
+    credit: registry.BoundPlugin, losses: Sequence[str], rewards: Sequence[str]
+) -> None:
     """Raise an error for an estimator whose REQUIRES is not met.
 
     REQUIRES has "losses", names of losses of which the run must have one, and "components", options

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config.parts import named_components
-from sparring.config.plugins.registry import asks, bind, ordered
+from sparring.config.plugins.registry import bind, ordered, required_services
 from sparring.config.sections import FRESH
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, SparringError
 from sparring.core.files import parse_json, write_synced
@@ -168,9 +168,9 @@ class Policy(PlayingPolicy):
         self.columns = ordered(credit.needs)
         named = named_components(credit).values()
         self._components = [name for name in named if isinstance(name, str)]
-        self._all_replies = "candidates" in asks(credit)
+        self._all_replies = "candidates" in required_services(credit)
         self._after_process = [
-            name for name in self.columns if "process" in asks(bind("columns", name))
+            name for name in self.columns if "process" in required_services(bind("columns", name))
         ]
         losses = [
             WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight))
@@ -529,7 +529,7 @@ class LocalEngine(Players):
 
     def _exact_columns(self, games: Sequence[Environment]) -> ExactColumns | None:
         if not any(
-            "tree" in asks(self.policies[name].config.credit.bind("credit"))
+            "tree" in required_services(self.policies[name].config.credit.bind("credit"))
             for name in self.learners
         ):
             return None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sparring.config import RunConfig
 from sparring.config.checks import CUDA, VLLM
-from sparring.config.plugins.registry import Bound, asks
+from sparring.config.plugins.registry import BoundPlugin, required_services
 from sparring.core.errors import ConfigError
 from sparring.core.records import MAIN
 from sparring.environments.catalogue import configured_game
@@ -82,11 +82,11 @@ def _methods(config: RunConfig) -> dict[str, Any]:
 
 def _process(config: RunConfig) -> dict[str, int]:
     """Return the most updates that the reward model gets in a run; nothing where there is none."""
-    has_one = "process" in asks(config.credit.bind("credit"))
+    has_one = "process" in required_services(config.credit.bind("credit"))
     return {"updates_of_process_model": config.steps * config.process.updates} if has_one else {}
 
 
-def _settings(bound: Bound) -> dict[str, Any]:
+def _settings(bound: BoundPlugin) -> dict[str, Any]:
     parameters = inspect.signature(bound.plugin.function).parameters.values()
     return {
         **{

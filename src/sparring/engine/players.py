@@ -13,7 +13,7 @@ from torch import Tensor
 from sparring.config import RunConfig
 from sparring.config.checks import training_device
 from sparring.config.parts import bound_agent
-from sparring.config.plugins.registry import asks
+from sparring.config.plugins.registry import required_services
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.records import (
     LEARNER,
@@ -141,7 +141,7 @@ def build_model(
     """
     asked = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
     with_values = not frozen and (
-        "critic" in asks(config.credit.bind("credit")) or "values" in asked
+        "critic" in required_services(config.credit.bind("credit")) or "values" in asked
     )
     if config.model.name != TINY:
         return _pretrained(config, root, with_values, bases, frozen)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from sparring.config import EnvironmentConfig
 from sparring.config.plugins import registry
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, UnknownNameError, quoted
 from sparring.core.records import EnvironmentSpec
@@ -55,7 +55,7 @@ def make_game(
         PluginError: its own code raised, or does not come back.
     """
     game: Environment
-    with Call(named("environments", name)):
+    with PluginCall(named("environments", name)):
         if registry.known("environments", name):
             game = registry.bind("environments", name, options)()
         elif name in registered_names():

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, SparringError, quoted
 from sparring.core.foreign_text import current_slot
@@ -38,7 +38,7 @@ DEFAULTS: Mapping[str, Any] = {  # of what an environment need not say
 SLOT = "sparring.environments."
 
 
-class environment_call(Call):
+class environment_call(PluginCall):
     """Questions to an environment or its plays, as a context: each has the limit in time.
 
     Setting ``now`` begins the time of the next one.

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.ops.groups import group_ids
@@ -66,7 +66,7 @@ class Estimate:
 
 
 def estimate(
-    bound: Bound, rows: TrainerRows, state: Mapping[str, Any], hints: Mapping[str, str]
+    bound: BoundPlugin, rows: TrainerRows, state: Mapping[str, Any], hints: Mapping[str, str]
 ) -> Estimate:
     """Run an estimator on a batch.
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.config.plugins.registry import Bound, bind
+from sparring.config.plugins.registry import BoundPlugin, bind
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.interop.spans import spans
@@ -80,7 +80,7 @@ class Terms:
             dict(hints or {}),
             0,
         )
-        self.bound: list[tuple[float, Bound]] = []
+        self.bound: list[tuple[float, BoundPlugin]] = []
         for name, options in losses.items():
             plain = {
                 key: value for key, value in options.items() if key not in ("weight", "preset")

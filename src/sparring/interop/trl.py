@@ -307,7 +307,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> tuple[list[FloatArray], dict[str, Any]]:
         """Return (advantages of every row's sampled tokens, group and outcome of the rows).
 
-        TrainerRows without any score get 0 and a group of their own.
+        Rows without any score get 0 and a group of their own.
         """
         training = bool(self.model.training)
         size = self.num_generations if training else self.num_generations_eval

@@ -17,7 +17,7 @@ import numpy as np
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
 from sparring.config.parts import PluginConfig
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import FloatArray, PlayerRef
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
@@ -307,7 +307,7 @@ def answer_payoffs(
     return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=known, wins=wins)
 
 
-def unmet_note(solver: Bound, game: MetaGame) -> str:
+def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
     """Return how many pairs of members have never met, for a reader of what a solver gives; or "".
 
     A solver that looks at no payoffs (``READS_PAYOFFS = False`` in its module) misses none.
@@ -333,12 +333,12 @@ def unmet_note(solver: Bound, game: MetaGame) -> str:
     )
 
 
-def takes_opposed(solver: Bound) -> bool:
+def takes_opposed(solver: BoundPlugin) -> bool:
     """Return whether a solver takes what two sides earn as opposed: ``TWO_SIDED`` in its module."""
     return bool(getattr(solver.plugin.module, "TWO_SIDED", False))
 
 
-def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
+def check_sides(solver: BoundPlugin, environments: Iterable[Any], where: str) -> None:
     """Refuse a solver of two sides (``TWO_SIDED = True`` in its module) where there are more teams.
 
     Args:
@@ -362,7 +362,12 @@ def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
 
 
 def pair_shares(
-    book: Payoffs, members: Sequence[PlayerRef], environment: str, *, solver: Bound, focus: float
+    book: Payoffs,
+    members: Sequence[PlayerRef],
+    environment: str,
+    *,
+    solver: BoundPlugin,
+    focus: float,
 ) -> list[float]:
     """Return the share of all plays that each pair of members is to have.
 
@@ -404,7 +409,7 @@ def pair_shares(
     return shares
 
 
-def solvers_of(config: RunConfig) -> dict[str, Bound]:
+def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
     """Return the meta-solvers of a run by the keys that name them: the answer's is the first."""
     given: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
@@ -433,7 +438,7 @@ def apart_by(config: RunConfig) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _matchmakers(config: RunConfig) -> dict[str, Bound]:
+def _matchmakers(config: RunConfig) -> dict[str, BoundPlugin]:
     asked = {"matchmaker": config.matchmaker}
     for name, own in config.league.learners.items():
         if own.matchmaker is not None:
@@ -441,6 +446,6 @@ def _matchmakers(config: RunConfig) -> dict[str, Bound]:
     return {where: one.bind("league.matchmakers") for where, one in asked.items()}
 
 
-def _value(bound: Bound, option: str) -> Any:
+def _value(bound: BoundPlugin, option: str) -> Any:
     """Return what a plug-in's option is, where it is not given its default."""
     return bound.options.get(option, bound.plugin.options[option].default)

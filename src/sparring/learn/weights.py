@@ -21,7 +21,7 @@ import safetensors.torch
 import torch
 
 from sparring.config import RunConfig
-from sparring.config.plugins.registry import asks
+from sparring.config.plugins.registry import required_services
 from sparring.core.errors import CheckpointError, ModelError
 from sparring.core.files import link_or_copy
 from sparring.learn.gradient_step import finite
@@ -278,12 +278,12 @@ def planned(config: RunConfig) -> dict[Purpose, int]:
     """Return how many snapshots of each purpose a run holds at most."""
     credit = config.credit.bind("credit")
     needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
-    reference = "reference" in asks(credit) or "reference_logprobs" in needs
+    reference = "reference" in required_services(credit) or "reference_logprobs" in needs
     return {
         "past": config.league.keep if config.league.every else 0,
         "average": int(config.learner.average > 0),
         "reference": int(reference),
-        "process": int("process" in asks(credit)),
+        "process": int("process" in required_services(credit)),
     }
 
 

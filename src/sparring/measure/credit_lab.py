@@ -41,7 +41,7 @@ import numpy as np
 
 from sparring.config.parts import parse_plugin
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, CreditError, SparringError
 from sparring.core.records import Credit, Episode, FloatArray, IntArray, Interval, TurnTable
 from sparring.core.rng import Stream
@@ -384,7 +384,7 @@ def continued(
 
 
 def paid_by(
-    played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: Bound
+    played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: BoundPlugin
 ) -> LabEpisodes:
     """Return the episodes with what a reward pays; columns of values stay those of the game."""
     paid, _ = apply_rewards(
@@ -510,13 +510,13 @@ def estimator_names(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def bind_estimator(text: str) -> Bound:
+def bind_estimator(text: str) -> BoundPlugin:
     """Return the estimator of a text such as ``rloo`` or ``gae lam=0.5``; see ``bind``."""
     name, preset, options = parse_plugin(text, "Estimator", "gae lam=0.5")
     return registry.bind("credit", name, options, preset=preset)
 
 
-def bind_reward(text: str) -> Bound:
+def bind_reward(text: str) -> BoundPlugin:
     """Return the reward of a text such as ``contribution by=difference``.
 
     Raises:
@@ -679,7 +679,7 @@ class CreditLab:
     def shown_to(self, estimator: Estimator) -> LabEpisodes:
         """Return all episodes with what an estimator reads."""
         found = self.continued if plays_on(estimator) else self.shown
-        if isinstance(estimator, Bound) and estimator.plugin.critic == "contribution":
+        if isinstance(estimator, BoundPlugin) and estimator.plugin.critic == "contribution":
             found = found.with_contributions()
         judged = judgements_of(estimator, found)
         return found.judged(judged) if judged else found
@@ -726,12 +726,12 @@ class CreditLab:
 
 def plays_on(estimator: Estimator) -> bool:
     """Return whether an estimator reads values by playing on."""
-    return isinstance(estimator, Bound) and "playout" in estimator.plugin.needs
+    return isinstance(estimator, BoundPlugin) and "playout" in estimator.plugin.needs
 
 
 def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:
     """Return the judgements that an estimator's options name as components of the reward."""
-    options = estimator.at(0.0).values() if isinstance(estimator, Bound) else ()
+    options = estimator.at(0.0).values() if isinstance(estimator, BoundPlugin) else ()
     return sorted(name for name in played.judgements if name in options)
 
 

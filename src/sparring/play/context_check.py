@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
@@ -18,7 +18,7 @@ DEFAULT = "full"  # shows what any environment tells, so nothing is tried
 MOMENTS = 50  # of the play that is tried
 
 
-def check_context(context: Bound, environments: Sequence[Environment], renderer: Any) -> None:
+def check_context(context: BoundPlugin, environments: Sequence[Environment], renderer: Any) -> None:
     """Check that a strategy can show what it wants to, by a random play of each environment.
 
     Args:
@@ -40,7 +40,7 @@ def check_context(context: Bound, environments: Sequence[Environment], renderer:
             _check_words(draft, context, environment, renderer)
 
 
-def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Draft]:
+def _drafts(context: BoundPlugin, environment: Environment, renderer: Any) -> list[Draft]:
     """Return the turns of a random play, which ends where nothing random can be said."""
     agent, stream = demonstrator(renderer=renderer, context=context), Stream.from_seed(0)
     spec = EpisodeSpec(
@@ -70,7 +70,9 @@ def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Dra
     return found
 
 
-def _check_words(draft: Draft, context: Bound, environment: Environment, renderer: Any) -> None:
+def _check_words(
+    draft: Draft, context: BoundPlugin, environment: Environment, renderer: Any
+) -> None:
     """Raise ContextError if a renderer with a closed vocabulary does not know a word."""
     known = getattr(renderer, "words", None)
     told = {*draft.observation.text.split(), *(known or draft.told.split())}

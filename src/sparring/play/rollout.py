@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from sparring.config.plugins.guard import Call, limit
+from sparring.config.plugins.guard import PluginCall, limit
 from sparring.config.plugins.registry import named
 from sparring.core.errors import GameError, HungError, RolloutError, SparringError
 from sparring.core.process import paused_collector
@@ -109,7 +109,7 @@ class PlayLoop:
                 episode.close()
 
     def _begin(self) -> None:
-        with Call(_game) as call:
+        with PluginCall(_game) as call:
             while self._waiting and self.running < self.in_flight:
                 index, attempt = self._waiting.pop()
                 call.now = spec = self.specs[index]
@@ -123,7 +123,7 @@ class PlayLoop:
 
     def _ask(self) -> None:
         asked: list[_Running] = []
-        with Call(_game) as call:  # one for all of them, as there are many and each is short
+        with PluginCall(_game) as call:  # one for all of them, as there are many and each is short
             for one in self._ready:
                 call.now = one.episode.spec
                 try:
@@ -185,7 +185,7 @@ class PlayLoop:
         scores: dict[int, Sequence[float | None]] = {}
         if self.candidates is not None:
             arrived, scores = self._heard(arrived, self.candidates)
-        with Call(_game) as call:
+        with PluginCall(_game) as call:
             for one in arrived:
                 episode = one.episode
                 call.now = episode.spec
@@ -213,7 +213,7 @@ class PlayLoop:
         """Judge the replies to all prompts in one call. Return the plays that have heard theirs,
         and the scores by the places of these."""
         heard: list[_Running] = []
-        with Call(_game) as call:
+        with PluginCall(_game) as call:
             for one in arrived:
                 call.now = one.episode.spec
                 try:
@@ -245,7 +245,7 @@ class PlayLoop:
         self, asked: Sequence[_Running], found: list[tuple[Draft, SearchablePlay, Stream]]
     ) -> None:
         """Add what an oracle is to be asked of these plays; the states are copies."""
-        with Call(_game) as call:
+        with PluginCall(_game) as call:
             for one in asked:
                 episode = one.episode
                 call.now = episode.spec

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sparring.config import RunConfig, resolve
-from sparring.config.plugins.registry import asks
+from sparring.config.plugins.registry import required_services
 from sparring.config.policies import ModelConfig
 from sparring.config.recipe import to_yaml
 from sparring.config.sections import BINDING
@@ -289,7 +289,7 @@ def _check_groups(config: RunConfig) -> None:
     credit, rollout = config.credit.bind("credit"), config.rollout
     if not credit.group_relative or rollout.group_size > 1:
         return
-    if "candidates" in asks(credit) and rollout.candidates.count > 1:
+    if "candidates" in required_services(credit) and rollout.candidates.count > 1:
         return
     games = [configured_game(section) for section in config.environments if section.weight]
     if all(len(set(game.roles)) == len(game.roles) for game in games):

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import HealthConfig, HealthRule, PluginConfig, RunConfig, of_any
-from sparring.config.plugins.guard import Call
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.guard import PluginCall
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, HungError, SparringError
 from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
 from sparring.run.sinks.base import Sink, Start
@@ -54,7 +54,7 @@ def check_packages(sinks: Sequence[PluginConfig]) -> None:
 
 @dataclass(kw_only=True, slots=True)
 class _OpenSink:
-    bound: Bound
+    bound: BoundPlugin
     sink: Sink
     failures: int = 0  # in a row
     rest: float = 0  # steps until it is asked again
@@ -94,7 +94,7 @@ class Sinks:
             one.rest -= 1
             return False
         try:
-            with Call(one.bound):
+            with PluginCall(one.bound):
                 one.sink.write(step, figures)
         except SparringError as error:
             self._failed(one, step, error)
@@ -119,7 +119,7 @@ class Sinks:
         """Close all; what cannot be closed is said."""
         for one in self._open:
             try:
-                with Call(one.bound):
+                with PluginCall(one.bound):
                     one.sink.close()
             except SparringError as error:
                 log.warning("The %s could not be closed: %s", one.bound, error)

@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparring.config.plugins.registry import Bound, Plugin, with_options
+from sparring.config.plugins.registry import BoundPlugin, Plugin, with_options
 
 
-def bound(slot: str, plugin: Callable[..., Any] | Bound, options: Mapping[str, Any]) -> Bound:
+def bound(
+    slot: str, plugin: Callable[..., Any] | BoundPlugin, options: Mapping[str, Any]
+) -> BoundPlugin:
     """Return a plug-in with its options; a bound plug-in is returned unchanged.
 
     Args:
@@ -20,7 +22,7 @@ def bound(slot: str, plugin: Callable[..., Any] | Bound, options: Mapping[str, A
     Raises:
         ConfigError: the function does not take these options.
     """
-    if isinstance(plugin, Bound):
+    if isinstance(plugin, BoundPlugin):
         return plugin
     module = sys.modules[plugin.__module__]
     return with_options(

@@ -7,7 +7,7 @@ from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.play.context.base import Exchange, Ledger, Seen, Shown, grows
@@ -52,7 +52,7 @@ class Letters:
 
 
 def check_context(
-    strategy: Callable[..., Any] | Bound, *, plays: int = 100, seed: int = 0, **options: Any
+    strategy: Callable[..., Any] | BoundPlugin, *, plays: int = 100, seed: int = 0, **options: Any
 ) -> None:
     """Check a context strategy on random episodes of one seat.
 
@@ -89,7 +89,7 @@ def check_context(
 
 
 class _Course:
-    def __init__(self, strategy: Bound, renderer: Letters, stream: Stream) -> None:
+    def __init__(self, strategy: BoundPlugin, renderer: Letters, stream: Stream) -> None:
         environment = SimpleNamespace(name="letters", brief=stream.integer(0, 2) == 0)
         self.strategy, self.renderer, self.stream = strategy, renderer, stream
         self.ledger = Ledger(renderer, strategy, environment)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from sparring.config.plugins.guard import watched
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import (
@@ -26,7 +26,12 @@ NOTHING = "zzzqqq"  # a reply that no list of actions holds
 
 @watched
 def check_environment(
-    environment: Callable[..., Any] | Bound, /, *, plays: int = 30, seed: int = 0, **options: Any
+    environment: Callable[..., Any] | BoundPlugin,
+    /,
+    *,
+    plays: int = 30,
+    seed: int = 0,
+    **options: Any,
 ) -> None:
     """Check an environment by random episodes.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound, built_in, ordered
+from sparring.config.plugins.registry import BoundPlugin, built_in, ordered
 from sparring.core.records import Credit, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.columns.base import FIELDS
@@ -20,7 +20,7 @@ from sparring.testing.bound_plugin import bound
 
 
 def check_estimator(
-    estimator: Callable[..., Any] | Bound, *, tables: int = 50, seed: int = 0, **options: Any
+    estimator: Callable[..., Any] | BoundPlugin, *, tables: int = 50, seed: int = 0, **options: Any
 ) -> None:
     """Check an advantage estimator on random turn tables.
 
@@ -56,7 +56,7 @@ def check_estimator(
         state = check_state(plugin, _as_needed(turns, plugin), state)
 
 
-def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
+def _as_needed(turns: TurnTable, estimate: BoundPlugin) -> TurnTable:
     """Drop columns that the estimator does not need; fill those of plug-ins at random."""
     needs = ordered(estimate.needs)
     absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
@@ -72,7 +72,7 @@ def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
     return dataclasses.replace(turns, **absent, extra=extra)
 
 
-def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Check an estimator on one table and return its credit; see ``check_estimator``."""
     before, state_json = copy.deepcopy(turns), json.dumps(state)
     credit: Credit = estimate(turns, state)
@@ -101,7 +101,9 @@ def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, An
     return credit
 
 
-def check_state(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> dict[str, Any]:
+def check_state(
+    estimate: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]
+) -> dict[str, Any]:
     """Check that a state from JSON gives the same next step; return the new state."""
     credit, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
     _equal(

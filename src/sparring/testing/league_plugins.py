@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import GameError
 from sparring.core.records import (
     LEARNER,
@@ -50,7 +50,7 @@ def keep_request(
 
 
 def check_keeping(
-    rule: Callable[..., Any] | Bound, *, requests: int = 200, seed: int = 0, **options: Any
+    rule: Callable[..., Any] | BoundPlugin, *, requests: int = 200, seed: int = 0, **options: Any
 ) -> None:
     """Check a keeping rule on up to nine snapshots, with any results.
 
@@ -149,7 +149,11 @@ def match_request(
 
 
 def check_matchmaker(
-    matchmaker: Callable[..., Any] | Bound, *, starts: int = 200, seed: int = 0, **options: Any
+    matchmaker: Callable[..., Any] | BoundPlugin,
+    *,
+    starts: int = 200,
+    seed: int = 0,
+    **options: Any,
 ) -> None:
     """Check a matchmaker on initial states of one to four seats.
 
@@ -217,7 +221,7 @@ MOST_MEMBERS = 5  # members of a side
 
 
 def check_meta_solver(
-    solver: Callable[..., Any] | Bound, *, games: int = 40, seed: int = 0, **options: Any
+    solver: Callable[..., Any] | BoundPlugin, *, games: int = 40, seed: int = 0, **options: Any
 ) -> None:
     """Check a meta-solver on meta-games of one to five members a side.
 
@@ -311,7 +315,11 @@ def schedule_request(
 
 
 def check_schedule(
-    schedule: Callable[..., Any] | Bound, *, requests: int = 200, seed: int = 0, **options: Any
+    schedule: Callable[..., Any] | BoundPlugin,
+    *,
+    requests: int = 200,
+    seed: int = 0,
+    **options: Any,
 ) -> None:
     """Check a schedule on ages up to ten times ``league.every``, with any results.
 

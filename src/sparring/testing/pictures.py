@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from sparring.config.plugins.guard import watched
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
@@ -34,7 +34,7 @@ HOSTILE = (  # a reply with markup and control characters
 
 @watched
 def check_picture(
-    environment: Callable[..., Any] | Bound,
+    environment: Callable[..., Any] | BoundPlugin,
     /,
     *,
     plays: int = 3,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
@@ -21,7 +21,7 @@ EVENTS: tuple[Literal["ok", "illegal", "unparsable"], ...] = ("ok", "ok", "illeg
 
 
 def check_reward(
-    reward: Callable[..., Any] | Bound, *, episodes: int = 50, seed: int = 0, **options: Any
+    reward: Callable[..., Any] | BoundPlugin, *, episodes: int = 50, seed: int = 0, **options: Any
 ) -> None:
     """Check a reward on random episodes of three seats.
 
@@ -47,7 +47,9 @@ def check_reward(
     assert opinions(plugin, [], games) == [], f"The {plugin} must give nothing for no episodes."
 
 
-def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Environment]) -> None:
+def check_reward_of(
+    reward: BoundPlugin, episode: Episode, games: Mapping[str, Environment]
+) -> None:
     """Check a reward on one episode; see ``check_reward``."""
     before = copy.deepcopy(episode)
     (values,) = opinions(reward, [episode], games)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.human_play import InteractiveSession, Lobby, fresh_seed, keep
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import ConfigError, HungError, RunError, SparringError
 from sparring.core.records import Episode, Turn, Verdict
 from sparring.core.worker_pool import Job
@@ -206,7 +206,7 @@ class PlayWorker:
         """Return the answer to a job; an error is one, with its status."""
         kind, *rest = job
         try:
-            with Watch(JUDGES if kind in ("hint", "judge") else PLAYS):
+            with CallWatch(JUDGES if kind in ("hint", "judge") else PLAYS):
                 found: Answer = getattr(self, f"on_{kind}")(*rest)
         except Refused as refused:
             return {"error": str(refused), "status": refused.status}

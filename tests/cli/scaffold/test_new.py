@@ -32,9 +32,9 @@ def cases(test):
 @pytest.fixture
 def forgotten(monkeypatch):
     monkeypatch.setattr(outside, "_loaded", {})
-    registry.forget()
+    registry.clear_caches()
     yield
-    registry.forget()
+    registry.clear_caches()
 
 
 @pytest.mark.parametrize("kind", KINDS)

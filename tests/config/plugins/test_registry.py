@@ -98,7 +98,7 @@ def test_plugins_are_sorted_and_what_they_declare_is_known():
     assert "reduction" not in registry.names("losses")
     nim, value = registry.load("environments", "nim"), registry.load("columns", "token_value")
     assert inspect.isclass(nim.function) and list(nim.options) == ["pile_sizes", "is_misere", "style"]
-    assert value.module.__name__ == "sparring.methods.columns.standard" and (value.declared("PER", ""), registry.asks(registry.bind("columns", "value"))) == ("token", {"critic"})
+    assert value.module.__name__ == "sparring.methods.columns.standard" and (value.declared("PER", ""), registry.required_services(registry.bind("columns", "value"))) == ("token", {"critic"})
     assert not {"standard", "turns_in", "played_on"} & {*registry.names("columns")}
     plugin = registry.load("credit", "sample")
     assert (plugin.needs, plugin.summary) == ({"value"}, "Return its options.")

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any, TypeVar, cast
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError, nearest
 from sparring.core.records import LEARNER as LEARNER
 from sparring.core.records import MAIN, EnvironmentSpec, PlayerRef, ref, refs
@@ -149,7 +149,7 @@ def drawn(members: Sequence[T], weights: Sequence[float], draw: float) -> T:
     return members[bisect(ends, min(draw * ends[-1], math.nextafter(ends[-1], 0.0)))]
 
 
-def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None:
+def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -> None:
     """Check that a matchmaker has filled every seat with a player that there is.
 
     Every call of one ends here.

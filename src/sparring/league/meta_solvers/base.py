@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import AfterValidator
 
 from sparring.config.parts import PluginConfig
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import GameError, PluginError
 from sparring.core.records import FloatArray
 from sparring.league.meta_game import EXACT
@@ -73,7 +73,7 @@ def two_sided(game: MetaGame, solver: str) -> None:
         )
 
 
-def check_output(solver: Bound, given: Any, game: MetaGame) -> None:
+def check_output(solver: BoundPlugin, given: Any, game: MetaGame) -> None:
     """Check that a solver has given distributions over the members that there are.
 
     Every call of one ends here.
@@ -102,7 +102,7 @@ def check_output(solver: Bound, given: Any, game: MetaGame) -> None:
     _check_rows(solver, given, game)
 
 
-def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
+def _check_weights(solver: BoundPlugin, where: str, weights: FloatArray) -> None:
     if not (
         np.isfinite(weights).all()
         and (weights >= 0).all()
@@ -114,7 +114,7 @@ def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
         )
 
 
-def _check_joint(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
+def _check_joint(solver: BoundPlugin, given: MetaStrategy, game: MetaGame) -> None:
     if given.joint is None:
         return
     if given.joint.shape != game.shape:
@@ -132,7 +132,7 @@ def _check_joint(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
             )
 
 
-def _check_rows(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
+def _check_rows(solver: BoundPlugin, given: MetaStrategy, game: MetaGame) -> None:
     if given.rows is None:
         return
     wanted = (game.shape, game.shape[::-1])
@@ -147,7 +147,7 @@ def _check_rows(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
                 _check_weights(solver, f"member {member} of side {side}", row)
 
 
-def bound(solver: Any) -> Bound:
+def bound(solver: Any) -> BoundPlugin:
     """Return the meta-solver that a text or a mapping names.
 
     Raises:

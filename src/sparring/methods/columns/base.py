@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode, FloatArray, TurnTable
 from sparring.play.turn_table import ordered_turns
@@ -100,7 +100,7 @@ def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:
     return replace(turns, **given)
 
 
-def check_output(bound: Bound, given: Any, source: Source) -> None:
+def check_output(bound: BoundPlugin, given: Any, source: Source) -> None:
     """Check what a column's function has given; every call of one ends here.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound, Plugin
+from sparring.config.plugins.registry import BoundPlugin, Plugin
 from sparring.core.errors import CreditError, PluginError
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.ops.groups import group_ids, trajectory_starts, trajectory_sums
@@ -37,7 +37,7 @@ MISSING = {  # column -> the rest of the sentence that says that a table lacks i
 LARGEST = 1e30  # advantages beyond it leave no room in float32
 
 
-def check_input(estimator: Bound, turns: TurnTable, *state: Any) -> None:
+def check_input(estimator: BoundPlugin, turns: TurnTable, *state: Any) -> None:
     """Check the turn table before an estimator is called, with the columns that its NEEDS name."""
     validate_turn_table(turns, estimator.plugin.name, columns=sorted(estimator.needs))
 
@@ -119,7 +119,7 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
     return with_state
 
 
-def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -> None:
+def check_output(estimator: BoundPlugin, credit: Any, turns: TurnTable, *state: Any) -> None:
     """Check what an estimator has given for a turn table; every call of one ends here.
 
     Raises:
@@ -150,7 +150,7 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
             )
 
 
-def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) -> None:
+def _check_column(estimator: BoundPlugin, name: str, column: FloatArray, length: int) -> None:
     if np.shape(column) != (length,):
         raise PluginError(
             f"The {estimator} must give {name} of shape ({length},) here; it "

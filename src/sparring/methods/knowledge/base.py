@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
@@ -54,7 +54,7 @@ def replies(turn: Turn) -> tuple[Turn, ...]:
     return (turn, *turn.candidates)
 
 
-def check_output(knowledge: Bound, given: Any, gathered: Gathered, *state: Any) -> None:
+def check_output(knowledge: BoundPlugin, given: Any, gathered: Gathered, *state: Any) -> None:
     """Check what knowledge has given; every call of it ends here.
 
     Raises:

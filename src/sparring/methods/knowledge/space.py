@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import CheckpointError, GameError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
@@ -54,7 +54,7 @@ class Space:
         strategies: by the environment's name.
     """
 
-    embedding: Bound
+    embedding: BoundPlugin
     names: tuple[str, ...]
     called: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Space:
         }
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any], embedding: Bound) -> tuple[int, Self]:
+    def of_state(cls, state: Mapping[str, Any], embedding: BoundPlugin) -> tuple[int, Self]:
         """Return the iteration of a state, and its space as ``to_json`` gave it.
 
         Args:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
@@ -209,7 +209,7 @@ def apply_rewards(
     return shaped, metrics
 
 
-def check_output(reward: Bound, given: Any, *asked: Any) -> None:
+def check_output(reward: BoundPlugin, given: Any, *asked: Any) -> None:
     """Check that a reward has given a row of numbers, or one per episode.
 
     Every call of one ends here.

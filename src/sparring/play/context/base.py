@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, PluginError
 from sparring.core.records import Observation, Segment
 from sparring.environments.base import Environment
@@ -79,12 +79,12 @@ class Rewrite(NamedTuple):
     example: str = ""  # what is written in the warm-up, which imitates
 
 
-def grows(strategy: Bound) -> bool:
+def grows(strategy: BoundPlugin) -> bool:
     """Return whether a strategy always shows everything, so that it need not be asked."""
     return bool(getattr(strategy.plugin.module, "GROWS", False))
 
 
-def no_view(strategy: Bound, environment: Environment | None) -> ContextError:
+def no_view(strategy: BoundPlugin, environment: Environment | None) -> ContextError:
     """Return the error of an environment that does not say what a seat sees of the position."""
     name = "the environment" if environment is None else environment.name
     return ContextError(
@@ -94,7 +94,7 @@ def no_view(strategy: Bound, environment: Environment | None) -> ContextError:
     )
 
 
-def no_notes(strategy: Bound, environment: Environment) -> ContextError:
+def no_notes(strategy: BoundPlugin, environment: Environment) -> ContextError:
     """Return the error of an environment without notes between attempts."""
     name = environment.name
     return ContextError(
@@ -104,7 +104,7 @@ def no_notes(strategy: Bound, environment: Environment) -> ContextError:
     )
 
 
-def check_output(strategy: Bound, given: Any, seen: Seen) -> None:
+def check_output(strategy: BoundPlugin, given: Any, seen: Seen) -> None:
     """Check what a strategy has answered; every call of one ends here.
 
     Raises:
@@ -169,7 +169,10 @@ class Ledger:
     )
 
     def __init__(
-        self, renderer: Any, context: Bound | None = None, environment: Environment | None = None
+        self,
+        renderer: Any,
+        context: BoundPlugin | None = None,
+        environment: Environment | None = None,
     ) -> None:
         self.renderer, self._environment = renderer, environment
         self._context = None if context is None or grows(context) else context
@@ -217,7 +220,7 @@ class Ledger:
         self._pending += (segment,)
 
     def _chosen(
-        self, context: Bound, observation: Observation, text: str, again: bool
+        self, context: BoundPlugin, observation: Observation, text: str, again: bool
     ) -> tuple[Exchange, ...]:
         """Return the exchanges that a strategy shows, and note what it tells or wants."""
         if not observation.view and "view" in context.needs:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode
 from sparring.play.episode import moment_begin
@@ -54,7 +54,7 @@ class PlannedGame(NamedTuple):
 
 
 def check_output(
-    plan: Bound, wanted: Any, left: int, games: Sequence[PlannedGame], *stream: Any
+    plan: BoundPlugin, wanted: Any, left: int, games: Sequence[PlannedGame], *stream: Any
 ) -> None:
     """Check that a plan has given places in the games that are finished.
 
@@ -77,7 +77,7 @@ def check_output(
 
 
 def play_planned(
-    plan: Bound, specs: Sequence[EpisodeSpec], *, group_size: int, progress: float = 0.0
+    plan: BoundPlugin, specs: Sequence[EpisodeSpec], *, group_size: int, progress: float = 0.0
 ) -> Asking[tuple[Rollout, dict[str, float]]]:
     """Ask for the games of all groups as a plan says; see ``rollout.play``.
 
@@ -120,7 +120,7 @@ class _Group:
         self._asked: list[Origin] = []
         self._lost = False
 
-    def due(self, plan: Bound, progress: float) -> list[EpisodeSpec]:
+    def due(self, plan: BoundPlugin, progress: float) -> list[EpisodeSpec]:
         """Return the group's next games; none when all are played, or it failed."""
         left = len(self.specs) - len(self.games)
         if not left or self._lost:

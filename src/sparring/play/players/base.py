@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.registry import named
 from sparring.core.errors import PluginError
 from sparring.core.records import SampledRun
@@ -97,7 +97,7 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         PluginError: the agent raised, or gave anything but one reply per turn.
         GameError: an environment of one's own lacks what the agent asks of it.
     """
-    call = Call(named("players", name))
+    call = PluginCall(named("players", name))
     if getattr(agent, "patient", False):
         return [*agent.act(turns)]
     with call:
@@ -170,7 +170,7 @@ class Flight:
 
     def __init__(self, name: str, agent: Agent, turns: Sequence[PendingTurn]) -> None:
         self.name, self.done = name, not turns
-        self._call = Call(named("players", name))
+        self._call = PluginCall(named("players", name))
         self._left = set(range(len(turns)))
         found = gives(agent, ("submit", "act"))
         submit: Submit | None = getattr(agent, "submit", None) if found == "submit" else None

@@ -57,7 +57,7 @@ def _actor() -> type[Any]:
             sys.path[:] = [*path, *(one for one in sys.path if one not in path)]
             with contextlib.suppress(OSError):
                 os.chdir(folder)
-            from sparring.config.plugins.guard import Watch
+            from sparring.config.plugins.guard import CallWatch
             from sparring.core.errors import SparringError
             from sparring.engine.workers.worker import Worker, failed, ready
 
@@ -65,7 +65,7 @@ def _actor() -> type[Any]:
                 self.worker = Worker(json.loads(settings))
             except SparringError as error:
                 return failed(error)
-            Watch(self.worker.config.call_seconds).__enter__()
+            CallWatch(self.worker.config.call_seconds).__enter__()
             return ready()
 
         def answer(self, message: bytes, digests: list[str], *contents: bytes) -> bytes:

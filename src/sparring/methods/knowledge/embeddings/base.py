@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import FloatArray
 
 
-def check_output(embedding: Bound, given: Any, texts: Sequence[str]) -> None:
+def check_output(embedding: BoundPlugin, given: Any, texts: Sequence[str]) -> None:
     """Check what an embedding has given; every call of one ends here.
 
     Raises:

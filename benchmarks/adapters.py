@@ -22,11 +22,11 @@ from published import record, settings
 
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.memory import find_device
-from sparring.models.samplers.base import Lot, finished_together
+from sparring.models.samplers.base import SampleBatch, finished_together
 from sparring.models.samplers.in_process import in_process
 
 MODEL, RANK, ADAPTERS, AIM = "smollm2-135m", 16, 8, 1.5
@@ -37,7 +37,7 @@ def members(base):
     """Return models of the base with adapters that differ, and change what it says."""
     models = []
     for number in range(ADAPTERS):
-        network = with_the_weights_of(base.network)
+        network = share_weights(base.network)
         stream, draw = Stream.from_seed(number), torch.Generator().manual_seed(number)
         network = add_adapters(network, rank=RANK, alpha=2 * RANK, targets=(), stream=stream)
         models.append(LanguageModel(network, base.tokenizer, over=base))
@@ -58,7 +58,7 @@ def said(models, requests, *, at_once):
     params, count = SamplingParams(max_new_tokens=NEW_TOKENS), len(requests) // len(models)
     samplers = [in_process(model) for model in models]
     lots = [
-        Lot(sampler, requests[number * count : (number + 1) * count], params, ())
+        SampleBatch(sampler, requests[number * count : (number + 1) * count], params, ())
         for number, sampler in enumerate(samplers)
     ]
     calls = [lots] if at_once else [[lot] for lot in lots]

@@ -16,7 +16,7 @@ import torch
 from published import record, settings
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from sparring.models.pretrained import converted
+from sparring.models.pretrained import convert_packaged
 
 ARMS = ("sdpa", "eager", "compiled")
 LENGTHS = {"tiny": (24, 40, 56, 72), "SmolLM2-135M": (48, 96)}
@@ -39,7 +39,7 @@ def made(name, arm):
         model = LlamaForCausalLM(config)
     else:
         model = AutoModelForCausalLM.from_pretrained(
-            converted("smollm2-135m"), attn_implementation=attention, dtype=torch.float32
+            convert_packaged("smollm2-135m"), attn_implementation=attention, dtype=torch.float32
         )
     return torch.compile(model, dynamic=True) if arm == "compiled" else model
 

@@ -18,7 +18,7 @@ from training_step import REPLIES, bare_step, our_step, prompts
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.engine.local import LocalEngine
-from sparring.models.pretrained import converted
+from sparring.models.pretrained import convert_packaged
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
@@ -59,7 +59,8 @@ def peer_of(kind, options):
     """Return TRL's seconds of a step, or its error."""
     sizes = (options.prompts, options.new_tokens, options.threads)
     steps = (1, 3) if options.quick else PEER_STEPS
-    return ask_peer("peer_language_model.py", kind, converted("smollm2-135m"), *sizes, *steps)
+    folder = convert_packaged("smollm2-135m")
+    return ask_peer("peer_language_model.py", kind, folder, *sizes, *steps)
 
 
 def several_turns(options):

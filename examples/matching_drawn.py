@@ -2,7 +2,7 @@
 
 from matching import Matching, Play
 
-from sparring.environments.drawing import Card, Painted, cards, seat_colour, seats
+from sparring.environments.drawing import Card, PaintedPlay, cards, seat_colour, seats
 
 SLOT = "environments"
 
@@ -17,7 +17,7 @@ class Drawn(Matching):
         return DrawnPlay()
 
 
-class DrawnPlay(Play, Painted):
+class DrawnPlay(Play, PaintedPlay):
     def __init__(self):
         self.said = {}
 

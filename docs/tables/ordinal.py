@@ -2,7 +2,7 @@
 
 from measured import markdown
 
-from sparring.environments.ordinal_2x2.games import FAMILIES, NAMED, chosen
+from sparring.environments.ordinal_2x2.games import FAMILIES, NAMED, select_games
 
 
 def spans(numbers):
@@ -18,10 +18,10 @@ def spans(numbers):
 
 def numbers():
     """Return the numbers of each family, and of the games that have a name."""
-    named = {chosen(name)[0]: name for name in NAMED}
+    named = {select_games(name)[0]: name for name in NAMED}
     lines = []
     for family in FAMILIES:
-        members = chosen(family)
+        members = select_games(family)
         names = [f"{number} `{name}`" for number, name in sorted(named.items()) if number in members]
         lines.append((f"`{family}`", spans(members), ", ".join(names) or "-"))
     return markdown(("family", "numbers", "with a name"), lines)

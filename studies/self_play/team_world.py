@@ -19,7 +19,7 @@ import numpy as np
 
 from sparring.core.records import FloatArray, IntArray
 from sparring.core.rng import Stream
-from sparring.environments.team_matrix import Payoffs
+from sparring.environments.team_matrix import TeamPayoffs
 from studies.self_play.worlds import Against, Oracle, Start
 
 CLOSE = 1e-4  # squared distance of a member's policy from its answer, below which it has arrived
@@ -58,17 +58,17 @@ class TeamWorld:
 
     sides, symmetric = 2, True
 
-    def __init__(self, payoffs: Payoffs, name: str) -> None:
+    def __init__(self, payoffs: TeamPayoffs, name: str) -> None:
         self.name, self.members, self.actions = name, payoffs.members, len(payoffs.words)
         number: dict[object, int] = {}
         kinds = [
-            number.setdefault(payoffs.counted(chosen), len(number))
+            number.setdefault(payoffs.summary_of(chosen), len(number))
             for chosen in itertools.product(range(self.actions), repeat=self.members)
         ]
         # what each joint choice counts as, [actions, ... (members times)]
         self.kind: IntArray = np.array(kinds).reshape((self.actions,) * self.members)
         self.meets: FloatArray = np.array(
-            [[payoffs.paid(mine, theirs) for theirs in number] for mine in number]
+            [[payoffs.payoff(mine, theirs) for theirs in number] for mine in number]
         )
         self.won: FloatArray = (1 + np.sign(self.meets)) / 2
 

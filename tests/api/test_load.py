@@ -12,7 +12,7 @@ from sparring.config.recipe import to_yaml
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, RunError, SparringError
 from sparring.core.files import file_digest
 from sparring.engine.local import LocalEngine
-from sparring.learn.weights import save_weights
+from sparring.learn.weight_files import save_weights
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

@@ -8,7 +8,7 @@ from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.drawing.canvas import THEMES
-from sparring.environments.drawing.pieces import describe_told, draw_told
+from sparring.environments.drawing.pieces import describe_play, draw_play
 from sparring.testing import check_picture, check_svg
 from tests.cases import every_case
 
@@ -163,9 +163,9 @@ class Guess:
 def test_a_play_without_a_picture_is_drawn_as_what_was_told():
     roles = ("left", "right")
     for seat in (0, 1):
-        text = draw_told(Guess(), roles, seat)
+        text = draw_play(Guess(), roles, seat)
         check_svg(text)
         assert f"secret of {seat}" in text and f"secret of {1 - seat}" not in text
-        assert f"{roles[seat]} is told: secret of {seat}" in describe_told(Guess(), roles, seat)
-        assert f"secret of {1 - seat}" not in describe_told(Guess(), roles, seat)
-    assert "secret of 0" in draw_told(Guess(), roles, None) and "secret of 1" in draw_told(Guess(), roles, None)
+        assert f"{roles[seat]} is told: secret of {seat}" in describe_play(Guess(), roles, seat)
+        assert f"secret of {1 - seat}" not in describe_play(Guess(), roles, seat)
+    assert "secret of 0" in draw_play(Guess(), roles, None) and "secret of 1" in draw_play(Guess(), roles, None)

@@ -30,9 +30,9 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.ranks.messages import Sums
 from sparring.league.seating import starts
 from sparring.learn.pack import fitted_at
-from sparring.learn.weights import fingerprint
+from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
-from sparring.models.lean import CompiledPass
+from sparring.models.forward_pass import CompiledPass
 from sparring.models.load import saved_model
 from sparring.play.spec import EpisodeSpec
 from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu

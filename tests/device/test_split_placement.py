@@ -12,9 +12,9 @@ import torch
 from sparring.engine.ranks import shard_process as room
 from sparring.engine.ranks.shard_process import Shard
 from sparring.learn import masters, split
-from sparring.learn.masters import SplitAdamW, SplitMasterAdamW
-from sparring.learn.split import AlongTheTree
-from sparring.learn.weights import fingerprint, load_optimizer
+from sparring.learn.master_weights import SplitAdamW, SplitMasterAdamW
+from sparring.learn.split import TreeReduceScatter
+from sparring.learn.weight_files import fingerprint, load_optimizer
 from sparring.methods.credit.base import Credit
 from tests.device.pretended import CPU, GPU, pretended_gpu
 from tests.device.test_placement import engine, plays, tensors
@@ -87,7 +87,7 @@ def test_a_learner_of_split_weights_learns_saves_and_takes_back_on_its_gpu(maste
 
 def test_a_learner_that_has_no_gradient_somewhere_has_zeros_on_its_gpu(gpu):
     own = [torch.nn.Parameter(torch.ones(2, device="cuda")) for _ in range(2)]
-    tree = split.Passes(own, 2, SimpleNamespace(rank=0, ranks=1), (100, 1))
+    tree = split.SplitGradientTree(own, 2, SimpleNamespace(rank=0, ranks=1), (100, 1))
     for _ in range(2):
         own[0].grad = torch.ones(2, device="cuda")
         tree.add()
@@ -106,9 +106,9 @@ def test_the_kernel_finds_the_count_of_updates_on_the_gpu_and_leaves_ours_where_
 
 def test_rows_are_added_along_the_tree_on_the_gpu(gpu, monkeypatch):
     monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group: out.copy_(given))
-    given = AlongTheTree().allocate([4, 3], dtype=torch.bfloat16, device=torch.device("cuda")).fill_(1.0)
-    found = AlongTheTree().allocate([3], dtype=torch.bfloat16, device=torch.device("cuda"))
-    AlongTheTree()(found, given.view(-1), None, None)
+    given = TreeReduceScatter().allocate([4, 3], dtype=torch.bfloat16, device=torch.device("cuda")).fill_(1.0)
+    found = TreeReduceScatter().allocate([3], dtype=torch.bfloat16, device=torch.device("cuda"))
+    TreeReduceScatter()(found, given.view(-1), None, None)
     assert given.device == found.device == GPU and found.tolist() == [4.0] * 3
 
 

@@ -454,13 +454,13 @@ def replies(found):
 
 @pytest.fixture
 def calls(monkeypatch):
-    found, whole = [], prefix_cache.JoinedBase.join
+    found, whole = [], prefix_cache.BaseWeights.join
 
     def join(self, members):
         found.append(sorted(len(member.adapters) for member in members))
         return whole(self, members)
 
-    monkeypatch.setattr(prefix_cache.JoinedBase, "join", join)
+    monkeypatch.setattr(prefix_cache.BaseWeights, "join", join)
     return found
 
 

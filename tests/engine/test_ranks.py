@@ -31,7 +31,7 @@ from sparring.engine.ranks.messages import LearnMessage, in_a_thread
 from sparring.engine.run_processes import learning
 from sparring.league.seating import starts
 from sparring.learn.gradient_step import Means, leaves
-from sparring.learn.weights import fingerprint
+from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.memory import GIB
 from sparring.run.config_checks import SAVED, edits, saved

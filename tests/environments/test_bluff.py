@@ -6,7 +6,7 @@ import pytest
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.base import spec_of
-from sparring.environments.bluff import MEANT, bluff, claimed
+from sparring.environments.bluff import MEANT, bluff, claimed_card
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.history_tree import tree_of
 from sparring.environments.tree_arrays import walk
@@ -22,7 +22,7 @@ test_it_keeps_the_contract = keeping(bluff, [
 
 
 def test_what_is_heard_dealt_and_made_again():
-    assert [claimed(text) for text in ("HIGH!", "not low, it is strong", "my card is great... no, weak", "trust me", "")] == ["high", "high", "low", "low", "low"]
+    assert [claimed_card(text) for text in ("HIGH!", "not low, it is strong", "my card is great... no, weak", "trust me", "")] == ["high", "high", "low", "low", "low"]
     play = played("low", "Believe me: it is a STRONG one", "believe", speech="free")
     assert play.returns == (1.0, -1.0)
     assert played("low", "hm", speech="free").returns == (-1.0, 1.0)
@@ -43,7 +43,7 @@ def test_what_is_heard_dealt_and_made_again():
                     told += play.observe(play.due()[0]).text.split()
                     play.step({play.due()[0]: line})
             told += [line for seat in (0, 1) for line in play.ending(seat).split()]
-            assert {*told, *play.said} <= set(game.vocabulary())
+            assert {*told, *play.replies} <= set(game.vocabulary())
     made = make_game("bluff", options={"stake": 2.0, "phrases": 2})
     assert from_spec(spec_of(made)).claims == ("high", "strong", "low", "weak")
     with pytest.raises(ConfigError, match=r"option .stake.: Input should be greater than or equal to 0.000001"):

@@ -11,7 +11,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
 from sparring.environments.choose.proposer import MOST, Proposer, numbers
 from sparring.environments.repeated import repeated
-from sparring.environments.reply import meant
+from sparring.environments.reply import actions_meant
 from sparring.environments.trial import trial
 from sparring.play.players.biased import biased
 from sparring.play.players.random import random
@@ -45,7 +45,7 @@ def test_candidates_are_drawn_as_often_as_the_offers_say(diverse, shuffle):
     found = Counter()
     for number in range(20_000):
         stream = ROOT.child(number)
-        found[proposer.shown(THREE, proposer.drawn((*THREE, "spock"), stream), stream)] += 1
+        found[proposer.in_order(THREE, proposer.draw((*THREE, "spock"), stream), stream)] += 1
     assert set(found) == set(offers) and all(len({*shown}) == len(shown) for shown in offers)
     assert {shown: count / 20_000 for shown, count in found.items()} == pytest.approx(offers, abs=0.012)
 
@@ -58,11 +58,11 @@ def test_candidates_of_the_weights():
     alike = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).offers(THREE)
     assert {shown: share for share, shown in alike}[("rock",)] == pytest.approx(0.36)
     proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
-    first = Counter(proposer.drawn(THREE, ROOT.child(number))[0] for number in range(10_000))
+    first = Counter(proposer.draw(THREE, ROOT.child(number))[0] for number in range(10_000))
     assert first["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first["scissors"] / 10_000 == pytest.approx(0.1, abs=0.01)
     proposer = Proposer(count=3, weights={"rock": 1.0, "paper": 0.0})
-    assert proposer.drawn(("rock", "paper"), ROOT) == ("rock",)
-    assert sorted(proposer.drawn(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
+    assert proposer.draw(("rock", "paper"), ROOT) == ("rock",)
+    assert sorted(proposer.draw(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
     words = tuple(f"w{number}" for number in range(60))
     with pytest.raises(GameError, match=f"3 candidates of 60 actions have 205,320 draws, and {MOST:,} are gone"):
         Proposer(count=3).offers(words)
@@ -76,7 +76,7 @@ def test_numbers_that_a_seat_replies():
             shown = dict(course.candidates)
             told = course.observe(0)
             assert told.text == "left choose " + " ".join(f"{n} {a}" for n, a in zip("123", shown[0], strict=True))
-            assert all(word in told.key for word in shown[0]) and meant(course, 0, course.legal(0)) == shown[0]
+            assert all(word in told.key for word in shown[0]) and actions_meant(course, 0, course.legal(0)) == shown[0]
             course.step({0: left, 1: "2"})
             assert course.play.moves == (shown[0][int(left) - 1], shown[1][1])
             seen.add(shown[0])
@@ -139,7 +139,7 @@ def test_choosers_in_a_rollout():
         said = scripted(preference=("scissors",)).chances(course, 1)
         assert course.candidates[1][int(next(iter(said))) - 1] == "scissors"
         around = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(Stream.from_seed(seed))
-        assert meant(around, 0, around.legal(0)) == around.play.candidates[0]
+        assert actions_meant(around, 0, around.legal(0)) == around.play.candidates[0]
 
 
 @pytest.mark.parametrize(("choosers", "said"), [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")])

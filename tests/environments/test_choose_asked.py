@@ -55,7 +55,7 @@ def test_proposers_and_their_candidates():
         assert course.legal(2) == ("paper", "scissors") and course.legal(3) == ("rock", "scissors")
         assert course.observe(2).text == "propose" and course.read(2, "rock") is None
         course.step({2: "scissors", 3: "rock"})
-        assert course.due() == (0, 1) and course.drawn == {0: ("rock", "scissors"), 1: ("paper", "rock")}
+        assert course.due() == (0, 1) and course.draws == {0: ("rock", "scissors"), 1: ("paper", "rock")}
         assert set(course.candidates[0]) == {"rock", "scissors"} and course.legal(0) == ("1", "2")
         shown.add(course.candidates[0])
     assert len(shown) == 2
@@ -185,15 +185,15 @@ def test_figures_clones_and_earlier_versions():
     game = choose(environment=RPS, proposer="seat")
     with pytest.raises(GameError, match="no method openings"):
         enumerate_info_states(beneath(game))
-    with pytest.raises(ConfigError, match="'proposals' are of proposer: weights"):
+    with pytest.raises(ConfigError, match="'proposals' need proposer: weights"):
         choose(proposer="seat", proposals={"rock": 1.0})
     first = begun(count=1)
     other = first.clone()
     other.step(dict.fromkeys(other.due(), "rock"))
-    assert other.drawn == {0: ("rock",), 1: ("rock",)} and first.drawn == {}
+    assert other.draws == {0: ("rock",), 1: ("rock",)} and first.draws == {}
     spec = spec_of(make_game("choose", options={"environment": RPS}))
     assert spec.version == 2 and from_spec(spec).name == "choose"
-    with pytest.raises(GameError, match="version 2 here, and version 1 is asked for"):
+    with pytest.raises(GameError, match="version 2 here, but the record has version 1"):
         from_spec(dataclasses.replace(spec, version=1))
 
 

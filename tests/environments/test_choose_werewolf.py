@@ -9,7 +9,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import teams_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
-from sparring.environments.reply import meant
+from sparring.environments.reply import actions_meant
 from sparring.environments.werewolf.deduction import STANCE_FIGURES
 from sparring.play.players.biased import biased
 from sparring.play.players.random import random
@@ -45,7 +45,7 @@ def test_a_team_wins_as_in_werewolf_alone(given):
             if course.done:
                 break
             replies = {seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()}
-            actions = {seat: dict(zip(course.legal(seat), meant(course, seat, course.legal(seat)), strict=True))[said] for seat, said in replies.items()}
+            actions = {seat: dict(zip(course.legal(seat), actions_meant(course, seat, course.legal(seat)), strict=True))[said] for seat, said in replies.items()}
             course.step(replies)
             if max(actions) < seats:
                 alone.step(actions)

@@ -181,8 +181,8 @@ def test_who_begins_anew_is_told_the_rules(memory):
 @pytest.mark.parametrize(
     ("inner", "said"),
     [
-        ({"name": "rock_paper_scissors"}, "rock_paper_scissors tells no rules in brief style"),
-        ({"name": "talk", "options": {"environment": RPS_FULL}}, "talk holds its rules in no one text"),
+        ({"name": "rock_paper_scissors"}, "rock_paper_scissors has no rules in brief style"),
+        ({"name": "talk", "options": {"environment": RPS_FULL}}, "talk does not have its rules as one text"),
     ],
 )
 def test_rules_that_cannot_be_left_out_are_said(inner, said):
@@ -263,7 +263,7 @@ def test_a_message_stands_in_quotation_marks_that_it_cannot_close(quote):
 
 @pytest.mark.parametrize(("combinator", "options"), MADE)
 def test_a_rollout_records_attempts_conversations_and_moments(combinator, options):
-    game = make_game(combinator.__name__.lower(), options={"environment": {"name": "kuhn_poker"}, **options})
+    game = make_game(combinator.__module__.rpartition(".")[2], options={"environment": {"name": "kuhn_poker"}, **options})
     root = Stream.from_seed(0)
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "a"), trained=(True, True))
     (episode,) = play([spec], {"a": random()})
@@ -278,8 +278,8 @@ def test_a_rollout_records_attempts_conversations_and_moments(combinator, option
 @pytest.mark.parametrize(
     ("inner", "error", "message"),
     [
-        ("kuhn_poker", ConfigError, "environment"), ({"nam": "kuhn_poker"}, ConfigError, "names none"),
-        ({"name": "kuhn_poker", "label": "x"}, ConfigError, "no key 'label'"), ({"name": "kuhn_poker", "options": 3}, ConfigError, "no mapping"),
+        ("kuhn_poker", ConfigError, "environment"), ({"nam": "kuhn_poker"}, ConfigError, "names no environment"),
+        ({"name": "kuhn_poker", "label": "x"}, ConfigError, "unknown key 'label'"), ({"name": "kuhn_poker", "options": 3}, ConfigError, "not a mapping"),
         ({"name": "khun_poker"}, UnknownNameError, "kuhn_poker"), ({"name": "kuhn_poker", "options": {"plyers": 3}}, UnknownNameError, "players"),
     ],
 )

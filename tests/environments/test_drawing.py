@@ -12,16 +12,16 @@ from sparring.environments.drawing.boards import Card, Cell, cards, dice, discs,
 from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
 from sparring.environments.drawing.pieces import (
     MOVES,
-    Said,
+    TimelineMessage,
     heading,
     paragraph,
-    printed,
+    printed_lines,
     seats,
     strip,
     table,
     timeline,
 )
-from sparring.environments.drawing.words import LONGEST, cut, visible, width_of, wrapped
+from sparring.environments.drawing.words import LONGEST, cut, visible, width_of, wrap_text
 from sparring.testing.pictures import HOSTILE, check_svg
 
 ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from([HOSTILE, "\ud800", "\x00", ""])
@@ -31,11 +31,11 @@ def drawn(words, theme="light"):
     canvas = Canvas(theme)
     heading(canvas, words, words)
     paragraph(canvas, words)
-    printed(canvas, words.split("\n"))
+    printed_lines(canvas, words.split("\n"))
     seats(canvas, (words, words, words), (1,), {0: words})
     strip(canvas, [(words, "blue")] * 3)
     table(canvas, [("", words), (words, words)], marked=[(1, 1)], colours={(1, 1): "blue"})
-    timeline(canvas, [Said(words, words, "red", words)] * 2)
+    timeline(canvas, [TimelineMessage(words, words, "red", words)] * 2)
     grid(canvas, [[Cell(words, shape="disc", colour="green", marked=True)]], rows=(words,), columns=(words,))
     cards(canvas, words, [Card(words, "red", words), Card("")])
     dice(canvas, words, [1, None, 12])
@@ -55,13 +55,13 @@ def test_any_text_is_drawn_as_text(words):
 def test_texts_that_are_strange_or_long():
     assert visible("a\u202eb\x1b[31m\x00\u2066\u200b\ud800\nc\td") == "a[U+202E]b[U+001B][31m[U+0000][U+2066][U+200B][U+D800] c d"
     assert visible("e\u0301\u0301\u0301") == "e\u0301\u0301[U+0301]"
-    assert "".join(wrapped("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
+    assert "".join(wrap_text("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
     text = "word " * 2_000_000
-    assert len("".join(wrapped(text, 15, 300, 4))) < 400 and len(visible(text)) <= LONGEST
+    assert len("".join(wrap_text(text, 15, 300, 4))) < 400 and len(visible(text)) <= LONGEST
     assert len(drawn(text)) < 20_000
     canvas = Canvas("light")
     strip(canvas, [(f"move{number}", "blue") for number in range(200)])
-    timeline(canvas, [Said("who", f"word{number}") for number in range(200)])
+    timeline(canvas, [TimelineMessage("who", f"word{number}") for number in range(200)])
     svg = canvas.svg("long")
     assert f"{200 - MOVES} before" in svg and "move199" in svg and "move0<" not in svg
     assert "190 before" in svg and "word199" in svg and "word0<" not in svg
@@ -70,15 +70,15 @@ def test_texts_that_are_strange_or_long():
 @given(ANY, st.floats(20, 400), st.integers(1, 5))
 def test_texts_are_cut_to_their_room(words, width, most):
     assert width_of(cut(words, 15, width), 15) <= width + 15
-    lines = wrapped(words, 15, width, most)
+    lines = wrap_text(words, 15, width, most)
     assert 1 <= len(lines) <= most
     assert all(width_of(line, 15) <= width + 15 for line in lines)
 
 
 @given(st.text("ab <&", max_size=40))
 def test_nothing_is_lost_that_has_room(words):
-    assert " ".join(wrapped(words, 15, 1e9, 9)) == " ".join(words.split())
-    assert "".join("".join(wrapped(words, 15, 60, 99)).split()) == "".join(words.split())
+    assert " ".join(wrap_text(words, 15, 1e9, 9)) == " ".join(words.split())
+    assert "".join("".join(wrap_text(words, 15, 60, 99)).split()) == "".join(words.split())
 
 
 def test_themes_and_pictures_in_pictures():

@@ -6,7 +6,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.environments.history_tree import PlayedTree, rules_key, tree_of
+from sparring.environments.history_tree import HistoryTree, rules_key, tree_of
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import TabularScorer, enumerate_info_states
 
@@ -54,7 +54,7 @@ def test_trees_of_openings_and_of_openspiel():
     game = make_game("kuhn_poker")
     assert tree_of(game) is game and rules_key(game) == game.rules_key
     one, two = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
-    assert rules_key(one) != rules_key(two) == PlayedTree(two).rules_key
+    assert rules_key(one) != rules_key(two) == HistoryTree(two).rules_key
     with pytest.raises(GameError, match="cannot evaluate"):
         nash_conv(two, enumerate_info_states(one), TabularScorer({}))
 

@@ -17,7 +17,7 @@ from sparring.environments import catalogue
 from sparring.environments.bank import Bank
 from sparring.environments.base import IllegalRule, random_reply
 from sparring.environments.catalogue import another_bank, make_game
-from sparring.environments.foreign import completed, environment_call, words_of
+from sparring.environments.foreign import complete_environment, environment_call, words_of
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
 from sparring.measure.initial_states import Starts, _start
 from sparring.methods.rewards.base import outcome_gap
@@ -102,7 +102,7 @@ def fail():
 
 
 def faulty(**parts):
-    return completed("faulty", Faulty(**parts))
+    return complete_environment("faulty", Faulty(**parts))
 
 
 def spec(game, **fields):
@@ -252,7 +252,7 @@ def test_what_an_environment_or_a_bot_lacks_is_named():
     class Bare:
         roles, max_turns, num_seats, name = ("one",), 2, 1, "bare"
     Bare.__module__ = "sparring.environments.bare"
-    with pytest.raises(GameError, match="lacks 'vocabulary', which is asked for here"):
+    with pytest.raises(GameError, match="lacks 'vocabulary', which is needed here"):
         words_of(Bare())
     assert guard._calls == []
     with pytest.raises(ConfigError, match="players"):

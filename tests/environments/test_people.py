@@ -6,7 +6,13 @@ import pytest
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game, searchable_names
-from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
+from sparring.environments.openspiel.people import (
+    for_people,
+    list_actions,
+    rules_of,
+    seen_by,
+    wrap_lines,
+)
 from tests.cases import every_case
 
 NAMES = searchable_names()
@@ -39,9 +45,9 @@ def test_what_people_read():
     for move in ("b2", "a1", "c3"):
         state.apply(move)
     assert seen_by(for_people(game), state, 1).startswith("The player 'X' chose c3.")
-    assert listed(("a", "b", "c"), most=2) == "a, b and 1 more (? lists all)"
-    assert wrapped("aa bb\ncc", width=3) == "aa\nbb\ncc"
-    assert wrapped("a  b\n  c") == "a  b\n  c"
+    assert list_actions(("a", "b", "c"), most=2) == "a, b and 1 more (? lists all)"
+    assert wrap_lines("aa bb\ncc", width=3) == "aa\nbb\ncc"
+    assert wrap_lines("a  b\n  c") == "a  b\n  c"
 
 
 @every_case("name", NAMES)

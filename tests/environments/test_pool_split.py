@@ -13,7 +13,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import make_game
-from sparring.environments.pool_split import SplitPlay, opposed, pool_split, taken
+from sparring.environments.pool_split import SplitPlay, are_opposed, divide_items, pool_split
 from sparring.measure.initial_states import SeenInitialStates, columns
 from tests.environments.worlds import check_says, keeping
 
@@ -51,11 +51,11 @@ def test_what_is_named_is_got_and_what_is_named_twice_is_shared_or_lost(over, cl
 def test_no_more_is_got_than_there_is_and_naming_more_is_never_worse_if_shared(kinds, over):
     counts = tuple(held for held, _, _ in kinds)
     one, two = (tuple(min(kind[place], kind[0]) for kind in kinds) for place in (1, 2))
-    got = taken(counts, (one, two), over)
+    got = divide_items(counts, (one, two), over)
     assert all(a + b <= held + 1e-9 for held, a, b in zip(counts, *got, strict=True))
     if over == "share":
-        assert all(a <= b + 1e-9 for a, b in zip(got[0], taken(counts, (counts, two), over)[0], strict=True))
-    assert taken(counts, (two, one), over) == got[::-1]
+        assert all(a <= b + 1e-9 for a, b in zip(got[0], divide_items(counts, (counts, two), over)[0], strict=True))
+    assert divide_items(counts, (two, one), over) == got[::-1]
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -105,7 +105,7 @@ def test_pools_wording_and_repeated_plays():
     assert environment.name == "repeated" and environment.options["environment"]["name"] == "pool_split"
     with pytest.raises(ConfigError, match="pool_split: no pool of 4 kinds"):
         pool_split(kinds=4, most=1, total=2)
-    with pytest.raises(ConfigError, match=r"values='opposed' needs 4 different values of items, .* write total=20 or values=any"):
+    with pytest.raises(ConfigError, match=r"values='opposed' needs 4 different values, .* write total=20 or values=any"):
         pool_split(kinds=4, most=1, total=4, values="opposed")
 
 
@@ -114,22 +114,22 @@ def test_pools_wording_and_repeated_plays():
     [((5, 1), (0, 3), True), ((5, 1), (3, 0), False), ((5, 1), (3, 3), False), ((2, 2), (0, 3), False), ((3, 2, 0), (0, 1, 4), True), ((3, 2, 0), (1, 0, 4), False)],
 )
 def test_opposed_values_rank_the_kinds_the_other_way_round(one, other, found):
-    assert opposed(one, other) == opposed(other, one) == found
+    assert are_opposed(one, other) == are_opposed(other, one) == found
 
 
 @pytest.mark.parametrize(("kinds", "most", "total"), [(2, 1, 6), (2, 3, 10), (3, 2, 10)])
 def test_a_bank_of_opposed_values_has_no_others_and_one_of_any_is_as_it_was(kinds, most, total):
     rules = pool_split(kinds=kinds, most=most, total=total, values="opposed", scenarios=50)
-    assert all(opposed(*one.values) for one in rules.starts()) and len(rules.starts()) > 5
+    assert all(are_opposed(*one.values) for one in rules.starts()) and len(rules.starts()) > 5
     assert all(sum(n * v for n, v in zip(one.counts, values, strict=True)) == total for one in rules.starts() for values in one.values)
     anything = pool_split(kinds=kinds, most=most, total=total, scenarios=50)
     assert [anything.start(number) for number in range(50)] == [anything.source.scenario(number) for number in range(50)]
-    assert not all(opposed(*one.values) for one in anything.starts())
-    same = [opposed(*anything.start(number).values) for number in range(50)]
+    assert not all(are_opposed(*one.values) for one in anything.starts())
+    same = [are_opposed(*anything.start(number).values) for number in range(50)]
     assert all(rules.start(number) == anything.start(number) for number in range(50) if same[number])
     later = next(number for number in range(50) if not same[number])  # it is no neighbour's, but one of beyond the largest bank
     beyond = (anything.source.scenario(number) for number in itertools.count(later, 100_000))
-    assert rules.start(later) == next(one for one in beyond if opposed(*one.values))
+    assert rules.start(later) == next(one for one in beyond if are_opposed(*one.values))
 
 
 @pytest.mark.parametrize("recall", [False, True])

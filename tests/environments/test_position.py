@@ -15,7 +15,7 @@ def playthrough(game, seed):
     while not state.done:
         told = [state.observe(state.seat, since) for since in (0, state.plies)]
         assert [((one.told, one.ask), one.key) for one in told] == [
-            (game.told(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)
+            (game.tell_seat(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)
         ]
         seen.append((state.seat, told, state.legal_actions(), state.returns))
         state.apply(state.legal_actions()[stream.integer(state.plies, len(state.legal_actions()))])
@@ -104,5 +104,5 @@ def test_many_chance_outcomes_are_drawn_as_few_are():
         position = Position(dice, ())
         for number in range(400):
             uniform = Stream.from_seed(number).uniform(0)
-            assert position.drawn(uniform) == pick(dice.faces, uniform)
-        assert position.drawn(1.0 - 2**-53) == pick(dice.faces, 1.0 - 2**-53)
+            assert position.outcome_at(uniform) == pick(dice.faces, uniform)
+        assert position.outcome_at(1.0 - 2**-53) == pick(dice.faces, 1.0 - 2**-53)

@@ -62,7 +62,7 @@ def test_what_is_told_words_and_the_spec(environment):
     (("spock",), (1 / 3, 1 / 3, 1 / 3, 0, 0), 1 / 3),  # lizard is dominated by scissors
 ])
 def test_the_equilibrium_of_fewer_words_is_exploited_by_a_third(words, left, exploited):
-    payoffs = np.array([[rps_spock_lizard.won(one, other) for other in MOVES] for one in MOVES])
+    payoffs = np.array([[rps_spock_lizard.payoff(one, other) for other in MOVES] for one in MOVES])
     kept = [place for place, move in enumerate(MOVES) if move not in words]
     found = np.zeros(len(MOVES))
     found[kept] = maximin(payoffs[np.ix_(kept, kept)])[0]
@@ -73,7 +73,7 @@ def test_the_equilibrium_of_fewer_words_is_exploited_by_a_third(words, left, exp
 @pytest.mark.parametrize(("words", "left", "least"), [(3, (1 / 3, 4 / 9, 2 / 9), 1 / 9), (4, None, 1 / 15)])
 def test_the_least_that_a_mixture_of_fewer_words_loses_is_what_the_pages_say(words, left, least):
     """Both figures follow from the payoffs: all five replies are open to the best response, and the first words alone to the mixture."""
-    payoffs = np.array([[rps_spock_lizard.won(one, other) for other in MOVES] for one in MOVES])
+    payoffs = np.array([[rps_spock_lizard.payoff(one, other) for other in MOVES] for one in MOVES])
     mixture, value = maximin(payoffs[:words])
     assert value == pytest.approx(-least) and max(-(mixture @ payoffs[:words])) == pytest.approx(least)
     assert left is None or mixture == pytest.approx(np.array(left))

@@ -43,7 +43,7 @@ def test_a_spec_goes_to_json_and_back_and_makes_the_same_game(name, options, ill
 def test_another_version_of_the_rules_is_refused(monkeypatch):
     spec = spec_of(make_game("kuhn_poker"))
     monkeypatch.setattr("sparring.environments.catalogue.version_of", lambda game: 2)
-    with pytest.raises(GameError, match="'kuhn_poker' has version 2 here, and version 1 is asked for"):
+    with pytest.raises(GameError, match="'kuhn_poker' has version 2 here, but the record has version 1"):
         from_spec(spec)
 
 

@@ -12,8 +12,8 @@ from sparring.core.rng import Stream
 from sparring.environments import tools as module
 from sparring.environments.base import read_reply, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.foreign import completed
-from sparring.environments.tools import UNREAD, WithTools
+from sparring.environments.foreign import complete_environment
+from sparring.environments.tools import UNREAD, ToolEnvironment
 from sparring.measure.initial_states import SeenInitialStates, columns
 from sparring.play.players.base import Reply
 from sparring.play.rollout import play
@@ -52,11 +52,11 @@ def test_seats_that_wait_and_turns_of_calls():
     course.step({0: "a1"})
     with pytest.raises(GameError, match="seat 0 is not due"):
         course.step({0: "a2"})
-    assert course.left(1) == 1
+    assert course.calls_left(1) == 1
     _, course = begun(cost=0.25)
     copy = course.clone()
     course.step({0: "add 1 1"})
-    assert (copy.left(0), course.left(0)) == (3, 2)
+    assert (copy.calls_left(0), course.calls_left(0)) == (3, 2)
     assert (copy.returns, course.returns) == ((0.0, 0.0), (-0.25, 0.0))
     game = make_game("tools", options={"calls": 2}, illegal={"penalty": 0.5})
     root = Stream.from_seed(0)
@@ -90,7 +90,7 @@ def test_seats_that_wait_and_turns_of_calls():
 def test_brief_calls(call, answer):
     _, course = begun()
     course.step({0: course.read(0, call, True)})
-    assert course.observe(0).told == answer and course.left(0) == 2
+    assert course.observe(0).told == answer and course.calls_left(0) == 2
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ class Said:
 
 
 def test_seats_that_move_at_once_wait_for_one_anothers_calls():
-    course = WithTools(environment=completed("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
+    course = ToolEnvironment(environment=complete_environment("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
     course.step({0: "search word", 1: "yes"})
     assert course.due() == (0,) and course.observe(0).told == "the word is no" and not course.done
     steps(course, {0: "search word"}, {0: "yes"})
     assert course.done and course.returns == (1.0, 1.0) and course.due() == ()
-    with pytest.raises(GameError, match="its plays cannot be copied, so neither can those of tools"):
+    with pytest.raises(GameError, match="its plays cannot be copied, so tools cannot copy its own"):
         course.clone()
 
 
@@ -184,9 +184,9 @@ def test_specs_starts_and_styles():
     ("options", "error", "match"),
     [
         ({"calls": 0}, ConfigError, "calls"), ({"results": 21}, ConfigError, "results"), ({"cost": -0.1}, ConfigError, "cost"),
-        ({"environment": {}}, ConfigError, "names none; write environment: {name: tic_tac_toe"),
-        ({"environment": {"name": "nim", "option": {}}}, ConfigError, "no key 'option'"),
-        ({"environment": {"name": "nim", "options": 3}}, ConfigError, "no mapping"), ({"environment": {"name": "nmi"}}, UnknownNameError, "nim"),
+        ({"environment": {}}, ConfigError, "names no environment; write environment: {name: tic_tac_toe"),
+        ({"environment": {"name": "nim", "option": {}}}, ConfigError, "unknown key 'option'"),
+        ({"environment": {"name": "nim", "options": 3}}, ConfigError, "not a mapping"), ({"environment": {"name": "nmi"}}, UnknownNameError, "nim"),
     ],
 )
 def test_wrong_options_are_refused(options, error, match):

@@ -262,7 +262,7 @@ def test_a_feature_of_every_token_is_read_at_the_sampled_one():
     (part,) = learner._parts(data, np.arange(len(data.distinct)))
     with torch.no_grad():
         logprobs, extra = learner._forward(run.model, part)
-        logits = run.model.logits(run.model.hidden(part.tree).index_select(0, part.asked)).float()
+        logits = run.model.logits(run.model.hidden(part.tree).index_select(0, part.prefixes)).float()
     for k, (place, token) in enumerate(zip(part.place.tolist(), part.target.tolist(), strict=True)):
         assert extra["centred_logit"][k].item() == pytest.approx((logits[place, token] - logits[place].mean()).item(), abs=1e-5)
     assert logprobs.shape == extra["centred_logit"].shape == (len(part.target),)

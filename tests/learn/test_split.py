@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import DivergedError
 from sparring.learn.gradient_step import GradientTree, leaves
-from sparring.learn.split import KINDS, AlongTheTree, Passes, _take, save_streamed
+from sparring.learn.split import KINDS, SplitGradientTree, TreeReduceScatter, _take, save_streamed
 
 POWERS = st.sampled_from([2, 4, 8])
 
@@ -55,15 +55,15 @@ def of_several(gradients, ranks, monkeypatch):
     data, others = Data(len(gradients)), [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
     found = []
     for rank, one in enumerate(others):
-        tree = Passes([], len(gradients), one, (100, 1))
-        beside = [Passes([], len(gradients), other, (100, 1)).leaves(data, np.arange(len(gradients))) for other in others]
+        tree = SplitGradientTree([], len(gradients), one, (100, 1))
+        beside = [SplitGradientTree([], len(gradients), other, (100, 1)).leaves(data, np.arange(len(gradients))) for other in others]
         rows = gradients[0].view(ranks, -1)[rank]
         tree._taken = lambda: summed  # noqa: B023, called in the loop
         for _ in tree.leaves(data, np.arange(len(gradients))):
             theirs = torch.cat([gradients[int(next(one)[0])].view(ranks, -1)[rank] for one in beside])
             monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group, theirs=theirs: out.copy_(theirs))
             summed = torch.empty_like(rows)
-            AlongTheTree()(summed, theirs.clone(), None, None)
+            TreeReduceScatter()(summed, theirs.clone(), None, None)
             tree.add()
         ((_, total),) = tree._sums
         found.append(total)
@@ -84,7 +84,7 @@ def test_gradients_of_16_bits_are_added_in_float32_and_rounded_once(seed, ranks)
     found = torch.empty(8, dtype=torch.bfloat16)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group: out.copy_(given))
-        AlongTheTree()(found, given.flatten(), None, None)
+        TreeReduceScatter()(found, given.flatten(), None, None)
     sums = list(given.float())
     while len(sums) > 1:
         sums = [left + right for left, right in zip(sums[::2], sums[1::2], strict=True)]
@@ -105,7 +105,7 @@ def test_each_learner_takes_its_rows_of_a_file_and_together_they_have_all(rows, 
 def test_every_learner_makes_as_many_passes_as_the_one_with_most(ranks):
     data = Data(23)
     others = [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
-    trees = [Passes([], 4, one, (3, 8)) for one in others]
+    trees = [SplitGradientTree([], 4, one, (3, 8)) for one in others]
     walks = [tree.leaves(data, np.arange(23)) for tree in trees]
     seen = []
     for place in range(4 // ranks):

@@ -218,9 +218,9 @@ def test_the_weights_of_the_reverse_order_by_hand():
     ones = np.array([2.0, 2.0, 2.0, 3.0])
     assert order.indices == [1, 0]
     assert order.advantages(ones, 1).tolist() == [0, 0, 8.0, 0]  # one token of four
-    order.moved(1, np.array([9.0, 9.0, math.log(1.5), 9.0]))  # the last turn became half as likely again
+    order.record_shift(1, np.array([9.0, 9.0, math.log(1.5), 9.0]))  # the last turn became half as likely again
     assert order.advantages(ones, 0) == pytest.approx(np.array([3.0, 3.0, 0.0, 3.0]) * 4 / 3)
-    order.moved(0, np.full(4, 500.0))
+    order.record_shift(0, np.full(4, 500.0))
     assert order.advantages(ones, 0)[0] == pytest.approx(2.0 * math.exp(LOG_RATIO_LIMIT) * 4 / 3)
 
 

@@ -14,7 +14,7 @@ from sparring.core.errors import GameError, TooLargeError, UnknownNameError
 from sparring.core.records import Observation, SamplingParams
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.foreign import completed
+from sparring.environments.foreign import complete_environment
 from sparring.environments.openspiel.solvers import average_policy
 from sparring.environments.trial import Trial
 from sparring.measure import attempt_tree
@@ -231,7 +231,7 @@ def test_a_win_of_the_other_seat_that_remembers_ends_a_trial_though_it_is_told_a
     def again(query):
         return {"go": 0.5, "stay": 0.5} if len(query.observations) == 1 else {move: float(move == query.actions[0]) for move in ("go", "stay")}
 
-    rules = Trial(environment=completed("gifts", Gifts()), attempts=2, carry=("left", "right"), reflect=False, stop_on_win=stop)
+    rules = Trial(environment=complete_environment("gifts", Gifts()), attempts=2, carry=("left", "right"), reflect=False, stop_on_win=stop)
     found = attempt_returns(rules, Policy(again), role="left", opponents={"any": biased()})
     assert found.returns[:, 0] == pytest.approx([-0.5, later])
 

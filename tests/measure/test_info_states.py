@@ -91,8 +91,8 @@ def test_the_tree_has_parents_before_children_and_probabilities_that_sum_to_one(
 
 
 class _Leak(KuhnPoker):
-    def told(self, state, seat, since):
-        told, ask = super().told(state, seat, since)
+    def tell_seat(self, state, seat, since):
+        told, ask = super().tell_seat(state, seat, since)
         return told + (f" {state.trail[0].action}" if seat == 1 else ""), ask
 
 

@@ -11,11 +11,11 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from sparring.core.errors import ModelError
 from sparring.core.rng import Stream
-from sparring.models import lean
+from sparring.models import forward_pass
 from sparring.models.architectures import architecture
 from sparring.models.attention import prefix_tree
+from sparring.models.forward_pass import CompiledShape, decoding_of, library, shape_of
 from sparring.models.language_model import LanguageModel
-from sparring.models.lean import Shape, how, library, shape_of
 from sparring.models.load import load_language_model
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 
@@ -140,11 +140,11 @@ def test_what_is_outside_of_a_table_is_refused(ids, start):
 
 
 def test_models_of_other_kinds_are_torchs():
-    assert shape_of(build().forward.parts) == Shape(64, 4, True, 1e-5)
+    assert shape_of(build().forward.parts) == CompiledShape(64, 4, True, 1e-5)
     assert shape_of(build(width=256, heads=4).forward.parts) is None  # torch has several threads for it
     half = architecture(build().network.to(torch.bfloat16))
     assert shape_of(half) is None
-    assert how(half) == "torch"
+    assert decoding_of(half) == "torch"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_models_of_other_kinds_are_torchs():
 def test_without_a_compiler_torch_does_it_and_says_why(compiler, why, monkeypatch):
     monkeypatch.setenv("CC", compiler)
     model = build()
-    assert how(model.forward.parts) == f"torch: {why}"
+    assert decoding_of(model.forward.parts) == f"torch: {why}"
     assert model.forward.compiled is None
     hidden = model.extend(some_ids(2, 3), torch.zeros(2, dtype=torch.int64), model.new_cache(2, 8))
     assert torch.isfinite(hidden).all()
@@ -163,12 +163,12 @@ def test_without_a_compiler_torch_does_it_and_says_why(compiler, why, monkeypatc
 def test_code_that_computes_something_else_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
     wrong = tmp_path / "wrong.c"
-    wrong.write_text(lean.SOURCE.read_text().replace("count = last + 1", "count = last"))
-    monkeypatch.setattr(lean, "SOURCE", wrong)
-    lean._library.cache_clear()
+    wrong.write_text(forward_pass.SOURCE.read_text().replace("count = last + 1", "count = last"))
+    monkeypatch.setattr(forward_pass, "SOURCE", wrong)
+    forward_pass._library.cache_clear()
     with pytest.raises(ModelError, match=r"differs by .* leave it out by CC=none"):
         assert build().forward.compiled
-    lean._library.cache_clear()
+    forward_pass._library.cache_clear()
 
 
 def test_a_model_whose_weights_are_no_numbers_is_not_the_codes_fault():
@@ -181,7 +181,7 @@ def test_a_model_whose_weights_are_no_numbers_is_not_the_codes_fault():
 def test_the_check_draws_nothing_from_the_global_generator():
     torch.manual_seed(1)
     expected = torch.get_rng_state()
-    lean._check_compiled.cache_clear()
+    forward_pass._check_compiled.cache_clear()
     model = build()
     torch.set_rng_state(expected)
     assert model.forward.compiled is not None
@@ -189,12 +189,12 @@ def test_the_check_draws_nothing_from_the_global_generator():
 
 
 def test_code_that_cannot_be_compiled_kept_or_loaded_is_torchs_to_do(monkeypatch, tmp_path):
-    shape = Shape(64, 4, True, 1e-5)
+    shape = CompiledShape(64, 4, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "first"))
     broken = tmp_path / "broken.c"
     broken.write_text("void forward(void) { nonsense }")
     with monkeypatch.context() as patch:
-        patch.setattr(lean, "SOURCE", broken)
+        patch.setattr(forward_pass, "SOURCE", broken)
         assert "failed: " in library(shape)
         assert "nonsense" in library(shape)
     (tmp_path / "file").write_text("")
@@ -203,12 +203,12 @@ def test_code_that_cannot_be_compiled_kept_or_loaded_is_torchs_to_do(monkeypatch
 
 
 def test_code_is_kept_and_made_anew_where_it_is_damaged(monkeypatch, tmp_path):
-    shape = Shape(32, 2, True, 1e-5)
+    shape = CompiledShape(32, 2, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "one"))
     library(shape)
     (kept,) = (tmp_path / "one" / "compiled").iterdir()
     whole, made = kept.read_bytes(), kept.stat().st_mtime_ns
-    lean._library.cache_clear()
+    forward_pass._library.cache_clear()
     library(shape)
     assert kept.stat().st_mtime_ns == made
     for number, damage in enumerate((b"", b"no code", whole[:-300], whole[:2000] + b"x" + whole[2001:])):
@@ -223,7 +223,7 @@ def test_code_is_kept_and_made_anew_where_it_is_damaged(monkeypatch, tmp_path):
 @pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
 def test_code_that_others_can_write_is_not_loaded(mode, monkeypatch, tmp_path):
     """Whoever can write it can write its digest too."""
-    shape = Shape(8, 1, True, 1e-5)
+    shape = CompiledShape(8, 1, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
     library(shape)
     (path,) = (tmp_path / "compiled").iterdir()
@@ -232,7 +232,7 @@ def test_code_that_others_can_write_is_not_loaded(mode, monkeypatch, tmp_path):
     inode = path.stat().st_ino
     path.chmod(mode)
     path.parent.chmod(0o777)
-    lean._library.cache_clear()
+    forward_pass._library.cache_clear()
     assert not isinstance(library(shape), str)
     assert path.stat().st_ino != inode, "it was not made anew"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -241,7 +241,7 @@ def test_code_that_others_can_write_is_not_loaded(mode, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_code_of_another_user_is_not_loaded(what, monkeypatch, tmp_path):
-    shape = Shape(8, 1, True, 1e-5)
+    shape = CompiledShape(8, 1, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
     library(shape)
     (path,) = (tmp_path / "compiled").iterdir()
@@ -251,7 +251,7 @@ def test_code_of_another_user_is_not_loaded(what, monkeypatch, tmp_path):
         status = known(descriptor)
         return SimpleNamespace(st_uid=os.geteuid() + 1, st_mode=status.st_mode) if status.st_ino == other else status
 
-    lean._library.cache_clear()
+    forward_pass._library.cache_clear()
     monkeypatch.setattr(os, "fstat", fstat)
     found = library(shape)
     if what == "folder":
@@ -265,20 +265,20 @@ def test_code_of_another_user_is_not_loaded(what, monkeypatch, tmp_path):
 def test_code_of_another_shape_is_not_loaded_by_its_name(monkeypatch, tmp_path):
     """It would read tensors by another width."""
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
-    library(Shape(8, 1, True, 1e-5))
+    library(CompiledShape(8, 1, True, 1e-5))
     (path,) = (tmp_path / "compiled").iterdir()
-    library(Shape(12, 1, True, 1e-5))
+    library(CompiledShape(12, 1, True, 1e-5))
     (wider,) = set((tmp_path / "compiled").iterdir()) - {path}
     expected, digest = path.read_bytes(), wider.read_bytes()
     path.write_bytes(digest)
-    lean._library.cache_clear()
-    library(Shape(8, 1, True, 1e-5))
+    forward_pass._library.cache_clear()
+    library(CompiledShape(8, 1, True, 1e-5))
     assert path.read_bytes() == expected
 
 
 def test_the_embedded_model_is_compiled():
     model = LanguageModel(tiny_model(vocabulary_size=30, stream=Stream.from_seed(0)), None)
-    assert how(model.forward.parts) == "compiled"
+    assert decoding_of(model.forward.parts) == "compiled"
 
 
 # -- models of strangers
@@ -315,7 +315,7 @@ def test_every_tensor_that_the_code_reads_has_its_shape_checked():
     network.config.n_layer = 3  # more than there are
     assert shape_of(architecture(network)) is None
     network.config.n_layer = 2
-    assert shape_of(architecture(network)) == Shape(16, 2, True, 1e-5)
+    assert shape_of(architecture(network)) == CompiledShape(16, 2, True, 1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [float("nan"), float("inf"), -1.0])
@@ -399,8 +399,8 @@ def test_the_code_is_compared_with_the_model_itself_when_it_is_loaded(tmp_path, 
     network.save_pretrained(tmp_path)
     tiny_tokenizer(["a"]).save_pretrained(tmp_path)
     assert load_language_model(tmp_path).decoding == "compiled"
-    run = lean.CompiledPass.__call__
-    monkeypatch.setattr(lean.CompiledPass, "__call__", lambda self, *arguments: run(self, *arguments) + (len(self.parts.tokens) == VOCABULARY))
+    run = forward_pass.CompiledPass.__call__
+    monkeypatch.setattr(forward_pass.CompiledPass, "__call__", lambda self, *arguments: run(self, *arguments) + (len(self.parts.tokens) == VOCABULARY))
     with pytest.raises(ModelError, match=r"compiled forward pass of GPT2LMHeadModel differs by .*CC=none"):
         load_language_model(tmp_path)
 

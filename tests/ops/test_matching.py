@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.ops.matching import (
-    Call,
+    ToolCall,
     calls_of,
     exact_matching,
     greedy_matching,
@@ -16,7 +16,7 @@ from sparring.ops.matching import (
 )
 from tests.cases import every_case
 
-MOVE = (Call("move", {"x": "1", "y": "2"}),)
+MOVE = (ToolCall("move", {"x": "1", "y": "2"}),)
 
 
 @every_case(
@@ -27,24 +27,24 @@ MOVE = (Call("move", {"x": "1", "y": "2"}),)
         ('{"name": "move", "arguments": {"x": 1, "y": 2}}', MOVE),
         ('{"name": "move", "parameters": {"y": 2, "x": 1}}', MOVE),
         ('{"name": "move", "arguments": "{\\"x\\": 1, \\"y\\": 2}"}', MOVE),
-        ('[{"name": "move", "arguments": {"x": 1, "y": 2}}, {"name": "end"}]', (*MOVE, Call("end", {}))),
-        ("up", (Call("up", {}),)),
-        ("up()", (Call("up", {}),)),
-        ("r1c2=3", (Call("r1c2", {"1": "3"}),)),
-        ("h2=red", (Call("h2", {"1": '"red"'}),)),
-        ("a1 4", (Call("a1", {"1": "4"}),)),
-        ("offer:3wood-2gold", (Call("offer", {"1": '"3wood-2gold"'}),)),
-        ("x(0,1)", (Call("x", {"1": "0", "2": "1"}),)),
-        ("say('a, b', to=bob, loud=true)", (Call("say", {"1": '"a, b"', "to": '"bob"', "loud": "true"}),)),
-        ("say(a=[1, 'x'], **more)", (Call("say", {"a": '[1, "x"]', "**": '"more"'}),)),
-        ("say(a={'to': 1, 'by': 2})", (Call("say", {"a": '{"by": 2, "to": 1}'}),)),
-        ("a1,b2", (Call("a1", {"1": '"b2"'}),)),
-        ("say(a={1, 2})", (Call("say", {"a": "{1, 2}"}),)),
-        ('{"name": "go", "arguments": ["north", 2]}', (Call("go", {"1": '"north"', "2": "2"}),)),
-        ('{"name": "go", "arguments": "north"}', (Call("go", {"1": '"north"'}),)),
-        ('{"move": 1}', (Call('{"move"', {"1": '"1}"'}),)),  # JSON, but no call: words
-        ("move(x=", (Call("move(x", {}),)),
-        ("7", (Call("7", {}),)),
+        ('[{"name": "move", "arguments": {"x": 1, "y": 2}}, {"name": "end"}]', (*MOVE, ToolCall("end", {}))),
+        ("up", (ToolCall("up", {}),)),
+        ("up()", (ToolCall("up", {}),)),
+        ("r1c2=3", (ToolCall("r1c2", {"1": "3"}),)),
+        ("h2=red", (ToolCall("h2", {"1": '"red"'}),)),
+        ("a1 4", (ToolCall("a1", {"1": "4"}),)),
+        ("offer:3wood-2gold", (ToolCall("offer", {"1": '"3wood-2gold"'}),)),
+        ("x(0,1)", (ToolCall("x", {"1": "0", "2": "1"}),)),
+        ("say('a, b', to=bob, loud=true)", (ToolCall("say", {"1": '"a, b"', "to": '"bob"', "loud": "true"}),)),
+        ("say(a=[1, 'x'], **more)", (ToolCall("say", {"a": '[1, "x"]', "**": '"more"'}),)),
+        ("say(a={'to': 1, 'by': 2})", (ToolCall("say", {"a": '{"by": 2, "to": 1}'}),)),
+        ("a1,b2", (ToolCall("a1", {"1": '"b2"'}),)),
+        ("say(a={1, 2})", (ToolCall("say", {"a": "{1, 2}"}),)),
+        ('{"name": "go", "arguments": ["north", 2]}', (ToolCall("go", {"1": '"north"', "2": "2"}),)),
+        ('{"name": "go", "arguments": "north"}', (ToolCall("go", {"1": '"north"'}),)),
+        ('{"move": 1}', (ToolCall('{"move"', {"1": '"1}"'}),)),  # JSON, but no call: words
+        ("move(x=", (ToolCall("move(x", {}),)),
+        ("7", (ToolCall("7", {}),)),
         ("", ()),
         (" = ", ()),
     ],

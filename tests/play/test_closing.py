@@ -9,8 +9,8 @@ from sparring.core.errors import ConfigError, RolloutError, SparringError
 from sparring.core.records import Observation, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import IllegalRule
-from sparring.environments.foreign import completed
-from sparring.environments.repeated import Repeated
+from sparring.environments.foreign import complete_environment
+from sparring.environments.repeated import RepeatedEnvironment
 from sparring.environments.trial import Trial
 from sparring.measure.initial_states import every
 from sparring.measure.matches import play_matches, self_plays
@@ -99,7 +99,7 @@ class Bot:
 
 
 def specs(rules, count=4, **changes):
-    game, root = completed("counted", rules), Stream.from_seed(0)
+    game, root = complete_environment("counted", rules), Stream.from_seed(0)
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("bot",) * 2, trained=(True, True), **changes)
     return [replace(spec, episode_id=number, group_id=number, stream=root.child(number)) for number in range(count)]
 
@@ -163,13 +163,13 @@ def test_plays_without_close_are_played_as_before():
             session.rules.closed = [0]
             return type("Bare", (), {"__getattr__": lambda self, name: getattr(session, name) if name != "close" else object().close})()
 
-    assert len(sparring.play_episodes(completed("plain", Plain()), ["random", "random"], plays=1)) == 1
+    assert len(sparring.play_episodes(complete_environment("plain", Plain()), ["random", "random"], plays=1)) == 1
 
 
 def test_copies_and_plays_that_are_played_again_are_closed():
     rules = Counted()
     (episode,) = play(specs(rules, 1), {"bot": Bot()})
-    game = completed("counted", rules)
+    game = complete_environment("counted", rules)
     for state in replay(game, episode):
         state.close()  # they are the caller's
     assert figures_of(game, episode) == {"moves": (1.0, 1.0)}
@@ -207,7 +207,7 @@ def test_copies_for_an_oracle_are_closed():
 
 def test_playouts_and_checks_and_matches_close_their_plays():
     rules = Counted()
-    game = completed("counted", rules)
+    game = complete_environment("counted", rules)
     episodes = play(specs(rules, 2), {"bot": Bot()})
     asking = with_playouts(episodes, {"counted": game}, count=2, stream=Stream.from_seed(1), before=True)
     wanted = next(asking)
@@ -226,43 +226,43 @@ def trial(inner):
     return Trial(environment=inner, attempts=3, reflect=False, redeal="same")
 
 
-@pytest.mark.parametrize("around", [lambda inner: Repeated(environment=inner, rounds=3), trial])
+@pytest.mark.parametrize("around", [lambda inner: RepeatedEnvironment(environment=inner, rounds=3), trial])
 def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
     rules = Counted(room=1)
-    game = around(completed("counted", rules))
+    game = around(complete_environment("counted", rules))
     (episode,) = sparring.play_episodes(game, ["random", "random"])
     assert len(episode.turns) == 6 and rules.all_closed_once() and len(rules.closed) == 3 and rules.most == 1
     failing = Counted(fails="reset", when=lambda number: number == 2)
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
-        sparring.play_episodes(around(completed("counted", failing)), ["random", "random"])
+        sparring.play_episodes(around(complete_environment("counted", failing)), ["random", "random"])
     assert failing.all_closed_once() and len(failing.closed) == 2
 
 
 def test_a_sitting_is_closed_when_it_is_given_up_and_when_it_cannot_begin():
     rules, opposite = Counted(), Opponent("bot-bot", "bot", Bot())
-    sitting = InteractiveSession(completed("counted", rules), 0, opposite, 0)
+    sitting = InteractiveSession(complete_environment("counted", rules), 0, opposite, 0)
     assert sitting.pending is not None and rules.closed == [0]
     sitting.close()
     sitting.close()
     assert rules.all_closed_once()
     failing = Counted(fails="observe")
     with pytest.raises(SparringError, match="CAPACITY_REACHED at observe"):
-        InteractiveSession(completed("counted", failing), 0, opposite, 0)
+        InteractiveSession(complete_environment("counted", failing), 0, opposite, 0)
     assert failing.all_closed_once()
 
 
 def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
     few = Counted(room=8)
-    assert len(sparring.play_episodes(completed("counted", few), ["random", "random"], plays=20, in_flight=8)) == 20
+    assert len(sparring.play_episodes(complete_environment("counted", few), ["random", "random"], plays=20, in_flight=8)) == 20
     assert few.most == 8 and few.all_closed_once()
     many = Counted(room=8)
     with pytest.raises(
         RolloutError, match=r"12 of 20 plays are missing, as 12 could not begin or go on\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight"
     ):
-        sparring.play_episodes(completed("counted", many), ["random", "random"], plays=20)
+        sparring.play_episodes(complete_environment("counted", many), ["random", "random"], plays=20)
     assert many.all_closed_once()
     default = Counted()
-    assert len(sparring.play_episodes(completed("counted", default), ["random", "random"], plays=100)) == 100
+    assert len(sparring.play_episodes(complete_environment("counted", default), ["random", "random"], plays=100)) == 100
     assert default.most == 64
     with pytest.raises(ConfigError, match="in_flight"):
         sparring.play_episodes("kuhn_poker", ["random", "random"], in_flight=0)
@@ -270,10 +270,10 @@ def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
 
 def test_games_of_a_match_that_could_not_begin_are_counted_with_their_reason():
     rules = Counted(fails="reset", when=lambda number: number >= 5)  # the server is gone after five plays
-    report = play_matches(completed("counted", rules), Bot(), Bot(), games_per_seat=4, stream=Stream.from_seed(0), in_flight=1)
+    report = play_matches(complete_environment("counted", rules), Bot(), Bot(), games_per_seat=4, stream=Stream.from_seed(0), in_flight=1)
     assert [(seat.games, seat.failed) for seat in report.seats] == [(4, 0), (1, 3)]
     assert (report.overall.games, report.overall.failed) == (5, 3) and rules.all_closed_once()
     assert report.notes[0].startswith("counted: 3 of 8 games could not begin or go on, and count in no figure. 3 x ConnectionError: CAPACITY_REACHED at reset.")
     always = Counted(fails="reset")
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
-        play_matches(completed("counted", always), Bot(), Bot(), games_per_seat=2, stream=Stream.from_seed(0))
+        play_matches(complete_environment("counted", always), Bot(), Bot(), games_per_seat=2, stream=Stream.from_seed(0))

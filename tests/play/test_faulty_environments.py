@@ -8,7 +8,7 @@ from sparring.core.errors import GameError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import IllegalRule
-from sparring.environments.foreign import completed
+from sparring.environments.foreign import complete_environment
 from sparring.play.players.base import Reply
 from sparring.play.rollout import play, rollout
 from sparring.play.spec import EpisodeSpec
@@ -91,7 +91,7 @@ def later(what):
 
 def both(parts, *, said="left", retries=1, rule="forfeit"):
     """Play a group of a faulty environment beside one that is right; return episodes and counts."""
-    games = [completed("faulty", Rules(rule, **parts)), completed("right", Rules())]
+    games = [complete_environment("faulty", Rules(rule, **parts)), complete_environment("right", Rules())]
     games[1].name = "right"
     root = Stream.from_seed(0)
     specs = [
@@ -169,7 +169,7 @@ def test_what_hangs_is_interrupted_counted_and_not_tried_again(name):
             time.sleep(0.01)
 
     root = Stream.from_seed(0)
-    games = [completed("faulty", Rules(**{name: hang})), completed("right", Rules())]
+    games = [complete_environment("faulty", Rules(**{name: hang})), complete_environment("right", Rules())]
     specs = [
         EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root.child(number), seats=("a", "a"), trained=(True, True))
         for number, game in enumerate(games)
@@ -207,7 +207,7 @@ def test_a_prefix_that_is_longer_than_the_play_is_refused(caplog):
     episodes, _ = both({})
     root = Stream.from_seed(0)
     spec = EpisodeSpec(
-        game=completed("faulty", Rules()),
+        game=complete_environment("faulty", Rules()),
         episode_id=0,
         group_id=0,
         deal=root,
@@ -233,7 +233,7 @@ def test_a_copy_that_raises_drops_its_group_and_no_other(monkeypatch):
     root = Stream.from_seed(0)
     specs = [
         EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root, seats=("a", "a"), trained=(True, True))
-        for number, game in enumerate((completed("faulty", Rules(clone=raising)), completed("faulty", Rules())))
+        for number, game in enumerate((complete_environment("faulty", Rules(clone=raising)), complete_environment("faulty", Rules())))
     ]
     judged = []
     judges = {"faulty": lambda states, streams: judged.extend(states) or [None] * len(states)}
@@ -244,6 +244,6 @@ def test_a_copy_that_raises_drops_its_group_and_no_other(monkeypatch):
 
 def test_where_every_group_failed_it_is_an_error():
     root = Stream.from_seed(0)
-    spec = EpisodeSpec(game=completed("faulty", Rules(step=raising)), episode_id=0, group_id=0, deal=root, stream=root, seats=("a", "a"), trained=(True, True))
+    spec = EpisodeSpec(game=complete_environment("faulty", Rules(step=raising)), episode_id=0, group_id=0, deal=root, stream=root, seats=("a", "a"), trained=(True, True))
     with pytest.raises(RolloutError, match="All 1 groups failed beyond their retries"):
         play([spec], {"a": Says()}, retries=1)

@@ -9,7 +9,7 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import IllegalRule
 from sparring.environments.catalogue import make_game
-from sparring.environments.foreign import completed
+from sparring.environments.foreign import complete_environment
 from sparring.models.samplers.base import sample
 from sparring.play.episode import Candidates, moment_begin, moment_end
 from sparring.play.players.base import Reply
@@ -80,7 +80,7 @@ class Says:
 
 
 def played(left, right, rounds=3, rule="forfeit", **changes):
-    game = completed("rounds", Rounds(rounds, rule))
+    game = complete_environment("rounds", Rounds(rounds, rule))
     root = Stream.from_seed(0)
     spec = {"game": game, "episode_id": 0, "group_id": 0, "deal": root, "stream": root.child(1), "seats": ("a", "b"), "trained": (True, True)}
     (episode,) = play([EpisodeSpec(**{**spec, **changes})], {"a": left, "b": right}, retries=0)
@@ -164,7 +164,7 @@ def test_playouts_take_over_what_was_taken_at_once():
 
 def test_an_oracle_is_refused_where_plays_cannot_be_copied(monkeypatch):
     monkeypatch.delattr(Course, "clone")
-    game = completed("rounds", Rounds(1))
+    game = complete_environment("rounds", Rounds(1))
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=Stream.from_seed(0), stream=Stream.from_seed(1), seats=("a", "a"), trained=(True, True))
     with pytest.raises(GameError, match="cannot be copied, so no oracle can judge them"):
         play([spec], {"a": Says("rock", "rock")}, judges={"rounds": lambda states, streams: [None] * len(states)}, retries=0)
@@ -200,7 +200,7 @@ class Called(Rounds):
 
 @pytest.mark.parametrize(("rule", "again"), [("random", 0), ("retry", 2)])
 def test_what_is_said_of_an_illegal_reply_does_not_reach_the_next_conversation(rule, again):
-    game = completed("called", Called(3, rule))
+    game = complete_environment("called", Called(3, rule))
     worker, root = Says(*["x"] * 9), Stream.from_seed(0)
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",), trained=(True,))
     play([spec], {"a": worker}, retries=0)

@@ -7,7 +7,7 @@ import pytest
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError, PluginError, RolloutError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.environments.base import Closing
+from sparring.environments.base import HasConversationEnd
 from sparring.environments.catalogue import make_game
 from sparring.play.episode_pictures import picture, sentences
 from sparring.play.players.base import TextAgent
@@ -188,7 +188,7 @@ def test_every_turn_stands_in_one_conversation_and_begins_it_where_it_is_told_an
 
 def test_what_an_environment_does_not_say_is_over():
     game = make_game("tic_tac_toe")
-    assert not isinstance(game.reset(Stream.from_seed(0)), Closing) and isinstance(team().reset(Stream.from_seed(0)), Closing)
+    assert not isinstance(game.reset(Stream.from_seed(0)), HasConversationEnd) and isinstance(team().reset(Stream.from_seed(0)), HasConversationEnd)
     for episode in played(game, 5):
         assert {own.end for own in conversations(game, episode)} == {"over"}
     trial = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "attempts": 2})
@@ -328,7 +328,7 @@ def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
     gone = replace(kuhn, environment=replace(kuhn.environment, name="no_such_game"))
     foreign = replace(kuhn, environment=replace(kuhn.environment, name="tic_tac_toe"))
     for episode, error, said in (
-        (other, GameError, "has version 1 here, and version 9"),
+        (other, GameError, "has version 1 here, but the record has version 9"),
         (unnamed, RolloutError, "does not say what it was played by"),
         (gone, UnknownNameError, "no_such_game"),
         (foreign, RolloutError, "no game of these rules"),

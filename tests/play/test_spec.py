@@ -281,5 +281,5 @@ def test_an_environment_that_is_not_here_is_named(monkeypatch):
     record = spec().to_json()
     with pytest.raises(UnknownNameError, match="kuhn_poker"):
         EpisodeSpec.from_json({**record, "environment": {**record["environment"], "name": "khun_poker"}})
-    with pytest.raises(GameError, match="version 2 is asked for"):
+    with pytest.raises(GameError, match="the record has version 2"):
         EpisodeSpec.from_json({**record, "environment": {**record["environment"], "version": 2}})

@@ -6,7 +6,7 @@ import pytest
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import IllegalRule
-from sparring.environments.foreign import completed
+from sparring.environments.foreign import complete_environment
 from sparring.league.payoffs import Payoffs
 from sparring.measure.initial_states import every
 from sparring.measure.matches import play_matches, self_plays
@@ -80,7 +80,7 @@ class Short:
 
 def spec(game, *seats, episode_id=0):
     root = Stream.from_seed(0)
-    return EpisodeSpec(game=completed("paid", game), episode_id=episode_id, group_id=0, deal=root, stream=root, seats=seats, trained=(True, True))
+    return EpisodeSpec(game=complete_environment("paid", game), episode_id=episode_id, group_id=0, deal=root, stream=root, seats=seats, trained=(True, True))
 
 
 def one(game, **options):
@@ -122,7 +122,7 @@ def test_an_illegal_reply_beside_it_is_no_forfeit():
 
 
 def test_it_is_in_no_payoff_and_no_win_rate():
-    game = completed("paid", Paid())
+    game = complete_environment("paid", Paid())
     book = Payoffs().after([one(game)])
     assert not book.rows
     report = play_matches(game, Short(3), Short(), games_per_seat=2, stream=Stream.from_seed(0))
@@ -136,7 +136,7 @@ def test_it_is_in_no_payoff_and_no_win_rate():
 
 
 def test_figures_of_a_batch():
-    game = completed("paid", Paid())
+    game = complete_environment("paid", Paid())
     whole = play([spec(game, "y", "y", episode_id=1)], {"y": Short()})
     metrics = rollout_metrics([one(game), *whole])
     assert metrics["return/paid/one"] == 2.0 and metrics["return/paid/two"] == 4.0  # of the whole one alone
@@ -156,7 +156,7 @@ def test_candidates_of_a_prompt_that_was_not_sent_are_one_turn():
 
 
 def test_it_is_stored_played_again_and_shown():
-    game = completed("paid", Paid())
+    game = complete_environment("paid", Paid())
     episode = replace(one(game), environment=None)
     assert store.from_bytes(store.to_bytes([(0, episode)])) == [(0, episode)]
     assert [state.returns for state in replayed(game, episode)][-1] == (1.0, 2.0)

@@ -8,7 +8,7 @@ from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.environments.choose import Choose
+from sparring.environments.choose import ChooseEnvironment
 from sparring.play.players.scripted import scripted
 from sparring.play.players.werewolf_bot import werewolf_bot
 from studies.common import crossed
@@ -55,7 +55,7 @@ def test_each_team_has_what_its_player_needs():
     plain = game_for(BASE, [Needs(), Needs()])
     assert plain.name == "werewolf" and not plain.setup.deduce and plain.illegal.penalty == 0.2
     village = game_for(BASE, [Needs(), Needs(THREE, True)])
-    assert isinstance(village, Choose) and village.choosers == {1, 2, 3} and village.inner.setup.deduce == (1, 2, 3)
+    assert isinstance(village, ChooseEnvironment) and village.choosers == {1, 2, 3} and village.inner.setup.deduce == (1, 2, 3)
     wolf = game_for(BASE, [Needs(THREE), Needs(None, True)])
     assert wolf.choosers == {0} and wolf.inner.setup.deduce == (1, 2, 3) and wolf.illegal.penalty == 0.2
     assert wolf.inner.setup.malformed == "noted"

@@ -19,15 +19,15 @@ from sparring.core.records import OWN, PUBLISHED, Episode, PlayerRef, Verdict, b
 from sparring.core.rng import Stream
 from sparring.environments.base import (
     Environment,
+    HasRandomReply,
     PartnerPlay,
     Play,
-    Sampling,
     is_searchable,
     is_searchable_play,
     temporary_play,
 )
 from sparring.environments.catalogue import configured_game, game_names, make_game
-from sparring.environments.combining import styled
+from sparring.environments.combining import with_style
 from sparring.environments.foreign import environment_call
 from sparring.environments.openspiel.people import for_people, seen_by
 from sparring.environments.openspiel.solve import unfit
@@ -131,7 +131,7 @@ class Lobby:
                 where = "See `sparring list environments`."
                 raise UnknownNameError("game", name, game_names(), where)
             known = registry.known("environments", name)
-            options = styled(name, {}, self._style()) if known else {}
+            options = with_style(name, {}, self._style()) if known else {}
             game = make_game(name, options=options, illegal=RETRY)
         self._games[name] = game
         return game
@@ -259,7 +259,7 @@ def bots_for(game: Environment) -> list[str]:
             names.append("cfr")
     if isinstance(play, PartnerPlay):
         names.append("house")
-    if legal is not None or isinstance(play, Sampling):
+    if legal is not None or isinstance(play, HasRandomReply):
         names.append("random")
     return names
 

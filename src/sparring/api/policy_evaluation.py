@@ -17,7 +17,7 @@ from sparring.core.records import PUBLISHED, Interval
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.environments.combining import styled
+from sparring.environments.combining import with_style
 from sparring.measure.agent_spec import AgentSpec, labels
 from sparring.measure.exact_figures import beneath, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
@@ -61,7 +61,7 @@ def named_games(texts: Sequence[str], *, style: str) -> list[Environment]:
         ConfigError: a text cannot be read, a value is wrong, or two games are equal.
     """
     specs = [AgentSpec(*parse_named(text, "Game", "sudoku size=6")) for text in texts]
-    games = [make_game(spec.name, options=styled(*spec, style)) for spec in specs]
+    games = [make_game(spec.name, options=with_style(*spec, style)) for spec in specs]
     for game, name in zip(games, labels(specs, what="Game"), strict=True):
         game.name = name
     return games

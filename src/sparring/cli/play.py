@@ -17,7 +17,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.environments.base import Environment
 from sparring.environments.foreign import no_rules
-from sparring.environments.openspiel.people import for_people, rules_of, wrapped
+from sparring.environments.openspiel.people import for_people, rules_of, wrap_lines
 from sparring.play.players.human import human
 from sparring.report.episode_summary import drawn_line, ending, moves, said_lines, verdict
 
@@ -83,7 +83,7 @@ def play(
     if no_rules(rules):
         say("? shows what was said, q or Ctrl-D leaves.")
     else:
-        say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrapped(rules_of(for_people(rules)))}")
+        say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrap_lines(rules_of(for_people(rules)))}")
     number = fresh_seed() if seed is None else seed
     while True:
         try:
@@ -156,7 +156,7 @@ def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
     episode = sitting.episode
     assert episode is not None, "the episode is over"
     last = "" if no_rules(rules) else ending(rules, episode, seat)
-    say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
+    say(f"\n--- The end.\n\n{wrap_lines(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
     if sitting.drawn_members:
         say(f"{drawn_line(sitting.drawn_members)}.")

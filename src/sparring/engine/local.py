@@ -37,17 +37,17 @@ from sparring.learn.gradient_step import check_output, finite_columns
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack, WeightedLoss, fitted_at, legal_replies, nothing_fits, pack
 from sparring.learn.reward_model import ProcessLearner
-from sparring.learn.weights import (
+from sparring.learn.weight_files import (
     UNREADABLE,
     Snapshot,
-    lasting,
     load_optimizer,
     load_weights,
     member_of,
     planned,
-    refer,
     save_optimizer,
     save_weights,
+    snapshots_to_save,
+    update_reference,
 )
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import (
@@ -300,7 +300,7 @@ class Policy(PlayingPolicy):
     @property
     def kept(self) -> list[Snapshot]:
         """The copies that its learner holds and a checkpoint keeps."""
-        return lasting(self.trained.snapshots, self.config)
+        return snapshots_to_save(self.trained.snapshots, self.config)
 
     def file(self, what: str) -> str:
         """Return the name of one of its files in a checkpoint."""
@@ -599,7 +599,7 @@ class LocalEngine(Players):
     def refer(self) -> None:
         """Take what each policy has learnt so far as its reference."""
         for own in map(self.policies.__getitem__, self.learners):
-            refer(own.trained.snapshots, own.model)
+            update_reference(own.trained.snapshots, own.model)
             if own.moments is not None:
                 own.moments.refer(own.name)
 

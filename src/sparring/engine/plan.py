@@ -12,11 +12,11 @@ from sparring.config.plugins.registry import BoundPlugin, required_services
 from sparring.core.errors import ConfigError
 from sparring.core.records import MAIN
 from sparring.environments.catalogue import configured_game
-from sparring.learn.weights import planned, planned_copies
+from sparring.learn.weight_files import planned, planned_copies
 from sparring.models.memory import (
     GIB,
     PROGRAM,
-    Shape,
+    ModelShape,
     activation_bytes,
     available_bytes,
     find_device,
@@ -161,7 +161,7 @@ def _model(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def size_in(config: RunConfig) -> tuple[int | None, Shape | None, str]:
+def size_in(config: RunConfig) -> tuple[int | None, ModelShape | None, str]:
     """Return a model's parameters and shape, if they are known, and where from."""
     if config.model.name == TINY:
         return *tiny_size(config), "the configuration"
@@ -170,11 +170,11 @@ def size_in(config: RunConfig) -> tuple[int | None, Shape | None, str]:
     return known_size(config.model.name)
 
 
-def tiny_size(config: RunConfig) -> tuple[int, Shape]:
+def tiny_size(config: RunConfig) -> tuple[int, ModelShape]:
     """Return the number of parameters and the shape of the tiny model, without making it."""
     chosen = config.model
     width, words = chosen.hidden_size, len(vocabulary(config) | set(SPECIAL))
-    shape = Shape(
+    shape = ModelShape(
         layers=chosen.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=words
     )
     return tiny_parameters(config, words), shape
@@ -187,7 +187,7 @@ def tiny_parameters(config: RunConfig, vocabulary: int) -> int:
     return (vocabulary + (chosen.context or TINY_CONTEXT) + 2) * width + chosen.layers * block
 
 
-def _tiny_cache(config: RunConfig, shape: Shape) -> int:
+def _tiny_cache(config: RunConfig, shape: ModelShape) -> int:
     games = [configured_game(section) for section in config.environments]
     seats = max(game.num_seats for game in games)
     return (
@@ -201,7 +201,7 @@ def _tiny_cache(config: RunConfig, shape: Shape) -> int:
     )
 
 
-def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
+def activations(config: RunConfig, shape: ModelShape | None, size: int) -> int | None:
     """Return about what a forward and backward pass keeps.
 
     None where the model's shape is not known.
@@ -215,7 +215,7 @@ def activations(config: RunConfig, shape: Shape | None, size: int) -> int | None
     return activation_bytes(
         shape,
         tokens=tokens,
-        asked=asked,
+        sampled=asked,
         size=size,
         checkpointing=config.model.gradient_checkpointing,
     )

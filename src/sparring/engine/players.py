@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,14 +30,15 @@ from sparring.engine.protocol import Clock, Judging
 from sparring.engine.workers.gpu_placement import check_there
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.learn.weights import Snapshot
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.learn.weight_files import Snapshot
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import available_bytes, find_device, refuse_beyond
 from sparring.models.render.plain import vocabulary
+from sparring.models.samplers.base import HasDecoding, HasTokenHook
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.context_check import check_context
-from sparring.play.players.base import Agent, TextAgent
+from sparring.play.players.base import Agent, HasSampler, TextAgent
 from sparring.play.players.demonstrator import demonstrator, imitated
 from sparring.play.players.policy import PolicyAgent, check_room, policy
 from sparring.play.rollout import Rollout, rollout
@@ -200,7 +200,7 @@ def _pretrained(
     network, over = plain.network, None
     if frozen or lora is not None:
         bases[base] = over = plain
-        network = with_the_weights_of(plain.network)
+        network = share_weights(plain.network)
     if lora is not None:
         network = add_adapters(
             network,
@@ -287,7 +287,8 @@ class PlayingPolicy:
 
     def publish(self, agent: Agent, who: PlayerRef) -> None:
         """Give the sampler of one of its players the weights of now, if it has older ones."""
-        model, sampler = self.model_of(who), getattr(agent, "sampler", None)
+        model = self.model_of(who)
+        sampler = agent.sampler if isinstance(agent, HasSampler) else None
         if model is not None and sampler is not None and sampler.version != model.version:
             sampler.publish(model.tensors(), model.version)
 
@@ -328,7 +329,7 @@ class PlayingPolicy:
     def decoding(self) -> str:
         """What computes its replies, in words: its sampler's, or its model's."""
         sampler = self._sit(LEARNER, self.model).sampler
-        return str(getattr(sampler, "decoding", self.model.decoding))
+        return sampler.decoding if isinstance(sampler, HasDecoding) else self.model.decoding
 
     def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
         return policy(
@@ -462,9 +463,8 @@ class Players:
         players = {str(player): player for spec in specs for player in spec.players}
         agents = {name: self._one(players[name]) for name in sorted(players)}
         for agent in agents.values():
-            sampler: Any = getattr(agent, "sampler", None)
-            if hasattr(sampler, "between"):
-                sampler.between = self.between
+            if isinstance(agent, HasSampler) and isinstance(agent.sampler, HasTokenHook):
+                agent.sampler.between = self.between
         section, clock = self.config.rollout, Clock()
         found = rollout(
             specs,

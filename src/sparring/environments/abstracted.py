@@ -1,17 +1,16 @@
-"""An environment in which what may be said is a short list: one sentence for each kind's cluster.
+"""An environment with a short list of statements: one sentence for each cluster of each kind.
 
-A *kind of action* is what a seat is asked for, such as "the seer speaks"; statements of one kind
-can be compared. A play that has ``kind(seat)`` names the kind of each decision, and "" where the
-action is to be taken as it is. Of a play that has not, decisions that allow any text are a kind per
-role.
+A *kind of action* is the type of statement that a decision asks for, such as "the seer speaks";
+statements of one kind can be compared. A play with a method ``kind(seat)`` names the kind of each
+decision, and "" where the action is no statement. In other plays the decisions of each role that
+allow any text are one kind.
 
-With a list for each kind, statements are actions like others: the environment has a tree where it
-has ``openings``, whatever could be said in the full one.
+With a list for each kind, statements are ordinary actions. So the environment has a tree if it has
+``openings``, even if the full environment allows any text.
 
-Where statements are about players, a sentence holds "@" in place of a name, and stands for as many
-actions as there are players that may be named: "accuse @" for "accuse p1" and "accuse p3". Rules
-that have such statements list all names in ``called``, and their plays say who may be named now
-(``named(seat)``).
+In statements about players, "@" stands for a name: "accuse @" means "accuse p1", "accuse p3" and so
+on. Rules with such statements list all names in ``called``, and ``named(seat)`` of their plays
+lists the names that are possible now.
 """
 
 from __future__ import annotations
@@ -23,20 +22,19 @@ from typing import Any, NamedTuple
 from sparring.core.records import Observation
 from sparring.environments.base import Play, close_play
 
-__all__ = ["NAME", "Abstracted", "AbstractedPlay", "Gist", "filled", "kind_of"]
+__all__ = ["NAME", "AbstractedEnvironment", "AbstractedPlay", "Gist", "fill_names", "kind_of"]
 
-NAME = "@"  # stands in a sentence for a player
+NAME = "@"  # placeholder of a player's name in a sentence
 
 
 class Gist(NamedTuple):
-    """The little that a seat goes by where all that it knows would be too much.
+    """An abstract state: the part of a seat's information on which its policy depends.
 
     Args:
-        key: the same for all that is to be taken for one state, whichever seat is in it.
-        labels: what stands for each player's name in an action there. Players whom nothing tells
-            apart have the same.
-        means: what a statement counts as to those who go by gists, with names; statements that
-            count as the same are one action. None: each as it is.
+        key: equal for all information states that are one abstract state, of any seat.
+        labels: a label for each player's name in an action; equal for exchangeable players.
+        means: maps a statement, with names, to its meaning; statements of one meaning are one
+            action. None: every statement is its own action.
     """
 
     key: str
@@ -45,12 +43,12 @@ class Gist(NamedTuple):
 
 
 def kind_of(rules: Any, play: Play, seat: int) -> str:
-    """Return the kind of action that a seat that is due is asked for; "" where it is no statement.
+    """Return the kind of action at a decision; "" where the action is no statement.
 
     Args:
         rules: the environment.
-        play: of it.
-        seat: one that is due.
+        play: a play of it.
+        seat: a seat that is due.
     """
     if (kind := getattr(play, "kind", None)) is not None:
         return str(kind(seat))
@@ -58,8 +56,8 @@ def kind_of(rules: Any, play: Play, seat: int) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def filled(sentences: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return sentences with every name in place of ``NAME``, and those without one as they are."""
+def fill_names(sentences: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each sentence once per name in place of ``NAME``; sentences without it unchanged."""
     return tuple(
         line.replace(NAME, name)
         for line in sentences
@@ -67,69 +65,72 @@ def filled(sentences: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...
     )
 
 
-class Abstracted:
+class AbstractedEnvironment:
     """The rules of an environment with a list of statements for each kind.
 
     Args:
         inner: the full environment.
-        said: of each kind that has been met, what may be said; other kinds stay as they are.
+        statements: the list for each known kind; other kinds keep their actions.
     """
 
-    def __init__(self, inner: Any, said: Mapping[str, Sequence[str]]) -> None:
-        self.inner, self.said = inner, {kind: tuple(lines) for kind, lines in said.items()}
+    def __init__(self, inner: Any, statements: Mapping[str, Sequence[str]]) -> None:
+        self.inner, self.statements = (
+            inner,
+            {kind: tuple(lines) for kind, lines in statements.items()},
+        )
         self.name, self.roles, self.num_seats = inner.name, inner.roles, inner.num_seats
 
     def openings(self) -> tuple[tuple[float, AbstractedPlay], ...]:
-        """Return every play that chance can begin, with its probability."""
+        """Return every possible initial play as (probability, play)."""
         return tuple((share, AbstractedPlay(self, play)) for share, play in self.inner.openings())
 
 
 class AbstractedPlay:
-    """One play.
+    """A play in which statements come from lists.
 
     Args:
-        rules: whose it is.
+        rules: the environment with the lists.
         inner: the play of the full environment.
     """
 
-    def __init__(self, rules: Abstracted, inner: Any) -> None:
+    def __init__(self, rules: AbstractedEnvironment, inner: Any) -> None:
         self.rules, self.inner = rules, inner
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
+        """Whether the play is over."""
         return bool(self.inner.done)
 
     @property
     def returns(self) -> Sequence[float]:
         """Payoffs so far."""
-        found: Sequence[float] = self.inner.returns
-        return found
+        payoffs: Sequence[float] = self.inner.returns
+        return payoffs
 
     def due(self) -> tuple[int, ...]:
-        """Return the seats whose replies are wanted now."""
+        """Return the seats that are due."""
         return tuple(self.inner.due())
 
     def observe(self, seat: int) -> Observation:
-        """Return what a seat has not been told yet."""
-        found: Observation = self.inner.observe(seat)
-        return found
+        """Return the new observation of a seat."""
+        observation: Observation = self.inner.observe(seat)
+        return observation
 
     def gist(self, seat: int) -> Gist | None:
-        """Return what little a due seat goes by; None: all that it knows, as without ``gist``."""
-        found: Gist | None = self.inner.gist(seat) if hasattr(self.inner, "gist") else None
-        return found
+        """Return the abstract state of a seat that is due; None: its whole information state."""
+        gist: Gist | None = self.inner.gist(seat) if hasattr(self.inner, "gist") else None
+        return gist
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return what may be said, or the actions as they are."""
-        said = self.rules.said.get(kind_of(self.rules.inner, self.inner, seat), ())
+        """Return the statements of the kind, or the actions of the full environment."""
+        statements = self.rules.statements.get(kind_of(self.rules.inner, self.inner, seat), ())
         if hasattr(self.inner, "named"):
-            said = filled(said, tuple(self.inner.named(seat)))
-        found: tuple[str, ...] | None = said or self.inner.legal(seat)
-        return found
+            statements = fill_names(statements, tuple(self.inner.named(seat)))
+        actions: tuple[str, ...] | None = statements or self.inner.legal(seat)
+        return actions
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the replies of all seats that are due."""
+        """Apply the replies of all seats that are due."""
         self.inner.step(replies)
 
     def close(self) -> None:
@@ -137,5 +138,5 @@ class AbstractedPlay:
         close_play(self.inner)
 
     def clone(self) -> AbstractedPlay:
-        """Return a copy that would go on the same."""
+        """Return an independent copy."""
         return AbstractedPlay(self.rules, self.inner.clone())

@@ -1,7 +1,7 @@
-"""Banks of starts for environments that are told as they come.
+"""Base of environments whose initial states come from a bank.
 
-A bank is a numbered list of starts from which a play draws one. Training draws from one bank, and
-skill is measured on another: on starts that training never met.
+A bank is a numbered list of initial states, from which each play draws one. Training uses one bank
+and evaluation another, with initial states that training never saw.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 
-# starts of another bank: a few hundred plays of an evaluation seldom meet one twice
+# initial states of the other bank: few enough repeats in the hundreds of plays of an evaluation
 OTHERS = 1000
 BANKS = 2**31  # banks are numbered from 0 below this
 
@@ -21,20 +21,20 @@ __all__ = ["BANKS", "OTHERS", "Bank", "is_banked"]
 
 
 def is_banked(environment: Environment) -> bool:
-    """Return whether an environment draws its starts from a bank."""
+    """Return whether an environment draws its initial states from a bank."""
     return hasattr(environment, "counted")
 
 
 class Bank(Environment):
-    """Base of environments whose starts are drawn from a bank.
+    """Base of environments whose initial states are drawn from a bank.
 
-    A subclass has ``start(number)``, a start of its bank that can be hashed, made from the bank's
-    own stream alone. Its plays have ``start``, the one they were begun from.
+    A subclass defines ``start(number)``, which returns a hashable initial state and draws from
+    ``bank_stream(number)`` alone. Its plays have an attribute ``start`` with their initial state.
 
     Attributes:
         bank: number of the bank.
-        counted: name of the option, and attribute, that says how many starts the bank has.
-        others: how many the other bank has.
+        counted: name of the option and attribute with the number of initial states in the bank.
+        others: number of initial states in the other bank.
     """
 
     bank: int
@@ -44,26 +44,26 @@ class Bank(Environment):
 
     @abstractmethod
     def start(self, number: int) -> Hashable:
-        """Return start ``number`` of the bank."""
+        """Return initial state ``number`` of the bank."""
 
     def bank_stream(self, number: int) -> Stream:
-        """Return what start ``number`` of the bank is drawn from."""
+        """Return the stream from which initial state ``number`` of the bank is drawn."""
         return Stream.from_seed(self.bank).child(type(self).__name__).child(number)
 
-    def drawn(self, stream: Stream) -> Hashable:
-        """Return the start of a play whose chance is ``stream``."""
+    def draw_start(self, stream: Stream) -> Hashable:
+        """Return the initial state of a play whose chance is ``stream``."""
         return self.start(stream.child("start").integer(0, getattr(self, self.counted)))
 
     def start_of(self, play: Any) -> Hashable:
-        """Return what was drawn from the bank."""
+        """Return the initial state of a play."""
         start: Hashable = play.start
         return start
 
     def starts(self) -> frozenset[Hashable]:
-        """Return all starts of the bank."""
+        """Return all initial states of the bank."""
         return frozenset(self.start(number) for number in range(getattr(self, self.counted)))
 
     def other_bank(self) -> dict[str, Any]:
         """Return options that make the same environment with another bank."""
-        made = (self.made_by or {}).get("options", {})
-        return {**made, "bank": BANKS - 1 - self.bank, self.counted: self.others}
+        options = (self.made_by or {}).get("options", {})
+        return {**options, "bank": BANKS - 1 - self.bank, self.counted: self.others}

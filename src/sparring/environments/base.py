@@ -1,12 +1,11 @@
-"""What an environment is: rules as a value, and plays of them that tell, ask and answer in text.
+"""The protocols ``Environment`` (rules and wording) and ``Play`` (one live episode in text).
 
-An environment has a name, roles and an end; a play of it says whose replies it wants now, what each
-seat has not been told yet, and goes on when all of them are in. One seat may be due, or several at
-once (simultaneous moves). A seat may choose from a finite list, or say any text.
+A play names the seats that are due, gives each its new observation, and applies their replies.
+One seat may be due, or several at once (simultaneous moves). A seat chooses from a finite list of
+actions, or replies with any text.
 
-What an environment or a play can do besides is a small protocol each, in this file: a class has a
-capability if it has the methods. ``Searchable`` is an environment whose tree can be walked, as
-exact solvers ask; the games over OpenSpiel are (``environments/openspiel``).
+Every further capability is a small protocol in this file: a class has it if it has the methods.
+``Searchable`` environments have a tree that exact solvers can walk, as games over OpenSpiel do.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ MARS_FINE = 10.0  # the MARS release charges the stake and 10 more
 
 
 class HasUtilities(Protocol):
-    """What an environment says of its payoffs; see ``Environment``."""
+    """The payoff attributes of an environment; see ``Environment``."""
 
     name: str
     num_seats: int
@@ -43,28 +42,28 @@ class HasUtilities(Protocol):
 
 
 class HasReturns(Protocol):
-    """A play, as far as it has paid."""
+    """A play with payoffs so far."""
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """HasUtilities so far, [num_seats], cumulative."""
+        """Payoffs so far, [num_seats], cumulative."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IllegalRule:
-    """What happens at a reply that is no legal action, and what a forfeiture pays.
+    """The rule for illegal and unparsable replies, and the payoff of a forfeit.
 
-    ``rule``: "forfeit" ends the game; "retry" asks again up to ``retries`` times and then plays a
-    random legal action; "random" plays a random legal action at once. ``penalty`` is subtracted
-    from the offender at every such reply, as the reward component "illegal", under every rule;
-    where the game goes on it is shaping, and bounded as such, so that a win with illegal replies
-    stays better than a clean draw (``reorder_outcomes`` lifts that). ``payoff`` says what a
-    forfeiture pays:
+    ``rule``: "forfeit" ends the episode; "retry" asks again up to ``retries`` times and then plays
+    a random legal action; "random" plays a random legal action at once. ``penalty`` is subtracted
+    from the offender at every such reply, as the reward component "illegal", under every rule.
+    Where the episode goes on, the penalty is shaping and is bounded as such: a win with illegal
+    replies stays better than a clean draw (``reorder_outcomes`` lifts the bound). ``payoff`` is
+    the payoff rule of a forfeit:
 
-    - "zero_sum": the offender gets the game's least utility and the other seats share the rest of
-      the game's sum; in a cooperative game every seat gets the least utility; in a general-sum game
-      the others keep what they have.
+    - "zero_sum": the offender gets the least utility, and the other seats share the rest of the
+      sum; in a cooperative environment every seat gets the least utility; in a general-sum one the
+      others keep what they have.
     - "offender_only": the offender gets the least utility, the others 0.
     - "spiral": -1.5 for the offender, +0.5 for each other seat (as SPIRAL's code does).
     - "mars": minus the offender's stake minus 10, the others 0 (as MARS's code does).
@@ -103,7 +102,7 @@ class IllegalRule:
         """Return the rule that a configuration mapping describes.
 
         Raises:
-            UnknownNameError: an option, a rule or a payoff that does not exist.
+            UnknownNameError: there is no such option, rule or payoff.
             ConfigError: a number out of range.
         """
         known = [field.name for field in fields(cls)]
@@ -113,7 +112,7 @@ class IllegalRule:
         return cls(**options)
 
     def check(self, game: HasUtilities) -> None:
-        """Refuse a rule that asks an environment for what it does not say.
+        """Check that the environment has the utilities that this rule needs.
 
         Raises:
             GameError: a forfeit pays the least utility, and the environment names none.
@@ -122,9 +121,8 @@ class IllegalRule:
             return
         if not math.isfinite(game.min_utility):
             raise GameError(
-                f"Environment {game.name!r} does not say what a seat can lose, which is what a "
-                "forfeit costs; give it min_utility = -1.0 (its least return), or write "
-                "illegal: {rule: retry}."
+                f"Environment {game.name!r} has no least return, which a forfeit pays; give "
+                "it min_utility = -1.0 (its least return), or write illegal: {rule: retry}."
             )
 
     def forfeit_returns(
@@ -145,10 +143,6 @@ class IllegalRule:
 
 
 def _zero_sum(game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:
-    """Return the returns of a forfeiture.
-
-    They keep the sum of the game's utilities where the game has one.
-    """
     if game.cooperative:
         return (game.min_utility,) * game.num_seats
     if game.utility_sum is None:
@@ -165,25 +159,25 @@ log = logging.getLogger(__name__)
 Theme = Literal["light", "dark"]
 """Colours of pictures."""
 
-Closed = Literal["answered", "turns", "malformed", "limit"]
-"""What an environment says of a conversation that is over.
+ConversationEnd = Literal["answered", "turns", "malformed", "limit"]
+"""How the conversation of a seat ended.
 
 "answered": its seat ended it, or had done all it was asked for. "turns": it had no turns left.
-"malformed": what it ended with could not be read. "limit": the environment ended it at its work.
+"malformed": its last reply was unparsable. "limit": the environment stopped it while it worked.
 """
 
 
 class Play(Protocol):
-    """One live course of an environment.
+    """One live episode of an environment.
 
     Attributes:
-        done: whether it is over.
+        done: whether the episode is over.
         returns: payoffs so far, [num_seats], cumulative.
     """
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
+        """Whether the episode is over."""
         ...
 
     @property
@@ -192,50 +186,47 @@ class Play(Protocol):
         ...
 
     def due(self) -> tuple[int, ...]:
-        """Return the seats whose replies are wanted now, ascending; none when it is over."""
+        """Return the seats whose replies are due now, ascending; () when the episode is over."""
         ...
 
     def observe(self, seat: int) -> Observation:
-        """Return what a seat has not been told yet, and the question that it is to answer.
-
-        It is the same until the seat has replied and the play has gone on.
-        """
+        """Return the new observation of a seat, the same until its reply is applied."""
         ...
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the finite list of a seat's actions, or None: any text is one."""
+        """Return the finite list of a seat's legal actions, or None where any text is legal."""
         ...
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the replies of all seats that are due: a legal action each, or a text."""
+        """Apply the replies of all seats that are due: a legal action each, or a text."""
         ...
 
 
 class Environment(Protocol):
-    """Rules, roles and wording; what never changes.
+    """Rules, roles and wording, which never change.
 
-    Only ``roles``, ``max_turns`` and ``reset`` must be written: ``make_game`` sets what else is
-    missing to the values that stand here.
+    Only ``roles``, ``max_turns`` and ``reset`` are required: ``make_game`` sets every other missing
+    attribute to the default below.
 
     Attributes:
-        name: under which metrics and records know it.
+        name: its name in metrics and records.
         roles: name of each seat, [num_seats].
-        num_seats: how many.
-        max_turns: most replies of all seats together that a play takes.
+        num_seats: number of seats.
+        max_turns: most replies of all seats together in one episode.
         min_utility: the least return of a seat.
-        max_utility: the greatest.
-        utility_sum: what the returns of all seats sum to; None: not always the same.
-        zero_sum: whether it is 0.
+        max_utility: the greatest return of a seat.
+        utility_sum: sum of the returns of all seats; None: not always the same.
+        zero_sum: whether this sum is 0.
         cooperative: whether all seats get the same return.
-        teams: [num_seats] which seats win together: those of one name or number. None: every seat
-            plays for itself, or all together where ``cooperative`` is true.
+        teams: [num_seats] a name or number per seat, the same for seats that win together. None:
+            every seat plays for itself, or all together where ``cooperative`` is true.
         style: "brief" or "full" wording.
-        brief: whether it is brief: made of the words of ``HasVocabulary``.
+        brief: whether the wording is brief: made of the words of ``HasVocabulary``.
         notes: whether it has a place for the notes of a memory.
-        figures: names of what its plays count, see ``Counting``.
-        version: of rules and wording; a record of another one is not played again.
-        illegal: what an illegal reply costs.
-        made_by: name and options that ``make_game`` made it from; None: it was made otherwise.
+        figures: names of the figures that its plays count, see ``HasFigures``.
+        version: of rules and wording; a record of another version cannot be replayed.
+        illegal: the rule for illegal replies.
+        made_by: name and options for ``make_game``; None: ``make_game`` did not make it.
     """
 
     name: str
@@ -257,7 +248,7 @@ class Environment(Protocol):
     made_by: dict[str, Any] | None = None
 
     def reset(self, stream: Stream) -> Play:
-        """Return a fresh play, all of whose chance is drawn from ``stream``."""
+        """Return a new play that draws all its chance from ``stream``."""
         ...
 
 
@@ -266,93 +257,97 @@ class Cloneable(Protocol):
     """A play that can be copied: oracles, candidates and searches go on from the copy."""
 
     def clone(self) -> Self:
-        """Return an independent copy that would go on the same."""
+        """Return an independent copy that would go on in the same way."""
         ...
 
 
 class CloneablePlay(Play, Cloneable, Protocol):
-    """A play that can be copied, as what walks all plays of an environment asks."""
+    """A play that can be copied, which walks over all plays of an environment need."""
 
 
 @runtime_checkable
 class Closeable(Protocol):
-    """A play that holds something to be released, such as a session of a server or a process."""
+    """A play with a resource to release, such as a session of a server or a process."""
 
     def close(self) -> None:
-        """Release it.
+        """Release the resource.
 
-        Whoever has called ``reset`` or ``clone`` calls this once for the play that came of it, when
-        the play is over, forfeited, truncated, failed, interrupted or no longer needed. After it
-        the play is not asked to go on; ``done`` and ``returns`` may be read.
+        The caller of ``reset`` or ``clone`` calls this once for each play that it got, when the
+        play is over, forfeited, truncated, failed, interrupted or no longer needed. Afterwards only
+        ``done`` and ``returns`` are read.
         """
         ...
 
 
 @runtime_checkable
-class Closing(Protocol):
-    """A play whose seats' conversations end by themselves, and that knows how."""
+class HasConversationEnd(Protocol):
+    """A play that knows how the conversations of its seats end."""
 
-    def closed(self, seat: int) -> Closed | None:
-        """Return how a seat's latest conversation has ended; None: it goes on, or is not known."""
+    def closed(self, seat: int) -> ConversationEnd | None:
+        """Return how a seat's latest conversation ended; None: it goes on, or is not known."""
         ...
 
 
 @runtime_checkable
-class Reading(Protocol):
-    """A play that finds the action in a reply itself."""
+class ReplyReader(Protocol):
+    """A play that parses replies itself."""
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action written in a reply, legal or not; None where there is none.
+        """Return the action in a reply, legal or not; None: unparsable.
 
-        ``exact``: nothing but the action will do.
+        Args:
+            seat: the seat that replied.
+            reply: its text.
+            exact: whether the reply must be the action and nothing else.
         """
         ...
 
 
 @runtime_checkable
-class Sampling(Protocol):
-    """A play that can say something at random for a seat that is due."""
+class HasRandomReply(Protocol):
+    """A play that can draw a random reply for a seat that is due."""
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a reply that has the form asked for, drawn from ``stream``."""
+        """Return a reply of the required form, drawn from ``stream``."""
         ...
 
 
 @runtime_checkable
-class Counting(Protocol):
-    """A play that counts things of its own, under the names of its environment's ``figures``."""
+class HasFigures(Protocol):
+    """A play that counts figures, under the names of its environment's ``figures``."""
 
     def figures(self) -> Mapping[str, tuple[float, ...]]:
-        """Return of a play that is over a number per seat for each name; nan: none of this seat.
+        """Return the figures of a play that is over.
 
-        Seats without a number count in no mean.
+        Returns:
+            [num_seats] numbers by name; nan for a seat without a number, which no mean counts.
         """
         ...
 
 
 @runtime_checkable
 class HasCounterfactual(Protocol):
-    """A play whose result is made of what some seats did apart, so that it is known without one."""
+    """A play whose return can be recomputed without the contribution of a given seat."""
 
     def parts(self) -> tuple[int, ...]:
-        """Return these seats, in order."""
+        """Return the seats that contribute, in order."""
         ...
 
     def worth(self, seats: Collection[int]) -> float:
-        """Return what the play would have been worth with the work of these seats alone."""
+        """Return the return of the play with the contributions of these seats alone."""
         ...
 
     def own_share(self, seat: int) -> float:
-        """Return how much of what it was asked for one of these seats did."""
+        """Return the share of its own task that a contributing seat has done."""
         ...
 
 
 @runtime_checkable
-class Redealt(Protocol):
-    """A play whose chance can be drawn anew from here on."""
+class Redealable(Protocol):
+    """A play whose remaining chance can be drawn from another stream."""
 
     def redeal(self, stream: Stream) -> None:
-        """Draw all chance from here on from another stream."""
+        """Draw all remaining chance from another stream."""
         ...
 
 
@@ -360,27 +355,27 @@ class Redealt(Protocol):
 class Drawable(Protocol):
     """A play that shows its position as a picture, as one seat sees it or with nothing hidden.
 
-    A seat's picture and sentence hold nothing that the seat does not know: they are the same in two
+    The picture and the sentence for a seat hold only what the seat knows: they are equal in two
     plays that the seat cannot tell apart.
     """
 
     def draw(self, seat: int | None, theme: Theme = "light") -> str:
-        """Return the position as SVG that needs nothing from outside.
+        """Return the position as a self-contained SVG.
 
         Args:
-            seat: who looks; None: a reader from whom nothing is hidden.
+            seat: the seat that looks; None: nothing is hidden.
             theme: "light" or "dark".
         """
         ...
 
     def described(self, seat: int | None) -> str:
-        """Return a sentence or two that say the position in words, for the same reader."""
+        """Return the position in one or two sentences, for the same reader."""
         ...
 
 
 @runtime_checkable
 class HasOverview(Protocol):
-    """A play that can tell a seat everything anew."""
+    """A play that can tell a seat everything again."""
 
     def overview(self, seat: int) -> Observation:
         """Return everything that a seat may be told, from the start on."""
@@ -389,47 +384,47 @@ class HasOverview(Protocol):
 
 @runtime_checkable
 class HasEnding(Protocol):
-    """A play that tells its seats how it has ended."""
+    """A play that tells its seats how it ended."""
 
     def ending(self, seat: int) -> str:
-        """Return what a seat has not been told of a play that is over."""
+        """Return the news of a seat at the end of the play."""
         ...
 
 
 @runtime_checkable
 class HasShowdown(Protocol):
-    """A play whose rules show its seats something when it is over, such as cards."""
+    """A play with rules that show something to seats at the end, such as cards."""
 
     def shown(self, seat: int) -> str:
-        """Return what the rules show a seat beside the ``ending``."""
+        """Return what the rules show a seat in addition to the ``ending``."""
         ...
 
 
 @runtime_checkable
 class HasVocabulary(Protocol):
-    """An environment whose brief style is made of a closed list of words."""
+    """An environment with a closed vocabulary in brief style."""
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word that is told or replied in brief style."""
+        """Return every word of observations and replies in brief style."""
         ...
 
 
 @runtime_checkable
 class HasStarts(Protocol):
-    """An environment that tells its starts apart."""
+    """An environment with identifiable initial states."""
 
     def start_of(self, play: Play, /) -> Hashable:
-        """Return what tells the start of a play from another."""
+        """Return the identity of a play's initial state."""
         ...
 
     def starts(self) -> frozenset[Hashable] | None:
-        """Return all starts of the bank that chance draws from; None where there is no bank."""
+        """Return all initial states of the bank; None: there is no bank."""
         ...
 
 
 @runtime_checkable
 class HasOtherBank(Protocol):
-    """An environment whose starts come from one of several banks."""
+    """An environment whose initial states come from one of several banks."""
 
     def other_bank(self) -> dict[str, Any] | None:
         """Return options that make the same environment with another bank; None: there is none."""
@@ -438,61 +433,58 @@ class HasOtherBank(Protocol):
 
 @runtime_checkable
 class HasOpenings(Protocol):
-    """An environment in which nothing is left to chance once a play has begun.
-
-    Its plays are ``Cloneable``, and every seat chooses from a list.
-    """
+    """An environment with ``Cloneable`` plays, finite actions, and chance only at the start."""
 
     def openings(self) -> Sequence[tuple[float, Any]]:
-        """Return every play that chance can begin with, and its probability."""
+        """Return every possible initial play as (probability, play)."""
         ...
 
 
 @runtime_checkable
 class Combination(Protocol):
-    """An environment that is made of another one."""
+    """An environment that wraps another one."""
 
     inner: Environment
 
 
 @runtime_checkable
 class HasLeads(Protocol):
-    """An environment some of whose seats lead the others."""
+    """An environment with seats that lead the others."""
 
     def leads(self, seat: int, /) -> bool:
-        """Return whether a seat answers for the play."""
+        """Return whether a seat is responsible for the result of the play."""
         ...
 
 
 @runtime_checkable
 class HasPlayerNames(Protocol):
-    """An environment that calls its players by names of their own."""
+    """An environment that gives names to its players."""
 
     called: tuple[str, ...]
 
 
 @runtime_checkable
 class HasCorrection(Protocol):
-    """An environment with its own wording of what follows an illegal reply."""
+    """An environment with its own error notice after an illegal reply."""
 
     def correction(self, play: Any, action: str | None, played: str | None = None, /) -> str:
-        """Return what a seat is told; ``played``: the random action in place of its reply."""
+        """Return the error notice; ``played``: the random action in place of the reply."""
         ...
 
 
 @runtime_checkable
 class PartnerPlay(Protocol):
-    """A play that has a scripted partner of its own."""
+    """A play with a scripted partner."""
 
     def house(self, seat: int, stream: Stream) -> str:
-        """Return what the partner says in a seat that is due."""
+        """Return the partner's reply in a seat that is due."""
         ...
 
 
 class Node(Protocol):
-    """A history of a game, with nothing hidden. It is not to be changed, but left for a child.
+    """An immutable history of a game, with nothing hidden; actions lead to its children.
 
-    ``str`` of it is the position as it is printed, equal where two histories lead to one position.
+    ``str`` of a node is the printed position, equal where two histories lead to one position.
     """
 
     def is_terminal(self) -> bool:
@@ -502,13 +494,13 @@ class Node(Protocol):
         """Return whether chance is to move."""
 
     def current_player(self) -> int:
-        """Return the seat that is to act, below 0 where none is."""
+        """Return the seat to act; a number below 0 where no seat acts."""
 
     def legal_actions(self) -> list[int]:
-        """Return the ids of the legal actions, or of what chance can do, ascending."""
+        """Return the ids of the legal actions or of the chance outcomes, ascending."""
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
-        """Return what chance can do, with its probabilities."""
+        """Return the chance outcomes as (id, probability)."""
 
     def child(self, index: int, /) -> Node:
         """Return the history after an action or a chance outcome."""
@@ -517,26 +509,26 @@ class Node(Protocol):
         """Return the payoffs so far, [num_seats]."""
 
     def information_state_string(self, seat: int, /) -> str:
-        """Return all that a seat knows, where ``GameRules.has_info_states`` says there is one."""
+        """Return the information state of a seat, if ``GameRules.has_info_states``."""
 
 
 class Decision(Protocol):
-    """A history as the seat sees it that is to move in it."""
+    """A history as the seat to move sees it."""
 
     @property
     def node(self) -> Node:
-        """The history, shared with others that stand at it."""
+        """The history, which other decisions may share."""
 
     @property
     def seat(self) -> int:
-        """The seat that is to move."""
+        """The seat to move."""
 
     @property
     def plies(self) -> int:
         """Number of seats' actions so far."""
 
     def observe(self, seat: int, since: int, /) -> Observation:
-        """Return what a seat is to be told: all of it, or what happened from ply ``since`` on."""
+        """Return the observation of a seat: everything, or the events from ply ``since`` on."""
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal actions, as words."""
@@ -546,28 +538,28 @@ class Decision(Protocol):
 
 
 class GameRules(Protocol):
-    """Rules whose every history can be visited, as exact solvers ask."""
+    """Rules with a tree of histories that exact solvers can walk."""
 
     name: str
     num_seats: int
 
     @property
     def rules_key(self) -> str:
-        """Rules and options as text; games with one text have one tree."""
+        """Rules and options as text; games with equal text have equal trees."""
 
     @property
     def perfect_information(self) -> bool:
-        """Whether nothing is hidden from any seat."""
+        """Whether every seat sees everything."""
 
     @property
     def has_info_states(self) -> bool:
-        """Whether nodes say what a seat knows."""
+        """Whether nodes have information states."""
 
     def first_node(self) -> Node:
-        """Return the history in which nothing has happened."""
+        """Return the empty history."""
 
     def state_of(self, node: Any, /) -> Decision:
-        """Return a history of these rules as the seat sees it that is to move."""
+        """Return a history as the seat to move sees it."""
 
 
 class EnvironmentPlay(Play, Protocol):
@@ -579,7 +571,7 @@ class EnvironmentPlay(Play, Protocol):
 
 
 class SearchablePlay(EnvironmentPlay, Decision, Protocol):
-    """A play in which one seat acts at a time, by a word or by its id, and whose history is a node.
+    """A play with one acting seat at a time, actions as words or ids, and a node as its history.
 
     Attributes:
         game: the environment.
@@ -596,10 +588,10 @@ class SearchablePlay(EnvironmentPlay, Decision, Protocol):
 
     @property
     def table(self) -> Any:
-        """The table it stands at, of games made of tables (``openspiel/table.py``)."""
+        """The current table, in games made of tables (``openspiel/table.py``)."""
 
     def observe(self, seat: int, since: int | None = None) -> Observation:
-        """Return what a seat is to be told; see ``openspiel.base.State.observe``."""
+        """Return the observation of a seat; see ``openspiel.base.State.observe``."""
 
     def overview(self, seat: int) -> Observation:
         """Return everything that a seat may be told, from the start on."""
@@ -611,20 +603,20 @@ class SearchablePlay(EnvironmentPlay, Decision, Protocol):
         """Play an action word for the seat to act."""
 
     def apply_index(self, index: int) -> None:
-        """Play an action id, or a chance outcome's where chance is to move."""
+        """Play an action id, or the id of a chance outcome where chance is to move."""
 
     def parse(self, reply: str, exact: bool = False) -> str | None:
-        """Return the action word written in a reply, legal or not, or None."""
+        """Return the action word in a reply, legal or not; None: unparsable."""
 
     def redeal(self, stream: Stream) -> None:
-        """Draw all chance from here on from another stream."""
+        """Draw all remaining chance from another stream."""
 
     def clone(self) -> SearchablePlay:
-        """Return an independent copy that would go on the same."""
+        """Return an independent copy that would go on in the same way."""
 
 
 class Searchable(Environment, GameRules, HasStarts, HasOtherBank, HasVocabulary, Protocol):
-    """An environment whose tree can be walked: a game over OpenSpiel.
+    """An environment with a tree that solvers can walk: a game over OpenSpiel.
 
     Attributes:
         words: the word of each action id; empty where words depend on the position.
@@ -638,26 +630,26 @@ class Searchable(Environment, GameRules, HasStarts, HasOtherBank, HasVocabulary,
 
     @property
     def first_table(self) -> Any:
-        """The table that a play begins with, of games made of tables."""
+        """The table of the initial state, in games made of tables."""
 
     def reset(self, stream: Stream) -> SearchablePlay:
-        """Return a fresh play, all of whose chance is drawn from ``stream``."""
+        """Return a new play that draws all its chance from ``stream``."""
 
     def state_of(self, node: Any, /) -> SearchablePlay:
-        """Return a play that stands at a node; chance outcomes are given to ``apply_index``."""
+        """Return a play at a node; its caller passes chance outcomes to ``apply_index``."""
 
     def first_state(self) -> SearchablePlay:
-        """Return a play in which nothing has happened; chance outcomes are given to it too."""
+        """Return a play at the empty history; its caller passes chance outcomes too."""
 
     def key(self, state: Play, seat: int) -> str:
-        """Return all that a seat knows in a play, as text."""
+        """Return the information state of a seat in a play, as text."""
 
     def word_of(self, state: Play, player: int, index: int) -> str:
         """Return the word of an action id in a play."""
 
 
 def is_searchable(environment: object) -> TypeGuard[Searchable]:
-    """Return whether an environment's tree can be walked."""
+    """Return whether an environment has a tree that solvers can walk."""
     kind: Any = type(environment)
     return _has(kind, "first_node", "reset")
 
@@ -674,7 +666,7 @@ def _has(kind: Hashable, *names: str) -> bool:
 
 
 def close_play(play: object) -> None:
-    """Close a play if it is ``Closeable``; an exception of its own is logged and passed over."""
+    """Close a play if it is ``Closeable``, and log any exception that it raises."""
     close = getattr(play, "close", None)
     if close is None:
         return
@@ -686,7 +678,7 @@ def close_play(play: object) -> None:
 
 @contextmanager
 def temporary_play(environment: Environment, stream: Stream) -> Iterator[Any]:
-    """Give a fresh play of an environment, and close it on leaving."""
+    """Yield a new play of an environment, and close it on leaving."""
     play = environment.reset(stream)
     try:
         yield play
@@ -697,19 +689,19 @@ def temporary_play(environment: Environment, stream: Stream) -> Iterator[Any]:
 def read_reply(
     play: Play, seat: int, legal: tuple[str, ...] | None, reply: str, exact: bool
 ) -> str | None:
-    """Return the action in a seat's reply, legal or not, or None.
+    """Return the action in a seat's reply, legal or not; None: unparsable.
 
     Args:
-        play: it reads replies itself if it is ``Reading``.
-        seat: who has replied.
-        legal: what it may choose from; None: any text is an action, as it stands.
-        reply: what it has said.
-        exact: whether nothing but the action will do.
+        play: a ``ReplyReader`` parses the reply itself.
+        seat: the seat that replied.
+        legal: its legal actions; None: any text is an action, as it stands.
+        reply: its text.
+        exact: whether the reply must be the action and nothing else.
     """
     reader = getattr(play, "read", None)
     if reader is not None:
-        found: str | None = reader(seat, reply, exact)
-        return found
+        action: str | None = reader(seat, reply, exact)
+        return action
     return reply if legal is None else listed_reply(legal, reply, exact)
 
 
@@ -717,52 +709,51 @@ def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: S
     """Return a legal action drawn uniformly, or a text that the play itself draws.
 
     Args:
-        play: where any text is allowed it must be ``Sampling``.
-        seat: who is to reply.
-        legal: what it may choose from; None: any text.
-        stream: what is drawn from.
+        play: where any text is legal, it must be ``HasRandomReply``.
+        seat: the seat to reply.
+        legal: its legal actions; None: any text.
+        stream: the source of the draw.
 
     Raises:
-        GameError: any text is allowed, and the play has no method ``sample``, or it gives no text.
+        GameError: any text is legal, and the play has no method ``sample``, or it gives no text.
     """
     if legal is not None:
         return legal[stream.integer(0, len(legal))]
-    if not isinstance(play, Sampling):
+    if not isinstance(play, HasRandomReply):
         raise GameError(
-            f"{type(play).__name__} in {type(play).__module__} takes any text, and nothing can be "
-            "said at random in it; give it a method sample(seat, stream) that returns a reply of "
-            "the form asked for, or warmup.updates=0 and no random player."
+            f"{type(play).__name__} in {type(play).__module__} takes any text and cannot draw a "
+            "random reply; give it a method sample(seat, stream) that returns a reply of the "
+            "required form, or write warmup.updates=0 and use no random player."
         )
-    found = play.sample(seat, stream)
-    if not isinstance(found, str):
+    reply = play.sample(seat, stream)
+    if not isinstance(reply, str):
         raise GameError(
             f"{type(play).__name__} in {type(play).__module__}: sample({seat}) gave "
-            f"{quoted(found)}; give a reply as a text."
+            f"{quoted(reply)}; give a reply as a text."
         )
-    return found
+    return reply
 
 
 def teams_of(environment: Environment) -> tuple[int, ...]:
     """Return the number of the team of each seat, [num_seats], from 0.
 
-    An environment says it by ``teams``, a name or number per seat. Without that every seat is a
-    team of its own, and all are one where the environment is cooperative.
+    Without ``teams`` every seat is its own team, or all are one team in a cooperative environment.
 
     Raises:
         GameError: ``teams`` has another number of seats.
     """
-    given = environment.teams
-    if given is None:
+    teams = environment.teams
+    if teams is None:
         seats = environment.num_seats
         alone = not environment.cooperative
         return tuple(range(seats)) if alone else (0,) * seats
-    if isinstance(given, str) or len(given) != environment.num_seats:
+    if isinstance(teams, str) or len(teams) != environment.num_seats:
         raise GameError(
-            f"{environment.name}: teams={quoted(given)} must name a team for each of its "
+            f"{environment.name}: teams={quoted(teams)} must name a team for each of its "
             f"{environment.num_seats} seats; write one per seat, such as (0, 1, 0, 1)."
         )
-    numbers = {team: number for number, team in enumerate(dict.fromkeys(given))}
-    return tuple(numbers[team] for team in given)
+    numbers = {team: number for number, team in enumerate(dict.fromkeys(teams))}
+    return tuple(numbers[team] for team in teams)
 
 
 @lru_cache(maxsize=1024)
@@ -775,33 +766,30 @@ def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def first_seats(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """Return of each seat the first one that the same player fills, [num_seats]."""
+    """Return for each seat the first seat of the same player, [num_seats]."""
     first = {seat: side[0] for side in filled_together(teams) for seat in side}
     return tuple(first[seat] for seat in range(len(teams)))
 
 
 def side_numbers(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the number of each seat's side among those that one player fills, [num_seats]."""
+    """Return for each seat the number of its side, the seats of one player, [num_seats]."""
     sides = filled_together(teams)
     number = {seat: place for place, side in enumerate(sides) for seat in side}
     return tuple(number[seat] for seat in range(len(teams)))
 
 
 def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the seats that one player fills: those of a team; each by itself where all are one."""
+    """Return the seats of each player: those of a team, or single seats where all are one team."""
     sides = sides_of(teams)
     return sides if len(sides) > 1 else tuple((seat,) for seat in range(len(teams)))
 
 
 WORDS: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
-KEPT = "_spec_of"  # where a game keeps its spec, and what it was made from
+KEPT = "_spec_of"  # attribute in which a game caches its spec and the key of it
 
 
 def spec_of(game: Environment) -> EnvironmentSpec | None:
-    """Return the value that a game was made from, or None for rules that no name makes.
-
-    The same object at every call.
-    """
+    """Return the spec that ``make_game`` can rebuild, the same object each time, or None."""
     made_by = game.made_by
     if made_by is None:
         return None
@@ -833,27 +821,24 @@ def check_spec(spec: EnvironmentSpec) -> None:
         value = getattr(spec, field)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ConfigError(
-                f"EnvironmentSpec.{field}={quoted(value)} is no {WORDS[kind]}; take it from an "
+                f"EnvironmentSpec.{field}={quoted(value)} is not a {WORDS[kind]}; take it from an "
                 "episode, or write one."
             )
     try:
         _ = spec.label and check_label(spec.label)
     except ValueError as error:
         raise ConfigError(
-            f"EnvironmentSpec.label={quoted(spec.label)} is no label: {error}."
+            f"EnvironmentSpec.label={quoted(spec.label)} is not a label: {error}."
         ) from None
 
 
 def version_of(game: Environment) -> int:
-    """Return the version of a game's rules and wording; 1 where it is no whole number."""
+    """Return the version of a game's rules and wording; 1 if it is not a whole number."""
     return game.version if type(game.version) is int else 1
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON gives it back.
-
-    Tuples as lists, keys as texts, and what JSON has no form for as text.
-    """
+    """Return a value as JSON gives it back: tuples as lists, keys and unknown types as text."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Bluff: one seat says what its card is, the other believes it or calls."""
+"""Bluff: one seat claims a card, and the other believes the claim or calls it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pydantic import Field
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, seats, timeline
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
+from sparring.environments.drawing.pieces import TimelineMessage, heading, seats, timeline
 
 CARDS = ("high", "low")
 MEANT = {"high": ("high", "strong", "great"), "low": ("low", "weak", "poor")}
@@ -23,38 +23,38 @@ Speech = Literal["words", "free"]
 _WORD = re.compile(r"[a-z]+")
 
 
-def claimed(said: str) -> str:
-    """Return what a statement claims: the last of its words that means a card; else "low"."""
+def claimed_card(statement: str) -> str:
+    """Return the claimed card: that of the last word that means a card; else "low"."""
     cards = {word: card for card, words in MEANT.items() for word in words}
-    found = [cards[word] for word in _WORD.findall(said.lower()) if word in cards]
-    return found[-1] if found else "low"
+    claims = [cards[word] for word in _WORD.findall(statement.lower()) if word in cards]
+    return claims[-1] if claims else "low"
 
 
 @dataclass(kw_only=True, eq=False)
 class Bluff(Environment):
-    """Bluff: a seat says what its card is, which need not be true, and the other believes or calls.
+    """Bluff: a speaker claims a card, truly or not, and a listener believes the claim or calls it.
 
-    What: one round. The speaker's card is high or low, both equally likely. Who claims the low card
-    pays 1. A claim of the high card that is believed earns 1; one that is called earns 1 + stake
-    with the high card, and loses as much with the low one.
-    When to use: as the smallest environment in which lying pays and an equilibrium mixes truth and
-    lies, and to test what learns from statements in words.
-    Mathematics: with stake b, in equilibrium the speaker claims its high card, and of its low cards
-    claims as high the share
+    What: one round. The speaker's card is high or low, both equally likely. A claim of the low card
+    costs the speaker 1. A claim of the high card earns 1 if the listener believes it. If the
+    listener calls it, it earns 1 + stake with the high card and loses 1 + stake with the low card.
+    When to use: as the smallest environment in which lying pays and the equilibrium mixes truth and
+    lies; to test methods that learn from statements in words.
+    Mathematics: with stake b, in equilibrium the speaker always claims the high card when it has
+    it, and with the low card with probability
 
-        b / (2 + b),   and is called with probability   2 / (2 + b)
+        b / (2 + b);   the listener calls with probability   2 / (2 + b)
 
-    The speaker earns b / (2 + b): 1/3 with stake 1, lying one time in three, called two in three.
-    Pitfalls: ``phrases`` words mean the same; which of them is said is of no account, though
-    players that learn may give it a meaning. With ``speech: free`` a text claims what the last of
-    its words says that means a card, and the low card without any; exact figures need
-    ``speech: words``. A claim that the high card is low is dominated.
+    The speaker earns b / (2 + b): 1/3 with stake 1, with 1/3 lies and 2/3 calls.
+    Pitfalls: each card has ``phrases`` words of equal meaning, to which learning players may give
+    different meanings. With ``speech: free`` a text claims the card of its last word that means a
+    card, and the low card without such a word; exact figures need ``speech: words``. To claim the
+    low card with the high one is dominated.
     Reference: poker with one card and one bet, as von Neumann and Morgenstern, 1944, solve it.
     Verified by: tests/environments/test_bluff.py.
 
     Args:
-        stake: what a call adds to what is won or lost, above 0, at most 10.
-        phrases: words that mean each card, 1 to 3: high, strong, great; low, weak, poor.
+        stake: amount that a call adds to the gain or loss, above 0, at most 10.
+        phrases: words for each card, 1 to 3: high, strong, great; low, weak, poor.
         speech: "words" (default): the speaker says one of these words. "free": any text.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
@@ -76,55 +76,57 @@ class Bluff(Environment):
         self.claims = tuple(word for card in CARDS for word in MEANT[card][: self.phrases])
 
     def vocabulary(self) -> tuple[str, ...]:
-        told = ("card", "say", "heard", "you", "they", "was")
-        return tuple(sorted({*self.claims, *CARDS, *ANSWERS, *self.roles, *told}))
+        words = ("card", "say", "heard", "you", "they", "was")
+        return tuple(sorted({*self.claims, *CARDS, *ANSWERS, *self.roles, *words}))
 
-    def reset(self, stream: Stream) -> Claim:
-        return Claim(self, CARDS[stream.integer(0, len(CARDS))])
+    def reset(self, stream: Stream) -> BluffPlay:
+        return BluffPlay(self, CARDS[stream.integer(0, len(CARDS))])
 
-    def openings(self) -> tuple[tuple[float, Claim], ...]:
-        return tuple((1 / len(CARDS), Claim(self, card)) for card in CARDS)
+    def openings(self) -> tuple[tuple[float, BluffPlay], ...]:
+        return tuple((1 / len(CARDS), BluffPlay(self, card)) for card in CARDS)
 
 
-class Claim(Painted):
-    """One play.
+class BluffPlay(PaintedPlay):
+    """A play of bluff.
 
     Attributes:
-        card: the speaker's.
-        said: what the speaker said, and what the listener answered, as far as they have.
+        card: the speaker's card.
+        replies: the claim and then the listener's answer, as far as they exist.
     """
 
-    def __init__(self, rules: Bluff, card: str, said: tuple[str, ...] = ()) -> None:
-        self.rules, self.card, self.said = rules, card, said
+    def __init__(self, rules: Bluff, card: str, replies: tuple[str, ...] = ()) -> None:
+        self.rules, self.card, self.replies = rules, card, replies
 
     @property
     def done(self) -> bool:
-        return len(self.said) == 2 or (len(self.said) == 1 and claimed(self.said[0]) == "low")
+        return len(self.replies) == 2 or (
+            len(self.replies) == 1 and claimed_card(self.replies[0]) == "low"
+        )
 
     @property
     def returns(self) -> tuple[float, float]:
-        """What the speaker wins, and the listener loses."""
+        """The speaker's gain and the listener's, which is -1 times it."""
         if not self.done:
             return (0.0, 0.0)
-        if len(self.said) == 1:
+        if len(self.replies) == 1:
             won = -1.0
-        elif self.said[1] == "believe":
+        elif self.replies[1] == "believe":
             won = 1.0
         else:
             won = (1.0 + self.rules.stake) * (1.0 if self.card == "high" else -1.0)
         return (won, -won)
 
     def due(self) -> tuple[int, ...]:
-        return () if self.done else (len(self.said),)
+        return () if self.done else (len(self.replies),)
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the words that claim a card, or None: any text; of the listener its answers."""
+        """Return the words of claims (None: any text) or the listener's answers."""
         if seat == LISTENER:
             return ANSWERS
         return self.rules.claims if self.rules.speech == "words" else None
 
     def kind(self, seat: int) -> str:
-        """Return the kind of action: what the speaker says is a claim."""
+        """Return the kind of action: the speaker makes a claim."""
         return "claim" if seat == SPEAKER else ""
 
     def sample(self, seat: int, stream: Stream) -> str:
@@ -132,7 +134,7 @@ class Claim(Painted):
         return self.rules.claims[stream.integer(0, len(self.rules.claims))]
 
     def observe(self, seat: int) -> Observation:
-        """Return the card to the speaker, or what the speaker said to the listener."""
+        """Return the card for the speaker, or the claim for the listener."""
         rules, role = self.rules, self.rules.roles[seat]
         if seat == SPEAKER:
             key = f"{role} card {self.card}"
@@ -143,13 +145,13 @@ class Claim(Painted):
             return Observation(
                 told=f"{self._rules()}\n\nYour card is {self.card}.", ask=ask, key=key
             )
-        heard = self.said[0] if self.said else ""
-        key = f"{role} heard {heard}"
+        claim = self.replies[0] if self.replies else ""
+        key = f"{role} heard {claim}"
         if rules.brief:
             return Observation(told=key, key=key)
         ask = "Do you believe it or call? Reply with exactly one of: believe, call."
-        told = f"{self._rules()}\n\nYou are listener. The speaker says: {heard}"
-        return Observation(told=told, ask=ask, key=key)
+        prompt = f"{self._rules()}\n\nYou are listener. The speaker says: {claim}"
+        return Observation(told=prompt, ask=ask, key=key)
 
     def _rules(self) -> str:
         called = f"{1 + self.rules.stake:g}"
@@ -162,34 +164,39 @@ class Claim(Painted):
         )
 
     def step(self, replies: Mapping[int, str]) -> None:
-        self.said = (*self.said, replies[len(self.said)])
+        self.replies = (*self.replies, replies[len(self.replies)])
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: the card, and the answer."""
+        """Return the card and, for the speaker, the listener's answer."""
         if self.rules.brief:
-            answer = f"they {self.said[1]} " if seat == SPEAKER and len(self.said) == 2 else ""
+            answer = (
+                f"they {self.replies[1]} " if seat == SPEAKER and len(self.replies) == 2 else ""
+            )
             return f"{answer}card was {self.card}"
         return f"The card was {self.card}. You got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         roles = self.rules.roles
-        paid = dict(enumerate(f"{value:+g}" for value in self.returns)) if self.done else {}
-        seats(canvas, roles, self.due(), paid)
+        payoffs = dict(enumerate(f"{value:+g}" for value in self.returns)) if self.done else {}
+        seats(canvas, roles, self.due(), payoffs)
         seen = self.card if seat in (None, SPEAKER) or self.done else ""
         heading(canvas, "Card", seen or "hidden")
-        lines = [Said(roles[one], line, seat_colour(one)) for one, line in enumerate(self.said)]
+        lines = [
+            TimelineMessage(roles[player], line, seat_colour(player))
+            for player, line in enumerate(self.replies)
+        ]
         timeline(canvas, lines)
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
-        parts = [f"{roles[one]} is to act." for one in self.due()] or ["The play is over."]
+        parts = [f"{roles[player]} is to act." for player in self.due()] or ["The play is over."]
         if seat in (None, SPEAKER) or self.done:
             parts.append(f"The card is {self.card}.")
-        parts += [f"{roles[one]} said: {line}." for one, line in enumerate(self.said)]
+        parts += [f"{roles[player]} said: {line}." for player, line in enumerate(self.replies)]
         return " ".join(parts)
 
-    def clone(self) -> Claim:
-        return Claim(self.rules, self.card, self.said)
+    def clone(self) -> BluffPlay:
+        return BluffPlay(self.rules, self.card, self.replies)
 
 
 bluff = Bluff

@@ -1,7 +1,4 @@
-"""Makes games by name.
-
-The hand-written ones come first, then any turn-based game that OpenSpiel has registered.
-"""
+"""Makes environments by name: plug-ins first, then the games registered with OpenSpiel."""
 
 from __future__ import annotations
 
@@ -22,26 +19,26 @@ from sparring.environments.base import (
     check_spec,
     version_of,
 )
-from sparring.environments.foreign import completed, environment_call, no_rules
+from sparring.environments.foreign import complete_environment, environment_call, no_rules
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
 
 
 @cache
 def game_names() -> tuple[str, ...]:
-    """Return the names that ``make_game`` knows, sorted: plug-ins and OpenSpiel's games."""
+    """Return the sorted names that ``make_game`` accepts: plug-ins and OpenSpiel's games."""
     return tuple(sorted({*registry.names("environments"), *registered_names()}))
 
 
 def searchable_names() -> tuple[str, ...]:
-    """Return the plug-ins, sorted, whose rules can be searched: games over OpenSpiel."""
+    """Return the sorted names of the searchable plug-ins: games over OpenSpiel."""
     return tuple(name for name in registry.names("environments") if not no_rules(make_game(name)))
 
 
 def make_game(
     name: str, *, options: Mapping[str, Any] | None = None, illegal: Mapping[str, Any] | None = None
 ) -> Environment:
-    """Return a game by name.
+    """Make an environment from its name and options.
 
     Args:
         name: a plug-in of ``sparring.environments`` or a game registered with OpenSpiel.
@@ -52,7 +49,7 @@ def make_game(
         UnknownNameError: no such game, option or illegal-move rule.
         ConfigError: an option of the wrong type or out of range.
         GameError: OpenSpiel has the game, but it cannot be played here.
-        PluginError: its own code raised, or does not come back.
+        PluginError: the plug-in's code raised, or did not return in time.
     """
     game: Environment
     with PluginCall(named("environments", name)):
@@ -62,12 +59,12 @@ def make_game(
             game = openspiel_game(name, options or {})
         else:
             raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
-        game = completed(name, game)
+        game = complete_environment(name, game)
         game.illegal = IllegalRule.from_options({**_own_rule(game), **(illegal or {})})
         game.illegal.check(game)
     game.made_by = {"name": name, "options": dict(options or {})}
-    made: Environment = game  # or what has the same attributes
-    return made
+    environment: Environment = game  # or an object with the same attributes
+    return environment
 
 
 def _own_rule(game: Environment) -> Mapping[str, Any]:
@@ -76,43 +73,40 @@ def _own_rule(game: Environment) -> Mapping[str, Any]:
 
 
 def from_spec(spec: EnvironmentSpec) -> Environment:
-    """Return the game that a spec is the value of; see ``make_game`` for what else it raises.
+    """Return the environment of a spec, made by ``make_game``, whose errors it raises too.
 
     Raises:
-        ConfigError: the spec holds what names no environment.
-        GameError: its rules or wording have changed since.
+        ConfigError: a field of the spec has the wrong type.
+        GameError: rules or wording have another version here.
     """
     check_spec(spec)
     game = make_game(spec.name, options=spec.options, illegal=spec.illegal)
     if version_of(game) != spec.version:
         raise GameError(
-            f"Environment {quoted(spec.name)} has version {version_of(game)} here, and "
-            f"version {spec.version} is asked for. What that one played cannot be played again by "
-            "this one; install the Sparring that wrote the record."
+            f"Environment {quoted(spec.name)} has version {version_of(game)} here, but the record "
+            f"has version {spec.version}, which this one cannot replay; install the Sparring that "
+            "wrote the record."
         )
     game.name = spec.label or spec.name
     return game
 
 
 def configured_game(section: EnvironmentConfig) -> Environment:
-    """Return the game of a section of a configuration, under its label; see ``make_game``."""
+    """Return the environment of a section of a configuration, with its label as its name."""
     game = make_game(section.name, options=section.options, illegal=section.illegal)
     game.name = section.known_as
     return game
 
 
 def another_bank(game: Environment) -> Environment | None:
-    """Return the same game with another bank of starts, which may still share some with its own.
-
-    None where there is none.
-    """
+    """Return the same environment with another bank, or None; some initial states may recur."""
     with environment_call(game):
         options = cast(HasOtherBank, game).other_bank()
     return None if options is None or game.made_by is None else like(game, options)
 
 
 def like(game: Environment, options: Mapping[str, Any]) -> Environment:
-    """Return a game of these options under the label and the illegal rule of another."""
-    made = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
-    made.name, made.illegal = game.name, game.illegal
-    return made
+    """Return an environment with these options, and the label and illegal rule of another."""
+    twin = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
+    twin.name, twin.illegal = game.name, game.illegal
+    return twin

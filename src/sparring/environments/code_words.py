@@ -1,4 +1,4 @@
-"""Code words: two tellers speak in public, and each team's guesser hears what the other's does."""
+"""Code words: two tellers speak in public, and both guessers hear both words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
 from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 from sparring.environments.options import entry_of
 from sparring.environments.reply import listed_reply
@@ -21,83 +21,85 @@ WORDS = ("red", "green", "blue", "yellow", "black", "white")
 TEAMS = ("a", "b")
 
 Pair = tuple[int, int]
-"""A number of each team, or a guesser's words: its own team's, then the other team's."""
+"""A number per team, or a guesser's two words: its own team's, then the other team's."""
 
 
 class Deal(NamedTuple):
-    """What chance has drawn: the number of each team's secret word, and its key."""
+    """The number of each team's secret word, and its key."""
 
     secret: Pair
     key: Pair
 
 
-class Position(NamedTuple):
-    """A deal, the words said by both tellers, and the guesses of both guessers; empty before."""
+class CodeWordsPosition(NamedTuple):
+    """A deal, the words of both tellers, and the guesses of both guessers; empty before."""
 
     deal: Deal
-    said: Pair | tuple[()] = ()
+    clues: Pair | tuple[()] = ()
     guessed: tuple[Pair, Pair] | tuple[()] = ()
 
     @property
     def understood(self) -> tuple[bool, ...]:
-        """Of each team, whether its own guesser has named its word."""
+        """For each team, whether its own guesser named its word."""
         return tuple(
-            own == word for (own, _), word in zip(self.guessed, self.deal.secret, strict=True)
+            guess == word for (guess, _), word in zip(self.guessed, self.deal.secret, strict=True)
         )
 
     @property
     def leaked(self) -> tuple[bool, ...]:
-        """Of each team, whether the other team's guesser has named its word."""
+        """For each team, whether the other team's guesser named its word."""
         other = self.guessed[::-1]
         return tuple(
             theirs == word for (_, theirs), word in zip(other, self.deal.secret, strict=True)
         )
 
-    def paid(self, leak: float) -> tuple[float, float]:
-        """Return what each team gets; nothing before the guesses.
+    def payoffs(self, leak: float) -> tuple[float, float]:
+        """Return the payoff of each team, 0 before the guesses.
 
         Args:
-            leak: what a word costs that the other team names.
+            leak: cost of a secret word that the other team names.
         """
         if not self.guessed:
             return 0.0, 0.0
-        one, other = (
+        first, second = (
             known - leak * lost for known, lost in zip(self.understood, self.leaked, strict=True)
         )
-        return one - other, other - one
+        return first - second, second - first
 
 
 def deals(words: int) -> tuple[Deal, ...]:
     """Return every deal, all equally likely."""
-    drawn = itertools.product(range(words), repeat=4)
-    return tuple(Deal((first, second), (one, other)) for first, second, one, other in drawn)
+    numbers = itertools.product(range(words), repeat=4)
+    return tuple(
+        Deal((first, second), (key, other_key)) for first, second, key, other_key in numbers
+    )
 
 
-def coded(word: int, key: int, words: int) -> int:
-    """Return the number of the word that a key says for a word."""
+def encode_word(word: int, key: int, words: int) -> int:
+    """Return the number of the clue for a secret word by a key."""
     return (word + key) % words
 
 
-def decoded(said: int, key: int, words: int) -> int:
-    """Return the number of the word for which a key says another."""
-    return (said - key) % words
+def decode_word(clue: int, key: int, words: int) -> int:
+    """Return the number of the secret word for a clue by a key."""
+    return (clue - key) % words
 
 
-def brief_ending(words: Sequence[str], position: Position, team: int) -> str:
-    """Return all but the keys in brief style, the own team's first."""
-    said, guessed = position.said, position.guessed
+def brief_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
+    """Return everything except the keys in brief style, the reader's team first."""
+    clues, guessed = position.clues, position.guessed
     parts = (
-        f"{who} say {words[said[one]]} word {words[position.deal.secret[one]]} "
-        f"guess {words[guessed[one][0]]} {words[guessed[one][1]]}"
-        for who, one in (("we", team), ("they", 1 - team))
+        f"{who} say {words[clues[side]]} word {words[position.deal.secret[side]]} "
+        f"guess {words[guessed[side][0]]} {words[guessed[side][1]]}"
+        for who, side in (("we", team), ("they", 1 - team))
     )
     return " ".join(parts)
 
 
 def key_table(key: int, words: Sequence[str]) -> str:
-    """Return what a key says for each word."""
+    """Return the clue of each word by a key, in words."""
     return ", ".join(
-        f"{words[coded(word, key, len(words))]} for {name}" for word, name in enumerate(words)
+        f"{words[encode_word(word, key, len(words))]} for {name}" for word, name in enumerate(words)
     )
 
 
@@ -116,7 +118,7 @@ def full_rules(words: Sequence[str], leak: float) -> str:
 
 
 def full_opening(words: Sequence[str], leak: float, team: int, role: str, key: int) -> str:
-    """Return the rules, who a player is, and its team's key as a table in words."""
+    """Return the rules, the player's role, and its team's key as a table in words."""
     kind = role.split("_")[0]
     mate = f"{'guesser' if kind == 'teller' else 'teller'}_{TEAMS[team]}"
     return (
@@ -126,14 +128,14 @@ def full_opening(words: Sequence[str], leak: float, team: int, role: str, key: i
     )
 
 
-def full_said(words: Sequence[str], team: int, said: Sequence[int]) -> str:
-    """Return both said words in sentences, the own team's first."""
+def full_clues(words: Sequence[str], team: int, clues: Sequence[int]) -> str:
+    """Return both clues in sentences, the reader's team first."""
     order = (team, 1 - team)
-    return " ".join(f"teller_{TEAMS[one]} said {words[said[one]]}." for one in order)
+    return " ".join(f"teller_{TEAMS[side]} said {words[clues[side]]}." for side in order)
 
 
 def full_ask(words: Sequence[str], guesser: bool) -> str:
-    """Return the question that a player is to answer."""
+    """Return the question for a player."""
     if guesser:
         return (
             "What are the secret words? Reply with exactly two words, your team's and then the "
@@ -142,15 +144,15 @@ def full_ask(words: Sequence[str], guesser: bool) -> str:
     return f"Which word do you say? Reply with exactly one of: {', '.join(words)}."
 
 
-def full_ending(words: Sequence[str], position: Position, team: int) -> str:
-    """Return all but the keys in sentences, the own team's first."""
+def full_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
+    """Return everything except the keys in sentences, the reader's team first."""
     named = (
-        f"The secret word of team {TEAMS[one]} was {words[position.deal.secret[one]]}; "
-        f"guesser_{TEAMS[one]} named {words[mine]} for its own team and {words[theirs]} for the "
+        f"The secret word of team {TEAMS[side]} was {words[position.deal.secret[side]]}; "
+        f"guesser_{TEAMS[side]} named {words[mine]} for its own team and {words[theirs]} for the "
         "other."
-        for one, (mine, theirs) in ((one, position.guessed[one]) for one in (team, 1 - team))
+        for side, (mine, theirs) in ((side, position.guessed[side]) for side in (team, 1 - team))
     )
-    return " ".join((full_said(words, team, position.said), *named))
+    return " ".join((full_clues(words, team, position.clues), *named))
 
 
 def _points(leak: float) -> str:
@@ -162,47 +164,46 @@ SPOKEN = re.compile(r"[\w-]+")
 
 
 class CodeWords(Environment):
-    """A word game of two against two: be understood by one's team-mate, and not by the others.
+    """A word game of two teams of two: be understood by the team-mate and not by the other team.
 
-    What: each team has a teller and a guesser, a secret word that its teller alone is told, and a
-    key, one number of as many as there are words, that both know and the other team does not. Both
-    tellers say one word at once, in public. Then both guessers name two words at once: their own
-    team's and the other team's.
-    When to use: to see where self-play of teams with words of their own stops at a local
-    equilibrium: what ``team_matrix`` is for choices without words.
+    What: each team has a teller and a guesser, a secret word that only its teller knows, and a key
+    that only the team knows: one of as many numbers as there are words. Both tellers say one word
+    at once, in public. Then both guessers name two words at once: the secret words of their own
+    team and of the other team.
+    When to use: to see where self-play of teams with private codes stops at a local equilibrium;
+    ``team_matrix`` does the same for choices without words.
     Mathematics: K words, all secret words s and keys k equally likely; U_t is 1 if team t is
     understood by its guesser, L_t is 1 if the other team's guesser names its word:
-        paid to a = (U_a - leak L_a) - (U_b - leak L_b) = -paid to b
-    Conventions, and what a team gains where both teams follow one, by its best joint plan and by
-    one seat alone (exact):
-        key: say word s + k (mod K), take every word x for x - k         0             0
-        key, and take the other team's words as they are said            leak / K      0
-        clear: say s, take every word as it is said                      leak          0
+        payoff of a = (U_a - leak L_a) - (U_b - leak L_b) = -payoff of b
+    Conventions, and the exact gain if both teams follow one and a team changes to its best joint
+    plan, or one seat changes alone:
+        key: say word s + k (mod K), read every word x as x - k          0             0
+        key, and read the other team's words literally                   leak / K      0
+        clear: say s, read every word literally                          leak          0
         uniform: any word, any guess                                     1 - 1 / K     0
-    Whoever follows the key, also in what it takes the others' words for, is understood always and
-    leaks with probability 1 / K whatever the others do, and gets 1 - U of the other team, which is
-    at least 0, the value of the game. Against two players in the clear the second convention gets
-    leak (1 - 1 / K). A team that says another word for each, always the same, and undoes it, gets
-    leak from them; but the other guesser may learn to read that, where it cannot read a key. In the
-    clear a teller that says another word loses 1 - leak, as its own guesser no longer understands
-    it, and a guesser that uses the key alone loses too: no seat gains alone, and with a leak above
-    0 and below 1 each loses by any other word. The same holds of every public code: one word for
-    each word, whatever the key, which all four know.
-    Pitfalls: payoffs of self-play are 0 on average whatever is said; look at
+    A team that follows the key, for the other team's words too, is always understood and leaks with
+    probability 1 / K against any opponents. Its payoff is 1 - U of the other team, at least 0, the
+    value of the game. Against two clear players the second convention gets leak (1 - 1 / K). A team
+    with a fixed private code (one word for each word, and back) gets leak from them; but the other
+    guesser may learn to read a fixed code, and cannot read a key. In the clear a teller that says
+    another word loses 1 - leak, as its own guesser misreads it, and a guesser that uses the key
+    alone loses too: no seat gains alone, and with 0 < leak < 1 each loses by any other word. The
+    same holds for every public code: one word for each word, for all keys, known to all four.
+    Pitfalls: payoffs of self-play are 0 on average for any convention; look at
     ``team_exploitability`` and at the figures ``understood``, ``leaked``, ``clear`` (the teller
-    said its word) and ``by_key`` (it said what the key says for it). A public code other than the
-    clear shows by ``leaked`` alone. Uniform play is a local equilibrium as well: a teller whom
-    nobody understands gains by no word, so that learning from returns hardly begins. Exact figures
-    are for 2 and 3 words; the tree of 4 has 1,119,489 histories.
+    said its secret word) and ``by_key`` (it said the clue of the key). Only ``leaked`` shows a
+    public code other than the clear. Uniform play is a local equilibrium too: a teller whom nobody
+    understands gains by no word, so that learning from returns hardly begins. Exact figures are
+    possible for 2 and 3 words; the tree of 4 has 1,119,489 histories.
     Reference: Shannon, "Communication theory of secrecy systems", 1949 (a key used once); local
     equilibria of teams: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354. The game is
     ours.
     Verified by: tests/environments/code_words/.
 
     Args:
-        words: how many there are, 2 to 6: red, green, blue, yellow, black, white.
-        leak: what a word costs that the other team names, 0 to 1. At 1 a teller in the clear may
-            as well say any word.
+        words: number of words, 2 to 6: red, green, blue, yellow, black, white.
+        leak: cost of a secret word that the other team names, 0 to 1. At 1 a clear teller loses
+            nothing by any other word.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model,
             with the key as a table.
 
@@ -229,7 +230,7 @@ class CodeWords(Environment):
     ) -> None:
         self.words, self.leak = WORDS[:words], leak
         self.style, self.brief = style, style == "brief"
-        self.guesses = tuple(f"{own} {other}" for own in self.words for other in self.words)
+        self.guesses = tuple(f"{first} {second}" for first in self.words for second in self.words)
         self.max_utility = 1.0 + leak
         self.min_utility = -self.max_utility
 
@@ -237,23 +238,25 @@ class CodeWords(Environment):
         keys = map(str, range(len(self.words)))
         return tuple(sorted({*self.words, *keys, "key", "word", "say", "we", "they", "guess"}))
 
-    def reset(self, stream: Stream) -> Round:
-        first, second, one, other = (stream.integer(n, len(self.words)) for n in range(4))
-        return Round(self, Position(Deal((first, second), (one, other))))
+    def reset(self, stream: Stream) -> CodeWordsPlay:
+        first, second, key, other_key = (stream.integer(n, len(self.words)) for n in range(4))
+        return CodeWordsPlay(self, CodeWordsPosition(Deal((first, second), (key, other_key))))
 
-    def openings(self) -> tuple[tuple[float, Round], ...]:
+    def openings(self) -> tuple[tuple[float, CodeWordsPlay], ...]:
         every = deals(len(self.words))
-        return tuple((1 / len(every), Round(self, Position(deal))) for deal in every)
+        return tuple(
+            (1 / len(every), CodeWordsPlay(self, CodeWordsPosition(deal))) for deal in every
+        )
 
 
-class Round(Painted):
-    """One play.
+class CodeWordsPlay(PaintedPlay):
+    """A play of code words.
 
     Attributes:
-        position: what was drawn, said and guessed.
+        position: the deal, the clues and the guesses.
     """
 
-    def __init__(self, rules: CodeWords, position: Position) -> None:
+    def __init__(self, rules: CodeWords, position: CodeWordsPosition) -> None:
         self.rules, self.position = rules, position
 
     @property
@@ -262,115 +265,108 @@ class Round(Painted):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """What each seat gets: the payoff of its team."""
-        return _each(self.position.paid(self.rules.leak))
+        """The payoff of each seat's team."""
+        return _each(self.position.payoffs(self.rules.leak))
 
     def due(self) -> tuple[int, ...]:
         if self.done:
             return ()
-        return GUESSERS if self.position.said else TELLERS
+        return GUESSERS if self.position.clues else TELLERS
 
     def legal(self, seat: int) -> tuple[str, ...]:
-        """Return the words of a teller, or all pairs of words of a guesser."""
+        """Return the words for a teller, or all pairs of words for a guesser."""
         return self.rules.guesses if seat in GUESSERS else self.rules.words
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply; of a guesser also two words with others between them."""
-        found = listed_reply(self.legal(seat), reply, exact)
-        if found is not None or exact or seat in TELLERS:
-            return found
+        """Return the action in a reply; a guesser may write other words between the two."""
+        action = listed_reply(self.legal(seat), reply, exact)
+        if action is not None or exact or seat in TELLERS:
+            return action
         named = [word for word in SPOKEN.findall(reply.lower()) if word in self.rules.words]
         return " ".join(named) if len(named) == 2 else None
 
     def observe(self, seat: int) -> Observation:
-        """Return the key, and the secret word to a teller; then what both tellers said.
-
-        A teller is told the first alone before it speaks, a guesser all at once.
-        """
-        rules, (deal, said, _) = self.rules, self.position
+        """Return the key with the secret word for a teller, or with both clues for a guesser."""
+        rules, (deal, clues, _) = self.rules, self.position
         team, words, guesser = rules.teams[seat], rules.words, seat in GUESSERS
         first = [f"key {deal.key[team]}"]
         if not guesser:
             first.append(f"word {words[deal.secret[team]]}")
-        heard = [f"we {words[said[team]]} they {words[said[1 - team]]}"] if said else []
-        key = " ".join((str(seat), *first, *heard))
+        news = [f"we {words[clues[team]]} they {words[clues[1 - team]]}"] if clues else []
+        key = " ".join((str(seat), *first, *news))
         if rules.brief:
             ask = ["guess" if guesser else "say"] if seat in self.due() else []
-            new = heard if said and not guesser else [*first, *heard, *ask]
+            new = news if clues and not guesser else [*first, *news, *ask]
             return Observation(told=" ".join(new), key=key)
-        heard = [full_said(words, team, said)] if said else []
+        news = [full_clues(words, team, clues)] if clues else []
         opening = [full_opening(words, rules.leak, team, rules.roles[seat], deal.key[team])]
         if not guesser:
             opening.append(f"Your team's secret word is {words[deal.secret[team]]}.")
-        new = heard if said and not guesser else [*opening, *heard]
+        new = news if clues and not guesser else [*opening, *news]
         return Observation(told=" ".join(new), ask=full_ask(words, guesser), key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         words, position = self.rules.words, self.position
-        if position.said:
-            one, other = (self.rules.guesses.index(replies[seat]) for seat in GUESSERS)
-            guessed = divmod(one, len(words)), divmod(other, len(words))
+        if position.clues:
+            guess, other_guess = (self.rules.guesses.index(replies[seat]) for seat in GUESSERS)
+            guessed = divmod(guess, len(words)), divmod(other_guess, len(words))
             self.position = position._replace(guessed=guessed)
         else:
             first, second = (words.index(replies[seat]) for seat in TELLERS)
-            self.position = position._replace(said=(first, second))
+            self.position = position._replace(clues=(first, second))
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return how a play that is over went for the team of each seat.
-
-        Whether its word was understood, whether it leaked, whether its teller said the word itself,
-        and whether it said what the key says for it.
-        """
+        """Return four indicators for the team of each seat, [num_seats] each, after the play."""
         position, size = self.position, len(self.rules.words)
-        (deal, said, _) = position
-        drawn = list(zip(deal.secret, deal.key, said, strict=True))
+        (deal, clues, _) = position
+        rows = list(zip(deal.secret, deal.key, clues, strict=True))
         return {
             "understood": _each(position.understood),
             "leaked": _each(position.leaked),
-            "clear": _each([word == told for word, _, told in drawn]),
-            "by_key": _each([coded(word, key, size) == told for word, key, told in drawn]),
+            "clear": _each([word == clue for word, _, clue in rows]),
+            "by_key": _each([encode_word(word, key, size) == clue for word, key, clue in rows]),
         }
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: all but the other team's key."""
+        """Return the final news of a seat: everything except the other team's key."""
         words, team = self.rules.words, self.rules.teams[seat]
         if self.rules.brief:
             return brief_ending(words, self.position, team)
-        paid = f"Your team got {self.returns[seat]:g}."
-        return f"{full_ending(words, self.position, team)} {paid}"
+        payoff = f"Your team got {self.returns[seat]:g}."
+        return f"{full_ending(words, self.position, team)} {payoff}"
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, position = self.rules, self.position
-        paid = position.paid(rules.leak)
+        payoffs = position.payoffs(rules.leak)
         words, roles, due = rules.words, rules.roles, self.due()
         order = (0, 2, 1, 3)  # a team in each column
-        shown = [roles[one] for one in order]
-        colours = [seat_colour(one // 2) for one in order]
+        names = [roles[player] for player in order]
+        colours = [seat_colour(player // 2) for player in order]
         seats(
             canvas,
-            shown,
-            [order.index(one) for one in due],
-            _spoken(position, words),
+            names,
+            [order.index(player) for player in due],
+            _words_by_place(position, words),
             colours=colours,
         )
         rows = [("team", "word", "key", "gets")]
         for team, name in enumerate(TEAMS):
-            secret, key = _seen(position, team, seat)
-            gets = f"{paid[team]:+g}" if position.guessed else ""
+            secret, key = _knows(position, team, seat)
+            gets = f"{payoffs[team]:+g}" if position.guessed else ""
             word = words[position.deal.secret[team]] if secret else "?"
             rows.append((name, word, str(position.deal.key[team]) if key else "?", gets))
         table(canvas, rows)
         for team, name in enumerate(TEAMS):
-            if _seen(position, team, seat)[1]:
-                said = key_table(position.deal.key[team], words)
-                paragraph(canvas, f"Key of team {name}: {said}.", colour="dim", size=14)
+            if _knows(position, team, seat)[1]:
+                key_text = key_table(position.deal.key[team], words)
+                paragraph(canvas, f"Key of team {name}: {key_text}.", colour="dim", size=14)
 
     def described(self, seat: int | None) -> str:
         rules = self.rules
         position, words, roles, due = self.position, rules.words, rules.roles, self.due()
-        parts = [due_sentence([roles[one] for one in due])]
+        parts = [due_sentence([roles[player] for player in due])]
         for team, name in enumerate(TEAMS):
-            secret, key = _seen(position, team, seat)
+            secret, key = _knows(position, team, seat)
             if secret:
                 parts.append(
                     f"The secret word of team {name} is {words[position.deal.secret[team]]}."
@@ -381,33 +377,33 @@ class Round(Painted):
                     if secret
                     else f"The key of team {name} is {position.deal.key[team]}."
                 )
-        spoken = _spoken(position, words)
-        parts += [f"{roles[(0, 2, 1, 3)[place]]} said {said}." for place, said in spoken.items()]
+        spoken = _words_by_place(position, words)
+        parts += [f"{roles[(0, 2, 1, 3)[place]]} said {word}." for place, word in spoken.items()]
         return " ".join(parts)
 
-    def clone(self) -> Round:
-        return Round(self.rules, self.position)
+    def clone(self) -> CodeWordsPlay:
+        return CodeWordsPlay(self.rules, self.position)
 
 
 def _each(of_team: Sequence[float]) -> tuple[float, ...]:
-    """Return a number of each team as one of each seat."""
+    """Return a number per team as a number per seat."""
     return tuple(float(of_team[team]) + 0.0 for team in CodeWords.teams)
 
 
-def _spoken(position: Position, words: Sequence[str]) -> dict[int, str]:
-    """Return what was said, by the seat's place in the picture."""
-    said = {team: words[word] for team, word in enumerate(position.said)}
+def _words_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
+    """Return clues and guesses by the seat's place in the picture."""
+    clues = {team: words[word] for team, word in enumerate(position.clues)}
     guesses = {
-        2 + team: f"{words[own]} {words[other]}"
-        for team, (own, other) in enumerate(position.guessed)
+        2 + team: f"{words[first]} {words[second]}"
+        for team, (first, second) in enumerate(position.guessed)
     }
-    return said | guesses
+    return clues | guesses
 
 
-def _seen(position: Position, team: int, seat: int | None) -> tuple[bool, bool]:
+def _knows(position: CodeWordsPosition, team: int, seat: int | None) -> tuple[bool, bool]:
     """Return whether a reader knows a team's secret word, and whether it knows its key."""
-    own = seat is None or seat // 2 == team
-    return seat is None or bool(position.guessed) or seat == 2 * team, own
+    is_own = seat is None or seat // 2 == team
+    return seat is None or bool(position.guessed) or seat == 2 * team, is_own
 
 
 code_words = entry_of(CodeWords)

@@ -1,6 +1,6 @@
-"""What the environments that are made of another environment share.
+"""Base classes of combinators: environments that wrap another environment.
 
-A combinator's option ``environment`` names the other one, with its options:
+The option ``environment`` of a combinator names the other one, with its options:
 
     environments:
       - name: repeated
@@ -26,11 +26,11 @@ from sparring.environments.base import (
     read_reply,
 )
 from sparring.environments.catalogue import make_game
-from sparring.environments.drawing.canvas import Canvas, Painted
-from sparring.environments.drawing.pieces import describe_told, draw_told
-from sparring.environments.reply import meant
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
+from sparring.environments.drawing.pieces import describe_play, draw_play
+from sparring.environments.reply import actions_meant
 
-SHOWS = "shows"  # what the rules show at the end, in brief style
+SHOWS = "shows"  # word before what the rules show at the end, in brief style
 TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")
 
 
@@ -44,13 +44,13 @@ def inner_of(
     """Return the environment that an option names.
 
     Args:
-        combinator: whose option it is, for errors.
-        environment: ``{name: ..., options: {...}}``, or one that is made; None: the default.
-        default: name of the environment to look at.
-        style: wording of an environment that has this option and is given none; None: its own.
+        combinator: name of the combinator, for errors.
+        environment: ``{name: ..., options: {...}}``, or an environment; None: the default.
+        default: name of the default environment.
+        style: wording of an environment whose options leave it out; None: its own default.
 
     Raises:
-        ConfigError: it is no such mapping, or an option is wrong.
+        ConfigError: the option is not such a mapping, or an option in it is wrong.
         UnknownNameError: there is no such environment.
     """
     if hasattr(environment, "reset"):
@@ -59,31 +59,31 @@ def inner_of(
     where = f"environments {combinator!r}, option 'environment'"
     example = f"write environment: {{name: {default}, options: {{}}}}"
     if not isinstance(environment, Mapping) or not isinstance(environment.get("name"), str):
-        raise ConfigError(f"{where}: {quoted(environment)} names none; {example}.")
+        raise ConfigError(f"{where}: {quoted(environment)} names no environment; {example}.")
     for key in environment:
         if key not in ("name", "options"):
-            raise ConfigError(f"{where}: it has no key {quoted(key)}; {example}.")
+            raise ConfigError(f"{where}: unknown key {quoted(key)}; {example}.")
     name, options = environment["name"], environment.get("options", {})
     if not isinstance(options, Mapping):
-        raise ConfigError(f"{where}: options={quoted(options)} is no mapping; {example}.")
+        raise ConfigError(f"{where}: options={quoted(options)} is not a mapping; {example}.")
     if style is not None and _has_styles(name):
         options = {"style": style, **options}
-    # a seat's illegal replies are the outer play's matter
+    # the outer environment's rule handles illegal replies
     return make_game(name, options=options, illegal={"rule": "retry"})
 
 
 def _has_styles(name: str) -> bool:
-    own = registry.known("environments", name)
-    return not own or "style" in registry.load("environments", name).options
+    known = registry.known("environments", name)
+    return not known or "style" in registry.load("environments", name).options
 
 
-def styled(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
-    """Return options of an environment with a wording, for itself or for what it is made of.
+def with_style(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
+    """Return options of an environment with a wording, for itself or for the one it wraps.
 
     Args:
         name: of the environment.
-        options: as written; a style that they name stays.
-        style: the wording, where the environment has several.
+        options: as written; a style in them stays.
+        style: the wording, if the environment has several.
     """
     if _has_styles(name):
         return {"style": style, **options}
@@ -93,13 +93,13 @@ def styled(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
     if inner is None:
         inner = getattr(getattr(make_game(name), "inner", None), "made_by", None)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
-        return dict(options)  # the environment says what is wrong
-    within = styled(inner["name"], inner.get("options", {}), style)
+        return dict(options)  # make_game raises the error
+    within = with_style(inner["name"], inner.get("options", {}), style)
     return {**options, "environment": {**inner, "options": within}}
 
 
-class Combined(Environment):
-    """Base of environments made of another, ``inner``: its roles, style and bank of starts.
+class CombinedEnvironment(Environment):
+    """Base of environments that wrap another one, with its roles, style and bank.
 
     Attributes:
         inner: the other environment.
@@ -117,39 +117,39 @@ class Combined(Environment):
             self.counted: str = inner.counted
 
     def words(self) -> tuple[str, ...]:
-        """Return the words that the combinator itself says in brief style."""
+        """Return the words that the combinator adds in brief style."""
         return ()
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word that is told or replied in brief style."""
+        """Return every word of observations and replies in brief style."""
         return tuple(sorted({*self.inner.vocabulary(), *self.words()}))
 
     def start_of(self, play: Any) -> Any:
-        """Return the start of the first play."""
+        """Return the initial state of the first play."""
         return self.inner.start_of(play.first)
 
     def starts(self) -> frozenset[Any] | None:
-        """Return the starts of the other environment's bank."""
-        found: frozenset[Any] | None = self.inner.starts()
-        return found
+        """Return the initial states of the other environment's bank."""
+        starts: frozenset[Any] | None = self.inner.starts()
+        return starts
 
     def other_bank(self) -> dict[str, Any] | None:
         """Return options that make the same environment with another bank."""
         other = self.inner.other_bank() if hasattr(self.inner, "other_bank") else None
         if other is None or self.made_by is None:
             return None
-        made, inner = self.made_by["options"], self.inner.made_by
-        return {**made, "environment": {"name": inner["name"], "options": other}}
+        options, inner = self.made_by["options"], self.inner.made_by
+        return {**options, "environment": {"name": inner["name"], "options": other}}
 
 
-class CombinedPlay(Painted):
-    """Base of plays of such an environment: ``play`` is the other one's, ``news`` what is added.
+class CombinedPlay(PaintedPlay):
+    """Base of plays that wrap a play of the other environment.
 
     Attributes:
         rules: the combined environment.
-        play: the play that goes on now.
-        first: the first play, as it began.
-        news: what a seat is told before the play's own words, by seat.
+        play: the current play of the other environment.
+        first: the first play of the other environment.
+        news: text before the play's observation, by seat.
     """
 
     def __init__(self, rules: Any, play: Any) -> None:
@@ -159,7 +159,7 @@ class CombinedPlay(Painted):
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
+        """Whether the play is over."""
         over: bool = self.play.done
         return over
 
@@ -169,50 +169,47 @@ class CombinedPlay(Painted):
         return tuple(self.play.returns)
 
     def within(self, seat: int) -> int:
-        """Return the seat of the play that a seat acts for: itself."""
+        """Return the seat of the current play for which a seat acts: itself."""
         return seat
 
     def due(self) -> tuple[int, ...]:
-        """Return the seats that the play wants replies of."""
+        """Return the seats that are due in the current play."""
         return tuple(self.play.due())
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the actions of a seat."""
-        found: tuple[str, ...] | None = self.play.legal(seat)
-        return found
+        """Return the legal actions of a seat."""
+        actions: tuple[str, ...] | None = self.play.legal(seat)
+        return actions
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply, as the play reads it."""
+        """Return the action in a reply, as the current play parses it."""
         return read_reply(self.play, seat, self.legal(seat), reply, exact or self.rules.brief)
 
     def meant(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the action that each reply of a list stands for, as the play has it."""
-        return meant(self.play, seat, legal)
+        """Return the action that each reply of a list means in the current play."""
+        return actions_meant(self.play, seat, legal)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply drawn at random."""
         return random_reply(self.play, seat, self.legal(seat), stream)
 
     def observe(self, seat: int) -> Observation:
-        """Return what the play tells a seat, after the news."""
+        """Return the news and then the current play's observation."""
         seen: Observation = self.play.observe(seat)
         return with_news(seen, self.news.get(seat, ""), self.rules.brief)
 
-    def known(self, replies: Mapping[int, str]) -> dict[int, str]:
-        """Return by seat what it knows of the play that goes on when it replies, and the reply.
-
-        For the keys of plays after it: a seat remembers no more of one than it knew and did last.
-        """
-        return {seat: f"{self.play.observe(seat).key} {said}|" for seat, said in replies.items()}
+    def key_parts(self, replies: Mapping[int, str]) -> dict[int, str]:
+        """Return by seat its information state and its reply, for the keys of later plays."""
+        return {seat: f"{self.play.observe(seat).key} {reply}|" for seat, reply in replies.items()}
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Go on with the play."""
+        """Apply replies to the current play."""
         self.play.step(replies)
         for seat in replies:
             self.news.pop(seat, None)
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end."""
+        """Return the final news of a seat."""
         return ending_of(self.play, seat)
 
     def shown(self, seat: int) -> str:
@@ -220,34 +217,34 @@ class CombinedPlay(Painted):
         return shown_of(self.play, seat, brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the play that goes on now."""
-        canvas.inset(draw_told(self.play, self.rules.roles, seat, canvas.theme))
+        """Draw the current play."""
+        canvas.inset(draw_play(self.play, self.rules.roles, seat, canvas.theme))
 
     def described(self, seat: int | None) -> str:
-        """Return the position of the play that goes on now."""
-        return describe_told(self.play, self.rules.roles, seat)
+        """Return the position of the current play in words."""
+        return describe_play(self.play, self.rules.roles, seat)
 
-    def copied(self) -> Any:
-        """Return a copy of the play that goes on now.
+    def copy_inner(self) -> Any:
+        """Return a copy of the current play.
 
         Raises:
-            GameError: it cannot be copied.
+            GameError: the play cannot be copied.
         """
         if not hasattr(self.play, "clone"):
             raise GameError(
-                f"{self.rules.inner.name}: its plays cannot be copied, so neither can those of "
-                f"{self.rules.name}; give them a method clone."
+                f"{self.rules.inner.name}: its plays cannot be copied, so {self.rules.name} cannot "
+                "copy its own; give them a method clone."
             )
         return self.play.clone()
 
     def close(self) -> None:
-        """Close the play that goes on now; those before were closed when they were over."""
+        """Close the current play; earlier ones were closed when they were over."""
         if self.has_open_play:
             close_play(self.play)
 
     def begin_another(self, stream: Stream) -> None:
-        """Close the play that is over, and begin another one in its place."""
-        self.has_open_play = False  # also where no other one can begin
+        """Close the finished play, and begin another one in its place."""
+        self.has_open_play = False  # also if ``reset`` fails
         close_play(self.play)
         self.play = self.rules.inner.reset(stream)
         self.has_open_play = True
@@ -256,19 +253,19 @@ class CombinedPlay(Painted):
         """Return an independent copy."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.play, twin.news = self.copied(), dict(self.news)
+        twin.play, twin.news = self.copy_inner(), dict(self.news)
         return twin
 
 
-def played(play: Play) -> Any:
-    """Return the play that goes on inside combinators; of any other play, itself."""
+def innermost_play(play: Play) -> Any:
+    """Return the innermost play of combinators, or the play itself."""
     while isinstance(play, CombinedPlay):
         play = play.play
     return play
 
 
-def seated(play: Play, seat: int) -> tuple[Any, int]:
-    """Return ``played``, and the seat of it that a seat acts for: a proposer's is its chooser's."""
+def innermost_seat(play: Play, seat: int) -> tuple[Any, int]:
+    """Return the innermost play and the seat in it for which a seat or a proposer acts."""
     inner: Any = play
     while isinstance(inner, CombinedPlay):
         inner, seat = inner.play, inner.within(seat)
@@ -276,7 +273,7 @@ def seated(play: Play, seat: int) -> tuple[Any, int]:
 
 
 def with_news(seen: Observation, news: str, brief: bool) -> Observation:
-    """Return an observation with something told before it."""
+    """Return an observation with a text before it."""
     if not news:
         return seen
     between = " " if brief else "\n\n"
@@ -284,16 +281,16 @@ def with_news(seen: Observation, news: str, brief: bool) -> Observation:
 
 
 def ending_of(play: Play, seat: int) -> str:
-    """Return what a play that is over tells a seat of its end; "" where it says nothing of it."""
+    """Return the final news of a seat, or "" if the play has none."""
     return play.ending(seat) if isinstance(play, HasEnding) else ""
 
 
 def shown_of(play: Play, seat: int, brief: bool) -> str:
-    """Return what the rules show a seat of a play that is over, such as cards; "" where nothing."""
-    shown = play.shown(seat) if isinstance(play, HasShowdown) else ""
-    return f"{SHOWS} {shown}" if brief and shown else shown
+    """Return what the rules show a seat at the end, such as cards, or ""."""
+    text = play.shown(seat) if isinstance(play, HasShowdown) else ""
+    return f"{SHOWS} {text}" if brief and text else text
 
 
-def joined(parts: Sequence[str], brief: bool) -> str:
-    """Return texts as one: words in brief style, else paragraphs."""
+def join_texts(parts: Sequence[str], brief: bool) -> str:
+    """Join texts with blanks in brief style, else as paragraphs."""
     return (" " if brief else "\n\n").join(part for part in parts if part)

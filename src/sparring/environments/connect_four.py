@@ -42,7 +42,6 @@ class ConnectFour(Game):
         )
 
     def _columns(self, state: State) -> list[str]:
-        """Return the discs of each column, from the bottom up."""
         columns: list[str] = [""] * COLUMNS
         for event in state.trail:
             columns[event.action] += self.roles[event.player]
@@ -62,13 +61,13 @@ class ConnectFour(Game):
         grid(canvas, board, columns=self.words, most=46, below=True)
 
     def describe(self, state: State, seat: int | None) -> str:
-        said = (
+        lines = (
             f"column {number}: {' '.join(column)}"
             for number, column in enumerate(self._columns(state), start=1)
             if column
         )
-        discs = f"From the bottom up, {'; '.join(said)}." if state.trail else "The board is empty."
-        parts = (self.whose(state), self.last_move(state), discs, self.paid(state, seat))
+        discs = f"From the bottom up, {'; '.join(lines)}." if state.trail else "The board is empty."
+        parts = (self.whose(state), self.last_move(state), discs, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:

@@ -1,10 +1,8 @@
-"""Environments that are no games of OpenSpiel's rules.
+"""Environments that are not OpenSpiel games: required attributes and error messages.
 
-What they must have, and how it is said that they lack something.
-
-Such an environment trains and is measured by its mean return in matches. What needs rules that can
-be searched (exact figures, oracles, solvers) is left out with a note, or refused with a
-line that names the environment.
+Such an environment can be trained, and is measured by its mean return in matches. Exact figures,
+oracles and solvers need searchable rules: they are left out with a note, or refused with an error
+that names the environment.
 """
 
 from __future__ import annotations
@@ -28,9 +26,9 @@ from sparring.environments.base import (
     is_searchable_play,
 )
 
-# of an environment; play itself asks its courses for the rest
+# required attributes of an environment; its plays are checked when they are used
 NEEDED = ("roles", "max_turns", "reset")
-DEFAULTS: Mapping[str, Any] = {  # of what an environment need not say
+DEFAULTS: Mapping[str, Any] = {  # of the optional attributes
     field: value
     for field, value in vars(Environment).items()
     if field in Environment.__annotations__
@@ -39,17 +37,17 @@ SLOT = "sparring.environments."
 
 
 class environment_call(PluginCall):
-    """Questions to an environment or its plays, as a context: each has the limit in time.
+    """A context for calls to an environment or its plays, each with the time limit.
 
-    Setting ``now`` begins the time of the next one.
+    To set ``now`` restarts the time for the next call.
 
     Args:
         game: the environment.
 
     Raises:
-        GameError: on leaving, where it lacks what was asked for.
-        PluginError: on leaving, in place of another exception of its own code.
-        HungError: it does not come back.
+        GameError: on leaving, if the environment lacks an attribute.
+        PluginError: on leaving, in place of another exception of the environment's code.
+        HungError: a call does not return in time.
     """
 
     __slots__ = ()
@@ -70,70 +68,72 @@ class environment_call(PluginCall):
 
 
 def words_of(game: Environment) -> tuple[str, ...]:
-    """Return every word that an environment tells or reads in brief style.
+    """Return every word of an environment's observations and replies in brief style.
 
     Raises:
-        GameError: it has no such list, or gives something else.
+        GameError: the environment has no vocabulary, or gives something else.
     """
     with environment_call(game):
-        found: Any = cast(HasVocabulary, game).vocabulary()
-    if not isinstance(found, tuple | list) or not all(isinstance(word, str) for word in found):
+        words: Any = cast(HasVocabulary, game).vocabulary()
+    if not isinstance(words, tuple | list) or not all(isinstance(word, str) for word in words):
         raise GameError(
-            f"{game.name}: vocabulary() gave {quoted(found)}; give a tuple of the words that are "
-            "told and said in brief style."
+            f"{game.name}: vocabulary() gave {quoted(words)}; give a tuple of the words of "
+            "observations and replies in brief style."
         )
-    return tuple(found)
+    return tuple(words)
 
 
 def no_rules(game: object) -> str:
-    """Return why nothing can search a game, or ""; a clause."""
+    """Return why a game cannot be searched, as a clause, or ""."""
     return "" if is_searchable(game) else "it has no rules of OpenSpiel's that could be searched"
 
 
-def completed(name: str, made: Any) -> Environment:
-    """Return an environment with defaults for what it does not say.
+def complete_environment(name: str, built: Any) -> Environment:
+    """Return an environment with defaults for its missing attributes.
 
     Args:
         name: of the plug-in.
-        made: what its function gave.
+        built: the return value of its function.
 
     Raises:
-        GameError: it lacks what play needs first, or its roles are no names of seats.
+        GameError: a required attribute is missing, or ``roles`` is not a tuple of names.
     """
-    if is_searchable(made):
-        return made
-    lacking = [part for part in NEEDED if not hasattr(made, part)]
+    if is_searchable(built):
+        return built
+    lacking = [part for part in NEEDED if not hasattr(built, part)]
     if lacking:
         raise GameError(
-            f"Environment {name!r} ({_called(made)}) lacks {', '.join(lacking)}; Environment in "
-            "sparring/environments/base.py says what each is."
+            f"Environment {name!r} ({_type_of(built)}) lacks {', '.join(lacking)}; Environment in "
+            "sparring/environments/base.py describes each attribute."
         )
-    roles = made.roles
-    if not isinstance(roles, tuple) or not roles or not all(isinstance(one, str) for one in roles):
+    roles = built.roles
+    if (
+        not isinstance(roles, tuple)
+        or not roles
+        or not all(isinstance(role, str) for role in roles)
+    ):
         raise GameError(
             f"Environment {name!r}: roles={quoted(roles)} must be a tuple with a name per seat; "
             "write roles = ('buyer', 'seller')."
         )
     for field, value in {**DEFAULTS, "name": name, "num_seats": len(roles)}.items():
-        if not hasattr(made, field):
+        if not hasattr(built, field):
             try:
-                setattr(made, field, value)
+                setattr(built, field, value)
             except AttributeError:
                 raise GameError(
-                    f"Environment {name!r} ({_called(made)}) takes no attribute {field!r}; give "
+                    f"Environment {name!r} ({_type_of(built)}) takes no attribute {field!r}; give "
                     f"it one: {field} = {value!r}."
                 ) from None
-    environment: Environment = made
+    environment: Environment = built
     return environment
 
 
 def lacking_error(error: AttributeError) -> GameError | None:
-    """Return the error that names what an environment of one's own lacks for our code.
+    """Return the error that names an attribute that an environment or a play of it lacks.
 
-    It may be a course of it that lacks something.
-
-    None if the error is about something else, or a fault in the environment's own code, which may
-    be met by chance alone.
+    The result is None for an error about another object, and for a fault in the environment's own
+    code.
     """
     lacking, frames = error.obj, traceback.extract_tb(error.__traceback__)
     if (
@@ -150,34 +150,29 @@ def lacking_error(error: AttributeError) -> GameError | None:
         return None
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return GameError(
-        f"{_called(lacking)} lacks {error.name!r}, which is asked for here{where}; give it one: "
-        "Environment and Play in sparring/environments/base.py say what each is. What searches "
-        "rules works on games over OpenSpiel alone."
+        f"{_type_of(lacking)} lacks {error.name!r}, which is needed here{where}; give it one: "
+        "Environment and Play in sparring/environments/base.py describe each attribute. Only games "
+        "over OpenSpiel have rules that can be searched."
     )
 
 
-def raised_by(play: object, error: Exception) -> bool:
-    """Return whether the code of a play of one's own raised an error, whoever had asked it.
+def is_raised_by(play: object, error: Exception) -> bool:
+    """Return whether the code of a user-defined play raised an error.
 
-    What Sparring says itself, and what comes of OpenSpiel's games, is not meant.
+    Errors of Sparring itself and of games over OpenSpiel do not count.
     """
     if isinstance(error, SparringError) or is_searchable_play(play):
         return False
-    own = {f"{one.__qualname__}." for one in type(play).__mro__ if one is not object}
+    prefixes = {f"{base.__qualname__}." for base in type(play).__mro__ if base is not object}
     frames = traceback.walk_tb(error.__traceback__)
-    return any(frame.f_code.co_qualname.startswith(tuple(own)) for frame, _ in frames)
+    return any(frame.f_code.co_qualname.startswith(tuple(prefixes)) for frame, _ in frames)
 
 
 def _is_of_a_game(module: str) -> bool:
-    """Return whether a module is a plug-in of the slot of games.
-
-    Sparring's own are, and those from outside.
-    """
     return module.startswith(SLOT) or (
         current_slot(str(getattr(sys.modules.get(module), "SLOT", ""))) == "environments"
     )
 
 
-def _called(thing: Any) -> str:
-    """Return what an object is, with its module."""
+def _type_of(thing: Any) -> str:
     return f"{type(thing).__name__} in {type(thing).__module__}"

@@ -17,7 +17,7 @@ COLOUR_NAMES = {"R": "red", "Y": "yellow", "G": "green", "W": "white", "B": "blu
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sizes:
+class HanabiSizes:
     """The numbers of a Hanabi variant."""
 
     players: int
@@ -49,8 +49,8 @@ class Sizes:
 
 
 @dataclass(kw_only=True, slots=True)
-class Step:
-    """The card an action revealed, whether it fitted, positions touched, the card drawn after."""
+class HanabiStep:
+    """An action and its result: the card, whether it fitted, hinted places, and the new card."""
 
     event: Event
     kind: str
@@ -58,12 +58,12 @@ class Step:
     card: str = ""
     fits: bool = False
     touched: tuple[int, ...] = ()
-    drawn: str = ""
+    new_card: str = ""
 
 
 @dataclass(kw_only=True, slots=True)
-class Table:
-    """The table after all events; ``known`` per seat and card is what was told, (colour, rank)."""
+class HanabiTable:
+    """The table after all events; ``known`` has the hinted [colour, rank] per seat and card."""
 
     dealt: list[list[str]]
     hands: list[list[str]]
@@ -73,13 +73,13 @@ class Table:
     lives: int
     deck: int
     discards: list[str] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[HanabiStep] = field(default_factory=list)
 
 
-def replay(sizes: Sizes, trail: Sequence[Event]) -> Table:
-    """Return the table after the events of ``trail``; deals go to the first hand with a gap."""
+def replay(sizes: HanabiSizes, trail: Sequence[Event]) -> HanabiTable:
+    """Return the table after the events of ``trail``; dealt cards go to the first short hand."""
     seats = range(sizes.players)
-    table = Table(
+    table = HanabiTable(
         dealt=[[] for _ in seats],
         hands=[[] for _ in seats],
         known=[[] for _ in seats],
@@ -96,12 +96,11 @@ def replay(sizes: Sizes, trail: Sequence[Event]) -> Table:
     return table
 
 
-def _deal(sizes: Sizes, table: Table, card: str) -> None:
-    """Give a card to the first hand that is short of one, and note who drew it after which step."""
+def _deal(sizes: HanabiSizes, table: HanabiTable, card: str) -> None:
     seat = next(seat for seat, hand in enumerate(table.hands) if len(hand) < sizes.hand)
     if table.steps:
         seat = table.steps[-1].event.player
-        table.steps[-1].drawn = card
+        table.steps[-1].new_card = card
     else:
         table.dealt[seat].append(card)
     table.hands[seat].append(card)
@@ -109,9 +108,9 @@ def _deal(sizes: Sizes, table: Table, card: str) -> None:
     table.deck -= 1
 
 
-def _act(sizes: Sizes, table: Table, event: Event) -> Step:
+def _act(sizes: HanabiSizes, table: HanabiTable, event: Event) -> HanabiStep:
     kind, number, value = sizes.action(event.action)
-    step = Step(event=event, kind=kind)
+    step = HanabiStep(event=event, kind=kind)
     if kind == "tell":
         step.target = (event.player + number) % sizes.players
         step.touched = tuple(
@@ -162,7 +161,7 @@ class Hanabi(Game):
     title = "hanabi"
 
     def __post_init__(self) -> None:
-        full = Sizes(players=self.players, **VARIANTS[self.size])
+        full = HanabiSizes(players=self.players, **VARIANTS[self.size])
         sizes = self.sizes = replace(full, hand=min(full.hand, (full.deck - 1) // full.players))
         spiel = load(
             "hanabi",
@@ -182,10 +181,10 @@ class Hanabi(Game):
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=tuple(words), style=self.style)
         self.rules = _rules(sizes)
-        self._last: tuple[tuple[Event, ...], Table] | None = None
+        self._last: tuple[tuple[Event, ...], HanabiTable] | None = None
 
-    def table(self, state: State) -> Table:
-        """Return the table of ``state``; the latest one is kept, as text and key both need it."""
+    def table(self, state: State) -> HanabiTable:
+        """Return the table of ``state``; the latest table is cached for text and key."""
         last = self._last
         if last is None or last[0] is not state.trail:
             last = self._last = (state.trail, replay(self.sizes, state.trail))
@@ -200,18 +199,17 @@ class Hanabi(Game):
         return float(state.returns[seat])
 
     def key(self, state: State, seat: int) -> str:
-        """Return all that the seat was dealt to see, saw and did, as OpenSpiel has no such key."""
+        """Return everything that the seat saw and did, as OpenSpiel has no such key."""
         table = self.table(state)
         return " ".join(
             [self._dealt(table, seat), *(self._brief(step, seat, 0) for step in table.steps)]
         )
 
     def private(self, state: State, seat: int) -> str:
-        """Return in brief style the hands of the others as they were dealt."""
+        """Return the first hands of the others in brief style, else ""."""
         return self._dealt(self.table(state), seat) if self.brief else ""
 
-    def _dealt(self, table: Table, seat: int) -> str:
-        """Return the others' first hands, each after its owner where there are several."""
+    def _dealt(self, table: HanabiTable, seat: int) -> str:
         parts = []
         for other, hand in enumerate(table.dealt):
             if other != seat:
@@ -219,16 +217,16 @@ class Hanabi(Game):
         return " ".join(parts)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what happened from ply ``since`` on; of the own last action what it revealed."""
+        """Return the events from ply ``since`` on, with the result of the seat's last action."""
         steps = [
             step
             for step in self.table(state).steps
             if step.event.ply >= since - (step.event.player == seat)
         ]
         say = self._brief if self.brief else self._full
-        return [said for step in steps if (said := say(step, seat, since))]
+        return [text for step in steps if (text := say(step, seat, since))]
 
-    def _brief(self, step: Step, seat: int, since: int) -> str:
+    def _brief(self, step: HanabiStep, seat: int, since: int) -> str:
         mine = step.event.player == seat
         parts = [] if mine and since else [self.words[step.event.action]]
         if self.num_seats > 2 and not mine:
@@ -238,9 +236,9 @@ class Hanabi(Game):
         parts.append(step.card)
         if step.kind == "play":
             parts.append("ok" if step.fits else "miss")
-        return " ".join(parts if mine or not step.drawn else [*parts, step.drawn])
+        return " ".join(parts if mine or not step.new_card else [*parts, step.new_card])
 
-    def _full(self, step: Step, seat: int, since: int) -> str:
+    def _full(self, step: HanabiStep, seat: int, since: int) -> str:
         mine, word = step.event.player == seat, self.words[step.event.action]
         if step.kind == "tell" and mine and since:
             return ""
@@ -259,13 +257,13 @@ class Hanabi(Game):
             if step.fits
             else " and it did not fit"
         )
-        drawn = f" The new card is {step.drawn}." if step.drawn and not mine else ""
-        return f"{who} chose {word}: the card was {step.card}{outcome}.{drawn}"
+        new_card = f" The new card is {step.new_card}." if step.new_card and not mine else ""
+        return f"{who} chose {word}: the card was {step.card}{outcome}.{new_card}"
 
     def revealed(self, state: State) -> str:
         hands = (" ".join(hand) for hand in self.table(state).hands)
-        shown = (f"{role} {hand}" for role, hand in zip(self.roles, hands, strict=True))
-        return f"The hands: {', '.join(shown)}."
+        lines = (f"{role} {hand}" for role, hand in zip(self.roles, hands, strict=True))
+        return f"The hands: {', '.join(lines)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
@@ -277,17 +275,17 @@ class Hanabi(Game):
         discs(canvas, "hints left", [("i", "sky")] * table.information, radius=10)
         after = f"deck {table.deck}"
         discs(canvas, "lives left", [("", "red")] * table.lives, radius=10, after=after)
-        for one, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
-            told = ["".join(known).replace("??", "") for known in table.known[one]]
-            shown = [
+        for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
+            hints = ["".join(known).replace("??", "") for known in table.known[owner]]
+            faces = [
                 Card(
-                    "" if seat == one else card,
-                    HUES.get(known[:1], "ink") if seat == one else HUES[card[0]],
+                    "" if seat == owner else card,
+                    HUES.get(known[:1], "ink") if seat == owner else HUES[card[0]],
                     known.strip("?"),
                 )
-                for card, known in zip(hand, told, strict=True)
+                for card, known in zip(hand, hints, strict=True)
             ]
-            cards(canvas, role, shown, colour=seat_colour(one))
+            cards(canvas, role, faces, colour=seat_colour(owner))
         paragraph(
             canvas, f"Discarded: {' '.join(table.discards) or 'none'}.", colour="dim", size=14
         )
@@ -300,14 +298,14 @@ class Hanabi(Game):
             f"Stacks {stacks}; {table.information} hints, {table.lives} lives and {table.deck} "
             "cards in the deck are left."
         ]
-        for one, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
-            if seat == one:
-                told = " ".join("".join(known) for known in table.known[one])
-                hands.append(f"{role} knows of its own hand: {told}.")
+        for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
+            if seat == owner:
+                hints = " ".join("".join(known) for known in table.known[owner])
+                hands.append(f"{role} knows of its own hand: {hints}.")
             else:
                 hands.append(f"{role} holds {' '.join(hand)}.")
-        said = " ".join(hands)
-        parts = (self.whose(state), self.last_move(state), said, self.paid(state, seat))
+        text = " ".join(hands)
+        parts = (self.whose(state), self.last_move(state), text, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
@@ -318,12 +316,12 @@ class Hanabi(Game):
             f"Cards in the deck: {table.deck}. Discards: {' '.join(table.discards) or 'none'}."
         ]
         for other, hand in enumerate(table.hands):
-            told = " ".join("".join(known) for known in table.known[other])
+            hints = " ".join("".join(known) for known in table.known[other])
             if other == seat:
-                lines.append(f"Your hand (what you were told of it): {told}.")
+                lines.append(f"Your hand (what you were told of it): {hints}.")
             else:
                 lines.append(
-                    f"Hand of {self.roles[other]!r}: {' '.join(hand)} (told so far: {told})."
+                    f"Hand of {self.roles[other]!r}: {' '.join(hand)} (told so far: {hints})."
                 )
         return "\n".join(lines)
 
@@ -333,7 +331,7 @@ def _cards(touched: tuple[int, ...]) -> str:
     return f"card{'s' if len(touched) != 1 else ''} {listed or 'none'}"
 
 
-def _rules(sizes: Sizes) -> str:
+def _rules(sizes: HanabiSizes) -> str:
     colours = ", ".join(f"{colour} ({COLOUR_NAMES[colour]})" for colour in COLOURS[: sizes.colours])
     hint = (
         "tell-R or tell-1"

@@ -1,8 +1,8 @@
-"""Environments of one's own as trees of histories, so that exact solvers can walk them.
+"""User-defined environments as trees of histories, which exact solvers can walk.
 
-A capability: ``openings()`` gives every play that chance can begin with its probability, and
-nothing is left to chance after that; plays are ``Cloneable``, and every seat chooses from a list.
-Seats that are due at once move one after the other in the tree, and none is told of the others.
+An environment needs ``openings()``, every possible initial play with its probability, and no chance
+afterwards; its plays are ``Cloneable``, and every seat chooses from a list. Seats that are due at
+once move one after the other in the tree, and do not see each other's moves.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from sparring.environments.base import (
 
 
 def tree_of(game: Environment) -> GameRules | None:
-    """Return what solvers walk: an OpenSpiel game itself, else plays from ``openings``, or None."""
+    """Return the tree for solvers: a game over OpenSpiel itself, a ``HistoryTree``, or None."""
     if is_searchable(game):
         return game
-    return PlayedTree(game) if isinstance(game, HasOpenings) else None
+    return HistoryTree(game) if isinstance(game, HasOpenings) else None
 
 
 def rules_key(game: Environment) -> str:
-    """Return rules and options as text; environments with one text have one tree."""
+    """Return rules and options as text; environments with equal text have equal trees."""
     if is_searchable(game):
         return game.rules_key
-    made = getattr(game, "made_by", None)  # of rules that nobody has made: none
-    return f"{made['name']} {made['options']}" if made else f"{game.name} {vars(game)}"
+    made_by = getattr(game, "made_by", None)  # rules that make_game did not make lack it
+    return f"{made_by['name']} {made_by['options']}" if made_by else f"{game.name} {vars(game)}"
 
 
-class PlayedTree:
+class HistoryTree:
     """The histories of an environment that has ``openings``; see ``base.GameRules``.
 
     Args:
@@ -51,27 +51,27 @@ class PlayedTree:
         self.rules_key = rules_key(rules)
 
     def first_node(self) -> History:
-        """Return the history in which nothing has happened: chance, where plays begin apart."""
+        """Return the first history: a chance node if there are several openings."""
         openings = tuple((float(share), play) for share, play in self.rules.openings())
         if len(openings) == 1:
             return History(name=self.name, play=openings[0][1])
         return History(name=self.name, play=None, openings=openings)
 
-    def state_of(self, node: Any) -> Told:
-        """Return what the seat that is to move in a history is told, and its actions as words."""
-        return Told(node=node)
+    def state_of(self, node: Any) -> HistoryView:
+        """Return a history as the seat to move sees it."""
+        return HistoryView(node=node)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History:
-    """A play, and the replies of seats that are due with others who have not moved yet.
+    """A play, and the replies in this moment while other seats have not moved yet.
 
     Args:
         name: of the environment, for errors.
-        play: None before chance has begun it.
-        openings: of the environment, before that.
-        moved: by seat, those who have moved in this moment.
-        plies: replies before.
+        play: the play; None at the chance node.
+        openings: of the environment, at the chance node.
+        moved: replies of this moment by seat.
+        plies: number of replies before.
     """
 
     name: str
@@ -85,7 +85,7 @@ class History:
         return self.play is not None and not self.play.due()
 
     def is_chance_node(self) -> bool:
-        """Return whether chance is to begin the play."""
+        """Return whether chance is to choose an opening."""
         return self.play is None
 
     @property
@@ -95,20 +95,20 @@ class History:
         return first
 
     def current_player(self) -> int:
-        """Return the seat that is to move, below 0 where none is."""
+        """Return the seat to move; -1 where no seat moves."""
         return -1 if self.play is None or not self.play.due() else self.seat
 
     def legal_words(self) -> tuple[str, ...]:
-        """Return the legal actions of the seat that is to move.
+        """Return the legal actions of the seat to move.
 
         Raises:
-            GameError: it may say any text.
+            GameError: any text is legal.
         """
         legal = self.play.legal(self.seat)
         if legal is None:
             raise GameError(
-                f"{self.name}: no exact figures, as a seat may reply with any text; matches say "
-                "how it is played."
+                f"{self.name}: no exact figures, as a seat may reply with any text; use matches to "
+                "measure it."
             )
         return tuple(legal)
 
@@ -137,13 +137,13 @@ class History:
         return list(self.play.returns)
 
     def information_state_string(self, seat: int, /) -> str:
-        """Return all that a seat knows."""
+        """Return the information state of a seat."""
         return f"{seat} {self.play.observe(seat).key}"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A history as the seat sees it that is to move; what ``State`` is to games over OpenSpiel.
+class HistoryView:
+    """A history as the seat to move sees it; games over OpenSpiel have ``State`` instead.
 
     Args:
         node: the history.
@@ -153,18 +153,18 @@ class Told:
 
     @property
     def seat(self) -> int:
-        """The seat that is to move."""
+        """The seat to move."""
         return self.node.seat
 
     @property
     def plies(self) -> int:
-        """Replies before."""
+        """Number of replies before."""
         return self.node.plies
 
     def observe(self, seat: int, since: int) -> Observation:
-        """Return what the seat has not been told yet, whatever ``since`` is."""
-        found: Observation = self.node.play.observe(seat)
-        return found
+        """Return the new observation of the seat; ``since`` has no effect."""
+        observation: Observation = self.node.play.observe(seat)
+        return observation
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal actions, as words."""

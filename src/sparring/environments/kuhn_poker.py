@@ -67,17 +67,17 @@ class KuhnPoker(Game):
 
     def revealed(self, state: State) -> str:
         dealt = zip(self.roles, state.trail, strict=False)
-        shown = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in dealt)
-        return f"The cards: {shown}."
+        hands = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in dealt)
+        return f"The cards: {hands}."
 
     def shown(self, state: State, seat: int) -> str:
-        """Return the other cards at a show-down of all who have not folded, if the seat has not."""
-        left = [one for one in range(self.num_seats) if not self._folded(state, one)]
-        if seat not in left:
+        """Return the other cards at a show-down, for a seat that has not folded."""
+        active = [player for player in range(self.num_seats) if not self._folded(state, player)]
+        if seat not in active:
             return ""
-        held = [(self.roles[one], self.cards[state.trail[one].action]) for one in left]
-        others = [(role, card) for role, card in held if role != self.roles[seat]]
-        if self.brief:  # of two seats the other one need not be named
+        hands = [(self.roles[player], self.cards[state.trail[player].action]) for player in active]
+        others = [(role, card) for role, card in hands if role != self.roles[seat]]
+        if self.brief:  # with two seats the role is left out
             return " ".join(card if self.num_seats == 2 else f"{r} {card}" for r, card in others)
         return " ".join(f"{role} held the {NAMES[card]}." for role, card in others)
 
@@ -88,21 +88,28 @@ class KuhnPoker(Game):
         return bool(bettors) and seat not in bettors
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        chips = {one: f"put in {self.stake(state, one):g}" for one in range(self.num_seats)}
+        chips = {
+            player: f"put in {self.stake(state, player):g}" for player in range(self.num_seats)
+        }
         self.paint_seats(canvas, state, seat, chips)
-        for one, role in enumerate(self.roles):
-            card = self.cards[state.trail[one].action] if seat in (None, one) else ""
-            cards(canvas, role, [Card(card)], colour=seat_colour(one))
+        for player, role in enumerate(self.roles):
+            card = self.cards[state.trail[player].action] if seat in (None, player) else ""
+            cards(canvas, role, [Card(card)], colour=seat_colour(player))
         self.paint_moves(canvas, state, empty="No bet yet.")
 
     def describe(self, state: State, seat: int | None) -> str:
-        held = [
+        hands = [
             f"{role} holds the {NAMES[self.cards[event.action]]}."
-            for one, (role, event) in enumerate(zip(self.roles, state.trail, strict=False))
-            if seat in (None, one)
+            for player, (role, event) in enumerate(zip(self.roles, state.trail, strict=False))
+            if seat in (None, player)
         ]
         return " ".join(
-            [self.whose(state), *held, self.on_table(state, seat or 0), self.paid(state, seat)]
+            [
+                self.whose(state),
+                *hands,
+                self.on_table(state, seat or 0),
+                self.payoff_line(state, seat),
+            ]
         ).strip()
 
     def stake(self, state: State, seat: int) -> float:

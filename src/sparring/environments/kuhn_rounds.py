@@ -1,4 +1,4 @@
-"""Kuhn poker of several rounds: chips accumulate, the starter alternates."""
+"""Kuhn poker of several rounds: chips accumulate and the first seat alternates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CARDS = ("J", "Q", "K")
 LEGAL = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK, BET): [CALL, FOLD]}
 
 
-class Round(NamedTuple):
+class PokerRound(NamedTuple):
     """One round: cards by seat, actions so far, and the seat ``starter`` that acts first."""
 
     starter: int
@@ -31,19 +31,19 @@ class Round(NamedTuple):
     actions: tuple[int, ...] = ()
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the round has ended."""
         return bool(self.actions) and self.actions not in LEGAL
 
     @property
     def seat(self) -> int:
-        """The seat to act, or the one that would be if the round went on."""
+        """The seat to act, or the next one if the round went on."""
         return (self.starter + len(self.actions)) % 2
 
     @property
-    def shown(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether the round has ended with both cards on the table."""
-        return self.over and self.actions[-1] != FOLD
+        return self.is_over and self.actions[-1] != FOLD
 
     def bets(self, seat: int) -> int:
         """Return the chips that a seat has put into the pot, its ante of one included."""
@@ -53,9 +53,9 @@ class Round(NamedTuple):
 
     def gain(self) -> int:
         """Return the chips that seat 0 wins in this round, negative if lost, 0 before its end."""
-        if not self.over:
+        if not self.is_over:
             return 0
-        # the one who folded is the last who acted; the pot held one chip of it
+        # the last seat to act folded, with one chip in the pot
         if self.actions[-1] == FOLD:
             return 1 if self.seat == 0 else -1
         chips = self.bets(0)
@@ -72,11 +72,11 @@ class KuhnOptions:
 
 @dataclass(frozen=True, slots=True)
 class KuhnTable(Table):
-    """A position: all rounds up to the current one, and seat 0's net chips of those that ended."""
+    """A position: all rounds so far, and seat 0's net chips from finished rounds."""
 
     total: int  # rounds in the game
     outcome: str
-    rounds: tuple[Round, ...] = (Round(0),)
+    rounds: tuple[PokerRound, ...] = (PokerRound(0),)
     chips: int = 0
 
     @property
@@ -84,7 +84,7 @@ class KuhnTable(Table):
         last = self.rounds[-1]
         if len(last.cards) < 2:
             return CHANCE
-        return TERMINAL if last.over else last.seat
+        return TERMINAL if last.is_over else last.seat
 
     def legal(self) -> list[int]:
         return LEGAL[self.rounds[-1].actions]
@@ -98,8 +98,8 @@ class KuhnTable(Table):
             return replace(self, rounds=(*before, last._replace(cards=(*last.cards, index))))
         last = last._replace(actions=(*last.actions, index))
         rounds = (*before, last)
-        if last.over and len(rounds) < self.total:
-            rounds = (*rounds, Round(1 - last.starter))
+        if last.is_over and len(rounds) < self.total:
+            rounds = (*rounds, PokerRound(1 - last.starter))
         return replace(self, rounds=rounds, chips=self.chips + last.gain())
 
     def returns(self) -> list[float]:
@@ -113,7 +113,7 @@ class KuhnTable(Table):
         return [float(value), float(-value)]
 
     def rewards(self) -> list[float]:
-        """Return what the last action of a seat paid."""
+        """Return the payoffs of the last action of a seat."""
         if self.outcome != "chips":
             return self.returns()
         rounds = self.rounds
@@ -126,10 +126,10 @@ class KuhnTable(Table):
         return CARDS[index] if player < 0 else ACTIONS[index]
 
     def key(self, seat: int) -> str:
-        """Return own cards, all actions, and the other card of every round that was shown."""
+        """Return the seat's cards, all actions, and the other cards that were shown."""
         parts = []
         for item in self.rounds:
-            other = f">{CARDS[item.cards[1 - seat]]}" if item.shown else ""
+            other = f">{CARDS[item.cards[1 - seat]]}" if item.is_shown else ""
             parts.append(f"{_cards(item.cards[seat : seat + 1])}{_actions(item)}{other}")
         return f"{seat}:{'/'.join(parts)}"
 
@@ -139,7 +139,7 @@ class KuhnTable(Table):
 
 
 def rules(options: KuhnOptions) -> Rules:
-    """Return the facts of the game; only chips are paid round by round."""
+    """Return the facts of the game; only outcome "chips" pays round by round."""
     rounds, outcome = options.rounds, options.outcome
     most = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
@@ -158,7 +158,7 @@ def _cards(cards: tuple[int, ...]) -> str:
     return "".join(CARDS[card] for card in cards)
 
 
-def _actions(item: Round) -> str:
+def _actions(item: PokerRound) -> str:
     """Return a round's actions as a few letters: k(check), b(et), c(all), f(old)."""
     return "".join("kbcf"[action] for action in item.actions)
 
@@ -185,9 +185,9 @@ class KuhnRounds(Game):
     Args:
         rounds: number of rounds, 1 to 100; every round is dealt from the full deck, with an ante of
             1 chip.
-        outcome: what a game pays. "chips": net chips, paid as each round ends; "sign": +1, -1 or 0
-            at the end for more, fewer or equal chips; "last_round": +1 to the winner of the last
-            round and -1 to the other, which is what SPIRAL's released code pays, by mistake (its
+        outcome: what an episode pays. "chips": net chips, paid as each round ends; "sign": +1, -1
+            or 0 at the end for more, fewer or equal chips; "last_round": +1 to the winner of the
+            last round and -1 to the other. SPIRAL's released code pays "last_round" by mistake (its
             rules for the players say "sign").
         style: wording, "brief" for tiny models, "full" for language models.
 
@@ -231,11 +231,11 @@ class KuhnRounds(Game):
                 if not since or (ply >= since and player != seat):
                     out.append(self.action_event(state, seat, Event(ply, player, action)))
                 ply += 1
-            if item.over and ply >= since:
+            if item.is_over and ply >= since:
                 out += self._ended(item, seat)
         return out
 
-    def _dealt(self, number: int, item: Round, seat: int) -> str:
+    def _dealt(self, number: int, item: PokerRound, seat: int) -> str:
         card = CARDS[item.cards[seat]]
         if self.brief:
             return f"{DEAL} {card}"
@@ -245,21 +245,20 @@ class KuhnRounds(Game):
             "first."
         )
 
-    def _ended(self, item: Round, seat: int) -> list[str]:
-        """Return what the seat learns of a round's end, in brief style the shown card alone."""
+    def _ended(self, item: PokerRound, seat: int) -> list[str]:
         card = CARDS[item.cards[1 - seat]]
         if self.brief:
-            return [f"{SHOWS} {card}"] if item.shown else []
+            return [f"{SHOWS} {card}"] if item.is_shown else []
         gain = item.gain() if seat == 0 else -item.gain()
-        shown = f"The other player shows the {NAMES[card]}. " if item.shown else ""
-        return [f"{shown}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
+        reveal = f"The other player shows the {NAMES[card]}. " if item.is_shown else ""
+        return [f"{reveal}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
         chips = table.chips if seat == 0 else -table.chips
         so_far = f"Chips you have won or lost in all rounds so far: {chips:+d}."
         last = table.rounds[-1]
-        if last.over:
+        if last.is_over:
             return so_far
         return (
             f"{so_far} Chips in the pot: {last.bets(seat)} from you, {last.bets(1 - seat)} from "
@@ -267,11 +266,11 @@ class KuhnRounds(Game):
         )
 
     def on_table(self, state: State, seat: int) -> str:
-        """Return the seat's card in the round that is being played."""
+        """Return the seat's card in the current round."""
         last = state.table.rounds[-1]
         return (
             ""
-            if last.over or len(last.cards) <= seat
+            if last.is_over or len(last.cards) <= seat
             else f"Your card: {NAMES[CARDS[last.cards[seat]]]}."
         )
 
@@ -285,15 +284,17 @@ class KuhnRounds(Game):
         self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
         position, roles = state.table, self.roles
         *before, now = position.rounds
-        pot = "" if now.over else f"pot {now.bets(0)} + {now.bets(1)}"
+        pot = "" if now.is_over else f"pot {now.bets(0)} + {now.bets(1)}"
         heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
-        for one, role in enumerate(roles):
-            cards(canvas, role, [Card(_card(now, one, seat))], colour=seat_colour(one), high=50)
+        for player, role in enumerate(roles):
+            cards(
+                canvas, role, [Card(_card(now, player, seat))], colour=seat_colour(player), high=50
+            )
         if now.actions:
             colours = [seat_colour((now.starter + place) % 2) for place in (0, 1)]
             strip(
                 canvas,
-                [(ACTIONS[one], colours[place % 2]) for place, one in enumerate(now.actions)],
+                [(ACTIONS[action], colours[place % 2]) for place, action in enumerate(now.actions)],
             )
         else:
             paragraph(canvas, f"{roles[now.starter]} acts first.", colour="dim")
@@ -302,32 +303,32 @@ class KuhnRounds(Game):
             heading(canvas, "Rounds before", f"{first} more" if first else "")
             rows = [("", *roles, "actions", roles[0])]
             for number, item in enumerate(before[first:], start=first + 1):
-                held = (_card(item, one, seat) or "?" for one in (0, 1))
+                hands = (_card(item, player, seat) or "?" for player in (0, 1))
                 acted = " ".join(ACTIONS[action] for action in item.actions)
-                rows.append((str(number), *held, acted, f"{item.gain():+d}"))
+                rows.append((str(number), *hands, acted, f"{item.gain():+d}"))
             table(canvas, rows, size=13, shares=(1, 1, 2.4, 1))
 
     def describe(self, state: State, seat: int | None) -> str:
         position, roles = state.table, self.roles
         now = position.rounds[-1]
-        held = [
+        hands = [
             f"{role} holds {card}."
-            for one, role in enumerate(roles)
-            if (card := _card(now, one, seat))
+            for player, role in enumerate(roles)
+            if (card := _card(now, player, seat))
         ]
         acted = ", ".join(
             f"{roles[(now.starter + place) % 2]} {ACTIONS[action]}"
             for place, action in enumerate(now.actions)
         )
-        said = " ".join(
+        summary = " ".join(
             [
                 f"Round {len(position.rounds)} of {position.total}.",
-                *held,
+                *hands,
                 f"Actions: {acted or 'none'}.",
                 f"{roles[0]} has won {position.chips:+d} chips so far.",
             ]
         )
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
+        return f"{self.whose(state)} {summary} {self.payoff_line(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's chips in the pot of the round, or 1 where chips are not the outcome."""
@@ -335,10 +336,9 @@ class KuhnRounds(Game):
         return float(bets) if self.outcome == "chips" else 1.0
 
 
-def _card(item: Round, one: int, seat: int | None) -> str:
-    """Return the card of a seat as the reader sees it, "" for one that is face down."""
-    if seat in (None, one) or item.shown:
-        return CARDS[item.cards[one]] if len(item.cards) > one else ""
+def _card(item: PokerRound, player: int, seat: int | None) -> str:
+    if seat in (None, player) or item.is_shown:
+        return CARDS[item.cards[player]] if len(item.cards) > player else ""
     return ""
 
 

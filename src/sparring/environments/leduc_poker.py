@@ -82,38 +82,44 @@ class LeducPoker(Game):
         return f"{card}Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
 
     def _public(self, state: State) -> list[str]:
-        """Return the rank of the public card, once it is turned over."""
         turned = (event for event in state.trail if event.player == CHANCE and event.ply)
         return [self.ranks[event.action] for event in turned]
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        chips = {one: f"put in {self.stake(state, one):g}" for one in range(self.num_seats)}
+        chips = {
+            player: f"put in {self.stake(state, player):g}" for player in range(self.num_seats)
+        }
         self.paint_seats(canvas, state, seat, chips)
         cards(canvas, "public", [Card(rank) for rank in self._public(state) or [""]])
-        for one, role in enumerate(self.roles):
-            rank = self.ranks[state.trail[one].action] if seat in (None, one) else ""
-            cards(canvas, role, [Card(rank)], colour=seat_colour(one))
+        for player, role in enumerate(self.roles):
+            rank = self.ranks[state.trail[player].action] if seat in (None, player) else ""
+            cards(canvas, role, [Card(rank)], colour=seat_colour(player))
         self.paint_moves(canvas, state, empty="No bet yet.")
 
     def describe(self, state: State, seat: int | None) -> str:
-        held = [
+        hands = [
             f"{role} holds a {NAMES[self.ranks[event.action]]}."
-            for one, (role, event) in enumerate(zip(self.roles, state.trail, strict=False))
-            if seat in (None, one)
+            for player, (role, event) in enumerate(zip(self.roles, state.trail, strict=False))
+            if seat in (None, player)
         ]
         return " ".join(
-            [self.whose(state), *held, self.on_table(state, seat or 0), self.paid(state, seat)]
+            [
+                self.whose(state),
+                *hands,
+                self.on_table(state, seat or 0),
+                self.payoff_line(state, seat),
+            ]
         ).strip()
 
     def revealed(self, state: State) -> str:
         dealt = zip(self.roles, state.trail, strict=False)
-        shown = ", ".join(f"{role} {NAMES[self.ranks[event.action]]}" for role, event in dealt)
-        return f"The private cards: {shown}."
+        hands = ", ".join(f"{role} {NAMES[self.ranks[event.action]]}" for role, event in dealt)
+        return f"The private cards: {hands}."
 
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""
-        found = re.search(r"\[Ante: ([\d ]+)\]", self.view(state, seat))
-        return float(found.group(1).split()[seat]) if found else 1.0
+        match = re.search(r"\[Ante: ([\d ]+)\]", self.view(state, seat))
+        return float(match.group(1).split()[seat]) if match else 1.0
 
 
 leduc_poker = LeducPoker

@@ -1,4 +1,4 @@
-"""Liar's dice: bid on the dice of both seats, or doubt the last bid."""
+"""Liar's dice: seats bid on the dice of both, or doubt the last bid."""
 
 from __future__ import annotations
 
@@ -64,11 +64,10 @@ class LiarsDice(Game):
 
     def private(self, state: State, seat: int) -> str:
         """Return the seat's dice, lowest first."""
-        dice = self._shown(state, seat)
+        dice = self._faces(state, seat)
         return dice if self.brief else f"Your dice show: {dice}."
 
-    def _shown(self, state: State, seat: int) -> str:
-        """Return the faces of the seat's dice, lowest first."""
+    def _faces(self, state: State, seat: int) -> str:
         rolls = state.trail[seat * self.dice : (seat + 1) * self.dice]
         return " ".join(
             self.faces[index]
@@ -83,25 +82,25 @@ class LiarsDice(Game):
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
-        for one, role in enumerate(self.roles):
-            seen = seat in (None, one)
-            faces = [int(face) for face in self._shown(state, one).split()] if seen else []
-            draw_dice(canvas, role, faces or [None] * self.dice, colour=seat_colour(one))
+        for player, role in enumerate(self.roles):
+            seen = seat in (None, player)
+            faces = [int(face) for face in self._faces(state, player).split()] if seen else []
+            draw_dice(canvas, role, faces or [None] * self.dice, colour=seat_colour(player))
         self.paint_moves(canvas, state, empty="No bid yet.")
 
     def describe(self, state: State, seat: int | None) -> str:
         dice = [
-            f"The dice of {role} show {self._shown(state, one)}."
-            for one, role in enumerate(self.roles)
-            if seat in (None, one)
+            f"The dice of {role} show {self._faces(state, player)}."
+            for player, role in enumerate(self.roles)
+            if seat in (None, player)
         ]
         return " ".join(
-            [self.whose(state), *dice, self.on_table(state, 0), self.paid(state, seat)]
+            [self.whose(state), *dice, self.on_table(state, 0), self.payoff_line(state, seat)]
         ).strip()
 
     def revealed(self, state: State) -> str:
-        shown = (f"{role} {self._shown(state, seat)}" for seat, role in enumerate(self.roles))
-        return f"The dice: {', '.join(shown)}."
+        rolls = (f"{role} {self._faces(state, seat)}" for seat, role in enumerate(self.roles))
+        return f"The dice: {', '.join(rolls)}."
 
 
 liars_dice = LiarsDice

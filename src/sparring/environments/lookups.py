@@ -18,9 +18,9 @@ from sparring.environments.base import Environment
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
 from sparring.environments.options import entry_of
-from sparring.environments.question import OneAnswer
+from sparring.environments.question import QuestionPlay
 from sparring.environments.toolbox import MOST
-from sparring.environments.tools import ToolPlay, WithTools
+from sparring.environments.tools import ToolEnvironment, ToolPlay
 
 Style = Literal["brief", "full"]
 PEOPLE = ("ada", "bob", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jane", "kai", "lena")
@@ -39,10 +39,10 @@ _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Who owns which box, what is in it and what that weighs, entry by entry; and who is asked of.
+    """Facts about owners, boxes, contents and weights, entry by entry, and a question.
 
-    ``asked`` are entries; ``hops`` says where the way to a weight begins: 3 at the person, 2 at the
-    box, 1 at the thing.
+    ``entries`` are the entries in the question. ``hops`` is the number of facts to a weight: 3 from
+    the person, 2 from the box, 1 from the thing.
     """
 
     people: tuple[str, ...]
@@ -50,35 +50,37 @@ class Library:
     things: tuple[str, ...]
     weights: tuple[int, ...]
     hops: int
-    asked: tuple[int, ...]
+    entries: tuple[int, ...]
 
     @property
     def answer(self) -> int:
-        """The sum of the weights that are asked for."""
-        return sum(self.weights[entry] for entry in self.asked)
+        """The sum of the weights in the question."""
+        return sum(self.weights[entry] for entry in self.entries)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names that the question holds."""
+        """Return the names in the question."""
         known = (self.things, self.boxes, self.people)[self.hops - 1]
-        return tuple(known[entry] for entry in self.asked)
+        return tuple(known[entry] for entry in self.entries)
 
     def documents(self, style: Style) -> tuple[str, ...]:
-        """Return the facts, one a document: owners first, then contents, then weights."""
+        """Return the facts, one per document: owners first, then contents, then weights."""
         weights = map(str, self.weights)
         owned = [*zip(self.people, self.boxes, strict=True)] if self.hops > 2 else []
-        held = [*zip(self.boxes, self.things, strict=True)] if self.hops > 1 else []
+        contents = [*zip(self.boxes, self.things, strict=True)] if self.hops > 1 else []
         weighed = [*zip(self.things, weights, strict=True)]
         if style == "brief":
-            kinds = zip(VERBS, (owned, held, weighed), strict=True)
-            return tuple(f"{one} {verb} {two}" for verb, facts in kinds for one, two in facts)
+            kinds = zip(VERBS, (owned, contents, weighed), strict=True)
+            return tuple(
+                f"{subject} {verb} {value}" for verb, facts in kinds for subject, value in facts
+            )
         return (
-            *(f"{one.capitalize()} owns the {two} box." for one, two in sorted(owned)),
-            *(f"The {one} box holds the {two}." for one, two in sorted(held)),
-            *(f"The {one} weighs {two}." for one, two in sorted(weighed)),
+            *(f"{subject.capitalize()} owns the {value} box." for subject, value in sorted(owned)),
+            *(f"The {subject} box holds the {value}." for subject, value in sorted(contents)),
+            *(f"The {subject} weighs {value}." for subject, value in sorted(weighed)),
         )
 
     def question(self, style: Style) -> str:
-        """Return what is asked."""
+        """Return the question in words."""
         if style == "brief":
             return " plus ".join(self.names())
         forms = ("{}", "thing in the {} box", "thing in {}'s box")
@@ -99,17 +101,16 @@ def library(bank: int, number: int, things: int, largest: int, hops: int, terms:
         things=tuple(THINGS[index] for index in orders[2]),
         weights=tuple(1 + weigh.integer(entry, largest) for entry in range(things)),
         hops=hops,
-        asked=_order(stream.child("asked"), things)[:terms],
+        entries=_order(stream.child("asked"), things)[:terms],
     )
 
 
 def _order(stream: Stream, size: int) -> tuple[int, ...]:
-    """Return 0 to size - 1 in a random order."""
     return tuple(sorted(range(size), key=stream.uniform))
 
 
-class Questions(Environment):
-    """The task without its tools: one question, one answer."""
+class QuestionEnvironment(Environment):
+    """The task without tools: one question, one answer."""
 
     name = "lookups"
     roles, num_seats, max_turns = ("seeker",), 1, 1
@@ -120,8 +121,8 @@ class Questions(Environment):
         self.sizes, self.bank, self.libraries, self.style = sizes, bank, libraries, style
         self.brief = style == "brief"
 
-    def reset(self, stream: Stream) -> Question:
-        return Question(self, self.start(stream.integer(0, self.libraries)))
+    def reset(self, stream: Stream) -> LookupQuestion:
+        return LookupQuestion(self, self.start(stream.integer(0, self.libraries)))
 
     def start(self, number: int) -> Library:
         """Return a library of the bank, with its question."""
@@ -133,12 +134,12 @@ class Questions(Environment):
         return tuple(sorted({*NOUNS, *VERBS, "plus", "answer", *numbers}))
 
 
-class Question(OneAnswer):
-    """One question; its start is the library."""
+class LookupQuestion(QuestionPlay):
+    """A play of one question; its initial state is the library."""
 
     start: Library
 
-    def asked(self) -> str:
+    def question_text(self) -> str:
         """Return the question."""
         return self.start.question(self.rules.style)
 
@@ -150,84 +151,85 @@ class Question(OneAnswer):
             paragraph(canvas, facts, most=16, colour="dim", size=14)
 
     def library(self, seat: int) -> tuple[str, ...]:
-        """Return the documents that may be searched."""
+        """Return the documents for the search."""
         return self.start.documents(self.rules.style)
 
     def observe(self, seat: int) -> Observation:
         """Return the question and the form of an answer."""
-        told = self.asked()
+        prompt = self.question_text()
         if self.rules.brief:
-            return Observation(told=told, key=told, view=told)
+            return Observation(told=prompt, key=prompt, view=prompt)
         ask = "When you know the number, reply <answer>7</answer>, with your number in place of 7."
-        return Observation(told=told, ask=ask, key=told, view=told)
+        return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the last answer in a reply, in the form asked for, or None."""
+        """Return the last answer in a reply, in the required form, or None."""
         if self.rules.brief:
             words = reply.split()
             return f"answer {words[1]}" if len(words) == 2 and words[0] == "answer" else None
-        found = _ANSWER.findall(reply)
-        return f"<answer>{found[-1].strip()}</answer>" if found else None
+        answers = _ANSWER.findall(reply)
+        return f"<answer>{answers[-1].strip()}</answer>" if answers else None
 
     def step(self, replies: Mapping[int, str]) -> None:
         read = self.read(0, replies[0])
         if self.done or read is None:
-            raise GameError(f"lookups: {quoted(replies[0])} is no answer that is due.")
-        self.said = read.removeprefix("answer ").removeprefix("<answer>").removesuffix("</answer>")
+            raise GameError(f"lookups: {quoted(replies[0])} is not an answer that is due.")
+        self.answer = (
+            read.removeprefix("answer ").removeprefix("<answer>").removesuffix("</answer>")
+        )
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a number that could be the answer."""
+        """Return a random answer in the possible range."""
         most = self.rules.sizes["largest"] * self.rules.sizes["terms"]
-        return said(1 + stream.integer(0, most), self.rules.brief)
+        return answer_text(1 + stream.integer(0, most), self.rules.brief)
 
 
-def said(number: int | str, brief: bool) -> str:
-    """Return an answer in the form asked for."""
+def answer_text(number: int | str, brief: bool) -> str:
+    """Return an answer in the required form."""
     return f"answer {number}" if brief else f"<answer>{number}</answer>"
 
 
 _WORDS, _NUMBERS = re.compile(r"[a-z]+"), re.compile(r"[0-9]+")
 
 
-class Lookups(Bank, WithTools):
+class Lookups(Bank, ToolEnvironment):
     """A question for 1 seat that takes several searches in a library, and a calculator.
 
-    The library holds facts that nobody can know beforehand: who owns which box, what is in the box,
-    what that weighs. "What is the weight of the thing in Ada's box plus the weight of the thing in
-    Bob's box?" takes three searches for each of the two, and a sum. Chance draws one of
+    The library holds random facts that no model can know: who owns which box, what is in the box,
+    what the thing weighs. "What is the weight of the thing in Ada's box plus the weight of the
+    thing in Bob's box?" takes three searches for each term, and a sum. Chance draws one of
     ``libraries`` libraries with its question at the start; nothing else is random.
 
-    A reply is any text. ``<search>words</search>`` finds facts that have any of the words
-    (full-text search, best first), ``<calculate>2*(3+4)</calculate>`` computes, and
-    ``<answer>7</answer>`` ends the play; in brief style ``search ada``, ``add 3 4`` (``subtract``,
-    ``multiply``, ``divide``) and ``answer 7``. A call is a turn of its own, and its result is what
-    the seat is told next. A reply that is none of these spends a call. When the calls are spent,
-    anything but an answer is illegal.
+    A reply is any text. ``<search>words</search>`` finds facts with any of the words (full-text
+    search, best first), ``<calculate>2*(3+4)</calculate>`` computes, and ``<answer>7</answer>``
+    ends the episode; in brief style ``search ada``, ``add 3 4`` (``subtract``, ``multiply``,
+    ``divide``) and ``answer 7``. Each call is a turn, and the next prompt is its result. A reply of
+    no such form spends a call. After the last call, everything except an answer is illegal.
 
     Mathematics:
-        answer = sum, over the terms asked, of the weight at the end of each chain of hops
-        return = 1 if the answer is that number, digit by digit, else 0; less cost * calls made
-        least calls = hops * terms, and one more to add where terms > 1
+        answer = sum, over the terms of the question, of the weight at the end of each chain of hops
+        return = 1 if the reply is that number, digit by digit, else 0; less cost * calls made
+        least calls = hops * terms, and one more to add if terms > 1
 
-    Warm-up imitates a seat that searches for names it was told, and answers a number it was told:
-    what to look for and when to answer is left to be learnt.
+    Warm-up imitates a seat that searches for names from its prompts, and answers with a number from
+    its prompts. Training must teach what to look for and when to answer.
 
-    Pitfalls: with 2 results or more a name gives the fact that leads to it as well as the one that
-    leads on. A tiny model must learn to copy words, for which it wants a bank of many libraries.
-    The likeliest sum of few small weights is a guess that pays: 1 in 5 for two of 1 to 5, and a
-    model that begins below that learns to guess and to search no more.
+    Pitfalls: with 2 results or more, a name finds the fact that leads to it as well as the next
+    one. A tiny model must learn to copy words, and needs a bank of many libraries for it. To guess
+    the likeliest sum of few small weights pays: 1 in 5 for two weights of 1 to 5. A model that
+    begins below this learns to guess and stops searching.
 
     Args:
-        hops: facts from a name in the question to a weight: 3 begins at a person, 2 at a box, 1 at
-            a thing.
-        terms: weights that are added, 1 to 3 and at most ``things``.
+        hops: facts from a name in the question to a weight: 3 from a person, 2 from a box, 1 from a
+            thing.
+        terms: weights to add, 1 to 3 and at most ``things``.
         things: people, boxes and things of a library, 1 to 12.
         largest: largest weight, 1 to 99; the least is 1.
         calls: most calls, 1 to 50.
-        results: most facts that a search gives, 1 to 20.
+        results: most facts that a search returns, 1 to 20.
         libraries: number of libraries in the bank, 1 to 100,000.
         bank: seed of the bank: library i depends on ``bank``, i and the sizes alone.
-        cost: what a call costs, 0 to 1.
+        cost: cost of a call, 0 to 1.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -237,7 +239,7 @@ class Lookups(Bank, WithTools):
     others, "Search-R1", arXiv 2503.09516 (search as a turn, learnt by reinforcement).
     """
 
-    inner: Questions
+    inner: QuestionEnvironment
     counted = "libraries"
 
     def __init__(
@@ -255,9 +257,11 @@ class Lookups(Bank, WithTools):
         style: Style = "brief",
     ) -> None:
         if terms > things:
-            raise ConfigError(f"lookups: terms={terms} of {things} things; write terms={things}.")
+            raise ConfigError(
+                f"lookups: terms={terms} exceeds things={things}; write terms={things}."
+            )
         sizes = {"things": things, "largest": largest, "hops": hops, "terms": terms}
-        questions: Any = Questions(sizes, bank, libraries, style)
+        questions: Any = QuestionEnvironment(sizes, bank, libraries, style)
         super().__init__(environment=questions, calls=calls, results=results, cost=cost)
         self.bank, self.libraries, self.numbers = bank, libraries, largest * terms
 
@@ -265,40 +269,36 @@ class Lookups(Bank, WithTools):
         return Lookup(self, self.inner.reset(stream))
 
     def start_of(self, play: ToolPlay) -> Hashable:
-        """Return the library, and what is asked."""
+        """Return the library with its question."""
         start: Library = play.first.start
         return start
 
     def start(self, number: int) -> Hashable:
-        """Return a library of the bank, and what is asked."""
+        """Return library ``number`` of the bank with its question."""
         return self.inner.start(number)
 
 
 class Lookup(ToolPlay):
-    """One question."""
+    """A play of one question with tools."""
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a call or an answer made of words that the seat was told.
-
-        A search for a name (most often), a sum of two numbers, or an answer with one; without
-        numbers a search.
-        """
+        """Return a random search, sum or answer made of names and numbers from the prompts."""
         brief = self.rules.brief
         names, numbers = self._heard(seat)
         pick = stream.uniform(0)
-        if self.left(seat) and (pick < 0.7 or not numbers):
+        if self.calls_left(seat) and (pick < 0.7 or not numbers):
             name = names[stream.integer(1, len(names))]
             return f"search {name}" if brief else f"<search>{name}</search>"
         if not numbers:
             return super().sample(seat, stream)
-        one, two = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
-        if self.left(seat) and pick < 0.85 and self.rules.inner.sizes["terms"] > 1:
-            return f"add {one} {two}" if brief else f"<calculate>{one}+{two}</calculate>"
-        return said(one, brief)
+        first, second = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
+        if self.calls_left(seat) and pick < 0.85 and self.rules.inner.sizes["terms"] > 1:
+            return f"add {first} {second}" if brief else f"<calculate>{first}+{second}</calculate>"
+        return answer_text(first, brief)
 
     def _heard(self, seat: int) -> tuple[list[str], list[str]]:
-        """Return the names and the numbers that a seat was told, each once, in that order."""
-        answers = (answer for _, answer in self.made.get(seat, ()))
+        """Return the distinct names and the distinct numbers of a seat's prompts, in order."""
+        answers = (answer for _, answer in self.open_calls.get(seat, ()))
         text = " ".join((self.play.observe(seat).told, *answers)).lower()
         names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]
         return names, list(dict.fromkeys(_NUMBERS.findall(text)))

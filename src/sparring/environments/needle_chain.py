@@ -1,4 +1,4 @@
-"""Needle chain: one seat, many steps, one of which decides."""
+"""Needle chain: one seat and many steps, of which one decides the return."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ChainOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chain(ChainOptions, Table):
+class ChainTable(ChainOptions, Table):
     """A position: the action ids so far; the id after the colours stops."""
 
     path: tuple[int, ...] = ()
@@ -46,13 +46,13 @@ class Chain(ChainOptions, Table):
     def legal(self) -> list[int]:
         return list(range(self.actions + self.stop))
 
-    def after(self, index: int) -> Chain:
+    def after(self, index: int) -> ChainTable:
         return replace(self, path=(*self.path, index))
 
     def returns(self) -> list[float]:
         """Return 1 at the end of a walk that took the right action at the needle, else 0."""
-        found = self.path[self.needle - 1 : self.needle] == (RIGHT,)
-        return [float(found and self.player == TERMINAL)]
+        is_right = self.path[self.needle - 1 : self.needle] == (RIGHT,)
+        return [float(is_right and self.player == TERMINAL)]
 
     def name_of(self, player: int, index: int) -> str:
         return STOP if index == self.actions else COLOURS[index]
@@ -62,7 +62,7 @@ class Chain(ChainOptions, Table):
         return " ".join(["walk:", *(self.name_of(seat, index) for index in self.path)])
 
     def view(self, seat: int) -> str:
-        """Return the number of the step: nothing that was done leaves a trace to see."""
+        """Return the number of the step; earlier actions are not visible."""
         return f"step {len(self.path) + 1}"
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Chain(ChainOptions, Table):
 def rules(options: ChainOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Chain(**asdict(options)),
+        opening=ChainTable(**asdict(options)),
         actions=options.actions + options.stop,
         length=options.length,
         least=0.0,
@@ -89,19 +89,18 @@ register(NAME, ChainOptions, rules)
 
 
 class NeedleChain(Game):
-    """Needle chain for 1 seat: a walk of several decisions, only one of which matters.
+    """Needle chain for 1 seat: a walk of several decisions, of which exactly one matters.
 
-    The true credit of all others is 0.
-
-    The right colour, green, pays 1 at the end. Nothing is random. The walker remembers its walk, so
-    there are 1 + actions + ... + actions^(length - 1) information states; 63 by default.
+    The true credit of all other decisions is 0. The right colour at the needle, green, pays 1 at
+    the end. Nothing is random. The walker remembers its walk, so there are
+    1 + actions + ... + actions^(length - 1) information states; 63 by default.
 
     Args:
         length: number of steps, 1 to 12.
         actions: number of colours: red and green, or these and blue.
         needle: number of the step that matters, from 1; at most ``length``.
-        stop: whether an action "stop" ends the walk early, so that walks differ in length; a walk
-            that stops before or at the needle pays 0, one that stops after it is paid as any other.
+        stop: whether an action "stop" can end the walk early, so that walks differ in length. A
+            walk that stops before or at the needle pays 0; a later stop changes no payoff.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -156,7 +155,7 @@ class NeedleChain(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         parts = (self.whose(state), self.position(state, 0), self.on_table(state, 0))
-        hidden = (self.revealed(state), self.paid(state, seat)) if seat is None else ()
+        hidden = (self.revealed(state), self.payoff_line(state, seat)) if seat is None else ()
         return " ".join(part for part in (*parts, *hidden) if part)
 
     def revealed(self, state: State) -> str:

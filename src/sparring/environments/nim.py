@@ -17,11 +17,11 @@ LETTERS = "abcdefgh"
 
 @dataclass(kw_only=True, eq=False)
 class Nim(Game):
-    """Nim: two seats take stones from piles by turns, perfect information, solved by theory.
+    """Nim: two seats take stones from piles in turn, perfect information, solved by theory.
 
     Options are OpenSpiel's. In brief style the title is "nim" in normal play and "misere" in misere
-    play, and the opening tells the piles: "misere first 1 3 5 7". An action is a pile and how many
-    stones to take from it: "b2". Taking more than a pile has is illegal.
+    play, and the first prompt lists the piles: "misere first 1 3 5 7". An action is a pile and a
+    number of stones to take from it: "b2". To take more stones than a pile has is illegal.
 
     The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
     "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". Normal play is lost for
@@ -29,7 +29,7 @@ class Nim(Game):
     unless no pile has more than one stone; then misere play is lost with an odd number of piles.
 
     Args:
-        pile_sizes: stones of each pile at the start, parted by ";": 1 to 8 piles of 1 to 20 stones.
+        pile_sizes: stones of each pile at the start, separated by ";": 1 to 8 piles of 1 to 20.
         is_misere: whether the seat that takes the last stone loses; else it wins.
         style: wording, "brief" for tiny models, "full" for language models.
 
@@ -58,12 +58,12 @@ class Nim(Game):
         self.rules = _rules(misere)
 
     def piles(self, state: State) -> tuple[int, ...]:
-        """Return how many stones each pile has now."""
-        left = list(self.sizes)
+        """Return the stones of each pile now."""
+        sizes = list(self.sizes)
         for event in state.trail:
-            taken, pile = divmod(event.action, len(left))
-            left[pile] -= taken + 1
-        return tuple(left)
+            taken, pile = divmod(event.action, len(sizes))
+            sizes[pile] -= taken + 1
+        return tuple(sizes)
 
     def vocabulary(self) -> tuple[str, ...]:
         never = {
@@ -77,28 +77,28 @@ class Nim(Game):
         return tuple(map(str, self.sizes))
 
     def private(self, state: State, seat: int) -> str:
-        """Return the piles at the start; both seats are told."""
+        """Return the piles at the start, which both seats know."""
         if self.brief:
             return " ".join(map(str, self.sizes))
-        return f"The piles at the start: {_listed(self.sizes)}."
+        return f"The piles at the start: {_piles_in_words(self.sizes)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
-        for pile, (left, size) in enumerate(zip(self.piles(state), self.sizes, strict=True)):
-            stones = [("", "orange")] * left + [("", "none")] * (size - left)
-            discs(canvas, f"{LETTERS[pile]}: {left} of {size}", stones, radius=11)
+        for pile, (count, size) in enumerate(zip(self.piles(state), self.sizes, strict=True)):
+            stones = [("", "orange")] * count + [("", "none")] * (size - count)
+            discs(canvas, f"{LETTERS[pile]}: {count} of {size}", stones, radius=11)
         self.paint_moves(canvas, state)
 
     def describe(self, state: State, seat: int | None) -> str:
-        piles = f"The piles now: {_listed(self.piles(state))}."
-        parts = (self.whose(state), self.last_move(state), piles, self.paid(state, seat))
+        piles = f"The piles now: {_piles_in_words(self.piles(state))}."
+        parts = (self.whose(state), self.last_move(state), piles, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
-        return f"The piles now: {_listed(self.piles(state))}."
+        return f"The piles now: {_piles_in_words(self.piles(state))}."
 
 
-def _listed(sizes: tuple[int, ...]) -> str:
+def _piles_in_words(sizes: tuple[int, ...]) -> str:
     return ", ".join(f"{LETTERS[pile]} has {size}" for pile, size in enumerate(sizes))
 
 
@@ -115,7 +115,7 @@ def _sizes(pile_sizes: str) -> tuple[int, ...]:
     parts = pile_sizes.split(";")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise ConfigError(
-            f'nim: pile_sizes={pile_sizes!r} must be whole numbers of stones parted by ";"; write '
+            f'nim: pile_sizes={pile_sizes!r} must be whole numbers separated by ";"; write '
             'pile_sizes="1;3;5;7".'
         )
     check_range("nim: number of pile_sizes", len(parts), 1, PILES)

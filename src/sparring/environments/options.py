@@ -1,4 +1,4 @@
-"""Entries of plug-ins that are classes, and checks of numbers, roles and words in options."""
+"""Entry functions of plug-in classes, and checks of numbers, roles and words in options."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ E = TypeVar("E")
 
 
 def entry_of(environment: type[E], options: type[Any] | None = None) -> Callable[..., E]:
-    """Return the entry of a plug-in that makes an environment from its keyword-only options.
+    """Return the entry function that makes an environment from its keyword-only options.
 
     Args:
-        environment: the class; its first argument is ``options`` where there are such.
-        options: a dataclass whose fields are options too, before the others.
+        environment: the class; its first argument is an instance of ``options``, if given.
+        options: a dataclass with further options, listed before the others.
     """
     fields = dict(inspect.signature(options).parameters) if options else {}
-    own = inspect.signature(environment).parameters.values()
-    parameters = [*fields.values(), *(one for one in own if one.kind is one.KEYWORD_ONLY)]
+    arguments = inspect.signature(environment).parameters.values()
+    parameters = [
+        *fields.values(),
+        *(parameter for parameter in arguments if parameter.kind is parameter.KEYWORD_ONLY),
+    ]
 
     @wraps(environment, updated=())
-    def entry(**given: Any) -> E:
-        first = {name: given.pop(name) for name in fields if name in given}
-        return environment(*([options(**first)] if options else []), **given)
+    def entry(**values: Any) -> E:
+        first = {name: values.pop(name) for name in fields if name in values}
+        return environment(*([options(**first)] if options else []), **values)
 
     entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     hints = typing.get_type_hints(environment.__init__, include_extras=True)
@@ -37,10 +40,10 @@ def entry_of(environment: type[E], options: type[Any] | None = None) -> Callable
 
 
 def check_range(where: str, value: float, low: float, high: float = float("inf")) -> None:
-    """Refuse a number outside [low, high].
+    """Check that a number is in [low, high].
 
     Raises:
-        ConfigError: ``value`` is out of range; ``where`` names the plug-in and the option, e.g.
+        ConfigError: ``value`` is out of range; ``where`` names the plug-in and the option, such as
             "liars_dice: dice".
     """
     if not low <= value <= high:
@@ -57,15 +60,15 @@ def seats_of(
     """Return the seats of the roles that an option names.
 
     Args:
-        environment: whose option it is, for errors.
-        option: its name, for errors.
-        names: of roles.
-        roles: that there are, by seat.
-        of: the environment whose roles they are, for errors; "": the same one.
+        environment: name of the environment with the option, for errors.
+        option: name of the option, for errors.
+        names: the roles in the option.
+        roles: all roles, by seat.
+        of: name of the environment with the roles, for errors; "": the same one.
 
     Raises:
         ConfigError: a role is named twice.
-        UnknownNameError: there is no role of a name.
+        UnknownNameError: a name is not a role.
     """
     for name in names:
         if name not in roles:
@@ -78,10 +81,10 @@ def seats_of(
 
 
 def unknown_words(action: str, words: Collection[str]) -> list[str]:
-    """Return the words of an action that an environment's words are not; an action may be several.
+    """Return the words of an action that are not words of the environment.
 
     Args:
-        action: as somebody has named it.
+        action: one word or several.
         words: of the environment.
     """
     if action in words:

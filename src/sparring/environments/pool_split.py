@@ -1,4 +1,4 @@
-"""Splitting a pool: two seats with private values each name what they take, at once."""
+"""Pool split: two seats with private values name at once what each takes."""
 
 from __future__ import annotations
 
@@ -21,81 +21,85 @@ from sparring.environments.bargain.rules import (
     pools,
     valuations,
 )
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, heading, paragraph, seats, table
 
 NAME, ROLES = "pool_split", ("first", "second")
 Over = Literal["share", "nothing"]
 Values = Literal["any", "opposed"]
-SCENARIOS = 100_000  # at most, in a bank
+SCENARIOS = 100_000  # most scenarios of a bank
 
 
-def taken(counts: Counts, claims: tuple[Counts, Counts], over: Over) -> tuple[list[float], ...]:
-    """Return what seats 0 and 1 get of each kind.
+def divide_items(
+    counts: Counts, claims: tuple[Counts, Counts], over: Over
+) -> tuple[list[float], ...]:
+    """Return the items of each kind that seats 0 and 1 get.
 
-    A kind of n items with claims a and b gives a and b where a + b <= n. Beyond that a seat gets
-    n a / (a + b) with "share", and nobody anything with "nothing".
+    A kind of n items with claims a and b gives a and b if a + b <= n. Otherwise seat 0 gets
+    n a / (a + b) with "share" and 0 with "nothing", and seat 1 likewise.
     """
     got: tuple[list[float], ...] = ([], [])
-    for held, one, two in zip(counts, *claims, strict=True):
-        both = one + two
-        factor = 1.0 if both <= held else held / both if over == "share" else 0.0
-        got[0].append(one * factor)
-        got[1].append(two * factor)
+    for count, first, second in zip(counts, *claims, strict=True):
+        both = first + second
+        factor = 1.0 if both <= count else count / both if over == "share" else 0.0
+        got[0].append(first * factor)
+        got[1].append(second * factor)
     return got
 
 
 def shares(
     scenario: Scenario, claims: tuple[Counts, Counts], total: int, over: Over
 ) -> tuple[float, float]:
-    """Return what claims pay seats 0 and 1: each its items at its values, over ``total``."""
-    one, two = (
-        sum(units * value for units, value in zip(own, values, strict=True)) / total
-        for own, values in zip(taken(scenario.counts, claims, over), scenario.values, strict=True)
+    """Return the payoffs of seats 0 and 1: the worth of their items over ``total``."""
+    first, second = (
+        sum(units * value for units, value in zip(items, values, strict=True)) / total
+        for items, values in zip(
+            divide_items(scenario.counts, claims, over), scenario.values, strict=True
+        )
     )
-    return one, two
+    return first, second
 
 
-def opposed(one: Counts, other: Counts) -> bool:
-    """Return whether two seats rank the kinds of items the other way round, with no ties."""
-    pairs = itertools.combinations(zip(one, other, strict=True), 2)
+def are_opposed(first: Counts, second: Counts) -> bool:
+    """Return whether two seats rank the kinds of items in opposite order, without ties."""
+    pairs = itertools.combinations(zip(first, second, strict=True), 2)
     return all((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
 
 
 @dataclass(kw_only=True, eq=False)
 class PoolSplit(Bank):
-    """Splitting a pool for 2 seats: private values, and each names at once what it takes.
+    """Pool split for 2 seats with private values: each names at once the items that it takes.
 
     What: pools and values are those of ``bargain``: books, hats and balls, worth ``total`` in all
-    to each seat. Each is told its own values and names a number per kind, such as "2 0 1". Nobody
-    accepts: what was named is taken, and a kind of which both name more than there is is shared in
+    to each seat. Each seat knows its own values and names a number per kind, such as "2 0 1". There
+    is no acceptance: each seat gets what it named, and a kind with too large claims is shared in
     proportion.
-    When to use: mixed motives by text. Who leaves to the other what is worth little to itself makes
-    the pool worth more to both; with ``over: share`` who takes everything is never worse off in one
-    play. Within ``repeated`` the seats meet again, so that leaving something can be returned;
-    within ``talk`` they say something first, for example what they want.
-    Mathematics: of a kind of n items seat i, who names a, gets with the other's b
+    When to use: mixed motives by text. If each seat leaves the items that it values little, the
+    pool is worth more to both; with ``over: share`` a seat never loses by taking everything in one
+    play. Within ``repeated`` the seats meet again and can reciprocate; within ``talk`` they speak
+    first, for example about what they want.
+    Mathematics: of a kind of n items seat i names a and the other seat b; then seat i gets
 
         a                 if a + b <= n
         n a / (a + b)     else, with over=share;   0 with over=nothing
 
-    return of a seat = what it got, at its own values, / total.
-    With ``values: opposed`` each seat can tell from its own values what the other wants most; with
-    ``over: share`` this is a dilemma: to take all, or what is worth more to oneself alone.
-    Pitfalls: with ``over: share`` naming everything is dominant in one play, and both who do so get
-    half of the pool's worth. Private values are never told to the other seat, also not at the end.
+    return of a seat = worth of its items, at its own values, / total.
+    With ``values: opposed`` each seat can infer from its own values what the other wants most; with
+    ``over: share`` this is a dilemma: to take all, or only what is worth more to oneself.
+    Pitfalls: with ``over: share`` naming everything is dominant in one play, and if both do so each
+    gets half of the pool's worth. The other seat never sees the private values, even at the end.
     Reference: the negotiation games of Advantage Alignment (Duque et al., 2024, arXiv 2406.14662);
     pools of Lewis et al., 2017. Not the released code's wording or values.
     Verified by: tests/environments/test_pool_split.py.
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
-        most: items of one kind, drawn from 1 to this, 1 to 5.
-        total: what the whole pool is worth to each seat, 2 to 20.
-        over: what becomes of a kind of which both name more than there is: "share" (default), in
-            proportion to what was named; "nothing", it goes to nobody.
-        values: "any" (default): both seats' values are drawn apart. "opposed": what is worth more
-            to one is worth less to the other, for any two kinds, with no ties.
+        most: largest number of items of one kind, drawn from 1 to this, 1 to 5.
+        total: worth of the whole pool to each seat, 2 to 20.
+        over: rule for a kind with too large claims: "share" (default), in proportion to the claims;
+            "nothing", it goes to nobody.
+        values: "any" (default): both seats' values are drawn independently. "opposed": of any two
+            kinds one seat values the first more and the other the second, without ties.
         scenarios: pools with values in the bank, 1 to 100,000.
         bank: number of the bank, below 2^31; another one has other scenarios.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
@@ -125,36 +129,38 @@ class PoolSplit(Bank):
         self.source.check(NAME)
         if self.values == "opposed" and not _can_oppose(kinds, most, total):
             raise ConfigError(
-                f"{NAME}: values='opposed' needs {kinds} different values of items, and no pool "
-                f"with at most {most} of each is worth {total} so; write total=20 or values=any."
+                f"{NAME}: values='opposed' needs {kinds} different values, and no pool with at "
+                f"most {most} items of each kind allows total={total}; write total=20 or "
+                "values=any."
             )
         self.items = KINDS[:kinds]
         self.brief = self.style == "brief"
 
     def start(self, number: int) -> Scenario:
-        """Return a scenario of the bank: pool and values.
-
-        With opposed values it is the first of number, number + 100,000, ... that has them.
-        """
-        found = map(self.source.scenario, itertools.count(number, SCENARIOS))
-        return next(one for one in found if self.values == "any" or opposed(*one.values))
+        """Return a scenario of the bank, with opposed values the first of n, n + 100,000, ..."""
+        scenarios = map(self.source.scenario, itertools.count(number, SCENARIOS))
+        return next(
+            scenario
+            for scenario in scenarios
+            if self.values == "any" or are_opposed(*scenario.values)
+        )
 
     def vocabulary(self) -> tuple[str, ...]:
         numbers = map(str, range(max(self.most, self.total) + 1))
         return tuple(sorted({*numbers, *self.roles, "pool", "worth", "take", "took", "other"}))
 
     def reset(self, stream: Stream) -> SplitPlay:
-        scenario = self.drawn(stream)
+        scenario = self.draw_start(stream)
         assert isinstance(scenario, Scenario)
         return SplitPlay(self, scenario)
 
 
-class SplitPlay(Painted):
-    """One play.
+class SplitPlay(PaintedPlay):
+    """A play of pool split.
 
     Attributes:
         start: pool and values.
-        claims: what seats 0 and 1 took, a number per kind; empty before.
+        claims: claims of seats 0 and 1, a number per kind; empty before.
     """
 
     def __init__(
@@ -168,40 +174,40 @@ class SplitPlay(Painted):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """What each seat's items are worth to it, as a share of the pool's worth."""
+        """The worth of each seat's items to it, as a share of the pool's worth."""
         if not self.claims:
             return (0.0, 0.0)
-        one, two = self.claims
-        return shares(self.start, (one, two), self.rules.total, self.rules.over)
+        first, second = self.claims
+        return shares(self.start, (first, second), self.rules.total, self.rules.over)
 
     def due(self) -> tuple[int, ...]:
         return () if self.done else (0, 1)
 
     def legal(self, seat: int) -> tuple[str, ...]:
-        """Return all that can be taken, a number per kind: "2 0 1"."""
-        counts = (range(held + 1) for held in self.start.counts)
+        """Return all possible claims, a number per kind: "2 0 1"."""
+        counts = (range(count + 1) for count in self.start.counts)
         return tuple(" ".join(map(str, claim)) for claim in itertools.product(*counts))
 
     def observe(self, seat: int) -> Observation:
-        """Return the pool and the seat's own values, which the other seat is not told."""
+        """Return the pool and the seat's own values, which the other seat does not see."""
         rules, start = self.rules, self.start
         pool = " ".join(map(str, start.counts))
         worth = " ".join(map(str, start.values[seat]))
         key = f"{seat} {pool} worth {worth}"
         if rules.brief:
-            told = f"{rules.roles[seat]} pool {pool} worth {worth} take"
-            return Observation(told=told, key=key, view=told)
+            prompt = f"{rules.roles[seat]} pool {pool} worth {worth} take"
+            return Observation(told=prompt, key=key, view=prompt)
         beyond = (
             "is shared out in proportion to what you two named"
             if rules.over == "share"
             else "goes to nobody"
         )
-        own = start.values[seat]
+        values = start.values[seat]
         listed = ", ".join(
-            f"{held} {kind} worth {value} each to you"
-            for held, kind, value in zip(start.counts, rules.items, own, strict=True)
+            f"{number} {kind} worth {value} each to you"
+            for number, kind, value in zip(start.counts, rules.items, values, strict=True)
         )
-        told = (
+        prompt = (
             "You and another player split a pool of items. Each of you names at once how many of "
             "every kind to take, without seeing what the other names. You get what you named; a "
             f"kind of which you two name more than there is {beyond}. Each player has values of "
@@ -210,15 +216,15 @@ class SplitPlay(Painted):
             f"You are {rules.roles[seat]!r}. The pool: {listed}."
         )
         order = ", ".join(rules.items)
-        example = " ".join(str(held // 2) for held in start.counts)
+        example = " ".join(str(number // 2) for number in start.counts)
         ask = f"Reply with one number per kind ({order}), for example: {example}"
-        return Observation(told=told, ask=ask, key=key, view=told)
+        return Observation(told=prompt, ask=ask, key=key, view=prompt)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.claims = tuple(tuple(map(int, replies[seat].split())) for seat in (0, 1))
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: what both took."""
+        """Return the other seat's claim, and in full style the payoff."""
         other = " ".join(map(str, self.claims[1 - seat]))
         if self.rules.brief:
             return f"other took {other}"
@@ -228,15 +234,18 @@ class SplitPlay(Painted):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, start = self.rules, self.start
-        paid = {one: f"{value:g}" for one, value in enumerate(self.returns)} if self.done else {}
-        shown = {one: said for one, said in paid.items() if seat in (None, one)}
-        seats(canvas, rules.roles, self.due(), shown)
+        payoffs = (
+            {player: f"{value:g}" for player, value in enumerate(self.returns)} if self.done else {}
+        )
+        notes = {player: text for player, text in payoffs.items() if seat in (None, player)}
+        seats(canvas, rules.roles, self.due(), notes)
         heading(canvas, "Pool")
         took = [f"{role} took" for role in rules.roles] if self.claims else []
         rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *took)]
         for place, kind in enumerate(rules.items):
             worth = (
-                str(start.values[one][place]) if seat in (None, one) else "?" for one in (0, 1)
+                str(start.values[player][place]) if seat in (None, player) else "?"
+                for player in (0, 1)
             )
             named = (str(claim[place]) for claim in self.claims)
             rows.append((kind, str(start.counts[place]), *worth, *named))
@@ -249,9 +258,9 @@ class SplitPlay(Painted):
         pool = ", ".join(f"{n} {kind}" for n, kind in zip(start.counts, rules.items, strict=True))
         parts = [f"The pool: {pool}."]
         parts += [
-            f"One of each is worth {', '.join(map(str, start.values[one]))} to {role}."
-            for one, role in enumerate(rules.roles)
-            if seat in (None, one)
+            f"One of each is worth {', '.join(map(str, start.values[player]))} to {role}."
+            for player, role in enumerate(rules.roles)
+            if seat in (None, player)
         ]
         if not self.done:
             return " ".join([due_sentence(rules.roles), *parts])
@@ -264,11 +273,10 @@ class SplitPlay(Painted):
 
 
 def _can_oppose(kinds: int, most: int, total: int) -> bool:
-    """Return whether some pool can be worth ``total`` to two seats of opposed values."""
     return any(
-        opposed(one, other)
+        are_opposed(first, second)
         for counts in pools(kinds, most, total, NAME)
-        for one, other in itertools.product(
+        for first, second in itertools.product(
             [values for values in valuations(counts, total) if len(set(values)) == kinds], repeat=2
         )
     )

@@ -1,75 +1,76 @@
-"""A question that one seat answers once, in free text: what such plays and their pictures share."""
+"""Base of plays in which one seat answers a question once, in free text."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from typing import Any, Self
 
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, heading, paragraph, seats
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.words import wrap_text
 
 
-class OneAnswer(Painted):
-    """A question, until it is answered.
+class QuestionPlay(PaintedPlay):
+    """A play with one question and one answer.
 
-    A subclass has ``asked``, ``observe``, ``read``, ``sample``, and ``step``, which sets ``said``.
+    A subclass defines ``question_text``, ``observe``, ``read``, ``sample``, and ``step``, which
+    sets ``answer``.
 
     Attributes:
-        kind: what it is called in pictures.
-        lines: of the question in a picture, at most.
+        kind: name of the question in pictures.
+        lines: most lines of the question in a picture.
         rules: the environment.
-        start: what is asked about; its ``answer`` is the right one.
-        said: the answer, None before it was given.
+        start: the initial state; its ``answer`` is the right one.
+        answer: the answer given, None before it was given.
     """
 
     kind, lines = "question", 6
 
-    def __init__(self, rules: Any, start: Any, said: str | None = None) -> None:
-        self.rules, self.start, self.said = rules, start, said
+    def __init__(self, rules: Any, start: Any, answer: str | None = None) -> None:
+        self.rules, self.start, self.answer = rules, start, answer
 
     @abstractmethod
-    def asked(self) -> str:
+    def question_text(self) -> str:
         """Return the question in words."""
 
     def clone(self) -> Self:
         """Return an independent copy."""
-        return type(self)(self.rules, self.start, self.said)
+        return type(self)(self.rules, self.start, self.answer)
 
     @property
     def done(self) -> bool:
-        """Whether it is answered."""
-        return self.said is not None
+        """Whether the question is answered."""
+        return self.answer is not None
 
     @property
     def returns(self) -> tuple[float]:
         """1 for the right answer, else 0."""
-        return (float(self.said == str(self.start.answer)),)
+        return (float(self.answer == str(self.start.answer)),)
 
     def due(self) -> tuple[int, ...]:
         """Return the one seat until it has answered."""
         return () if self.done else (0,)
 
     def legal(self, seat: int) -> None:
-        """Return None: an answer is any text."""
+        """Return None: any text is legal."""
         return
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the question and what was answered; with nothing hidden, the right answer too."""
+        """Draw the question and the given answer; with nothing hidden, the right answer too."""
         seats(canvas, self.rules.roles, self.due())
         heading(canvas, self.kind.capitalize())
-        paragraph(canvas, self.asked(), most=self.lines)
-        if self.said is not None:
-            paragraph(canvas, f"Answered: {self.said}")
+        paragraph(canvas, self.question_text(), most=self.lines)
+        if self.answer is not None:
+            paragraph(canvas, f"Answered: {self.answer}")
         if seat is None:
             paragraph(canvas, f"The answer is {self.start.answer}.", colour="dim")
 
     def described(self, seat: int | None) -> str:
-        """Return the question, what was answered and, with nothing hidden, the right answer."""
-        parts = [due_sentence([self.rules.roles[one] for one in self.due()])]
-        parts.append(f"The {self.kind}: {self.asked()}")
-        if self.said is not None:
-            parts.append(f"Answered: {wrapped(self.said, 1, 60, 1)[0]}.")
+        """Return the question, the given answer and, with nothing hidden, the right answer."""
+        parts = [due_sentence([self.rules.roles[seat_due] for seat_due in self.due()])]
+        parts.append(f"The {self.kind}: {self.question_text()}")
+        if self.answer is not None:
+            parts.append(f"Answered: {wrap_text(self.answer, 1, 60, 1)[0]}.")
         if seat is None:
             parts.append(f"The answer is {self.start.answer}.")
         return " ".join(parts)

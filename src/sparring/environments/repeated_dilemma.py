@@ -1,7 +1,4 @@
-"""Repeated dilemma: the prisoner's dilemma over several rounds.
-
-Both choices are hidden until the round ends.
-"""
+"""Repeated dilemma: the prisoner's dilemma over several rounds, with simultaneous choices."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ Payoff = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 @dataclass(frozen=True, kw_only=True)
 class DilemmaOptions:
-    """Options of ``repeated_dilemma``, but how it is told."""
+    """Options of ``repeated_dilemma`` except those of its wording."""
 
     rounds: int = 2
     temptation: Payoff = 5.0
@@ -39,7 +36,7 @@ class DilemmaOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Dilemma(Table):
+class DilemmaTable(Table):
     """A position: the action ids so far, seat 0's and seat 1's in turn, two a round."""
 
     total: int
@@ -50,30 +47,30 @@ class Dilemma(Table):
     def player(self) -> int:
         return TERMINAL if len(self.moves) == 2 * self.total else len(self.moves) % 2
 
-    def ended(self) -> list[Choices]:
+    def finished_rounds(self) -> list[Choices]:
         """Return the choices of seats 0 and 1 in every round that has ended."""
         return list(zip(self.moves[::2], self.moves[1::2], strict=False))
 
     def pay(self, choices: Choices) -> tuple[float, float]:
-        """Return what a round pays seats 0 and 1."""
+        """Return the payoffs of a round for seats 0 and 1."""
         first, second = choices
         return self.payoffs[first][second], self.payoffs[second][first]
 
     def legal(self) -> list[int]:
         return [0, 1]
 
-    def after(self, index: int) -> Dilemma:
+    def after(self, index: int) -> DilemmaTable:
         return replace(self, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
-        """Return what the rounds that have ended paid."""
-        paid = [self.pay(choices) for choices in self.ended()]
-        return [float(sum(pair[seat] for pair in paid)) for seat in (0, 1)]
+        """Return the payoffs of the finished rounds."""
+        payoffs = [self.pay(choices) for choices in self.finished_rounds()]
+        return [float(sum(pair[seat] for pair in payoffs)) for seat in (0, 1)]
 
     def rewards(self) -> list[float]:
-        """Return what the last choice paid: the round's payoffs if it ended the round."""
+        """Return the payoffs of the last choice: those of the round if it ended the round."""
         return (
-            list(self.pay(self.ended()[-1]))
+            list(self.pay(self.finished_rounds()[-1]))
             if self.moves and len(self.moves) % 2 == 0
             else [0.0, 0.0]
         )
@@ -82,16 +79,15 @@ class Dilemma(Table):
         return ACTIONS[index]
 
     def key(self, seat: int) -> str:
-        """Return the choices of all rounds that have ended, and seat 0's open one to itself."""
-        return f"{seat}: {'/'.join([*map(_letters, self.ended()), *self._open(seat)])}"
+        """Return the choices of all finished rounds, and for seat 0 its open choice."""
+        return f"{seat}: {'/'.join([*map(_letters, self.finished_rounds()), *self._open(seat)])}"
 
     def view(self, seat: int) -> str:
-        """Return the round's number, the last round's choices, and seat 0's open one to itself."""
-        shown = [*map(_letters, self.ended()[-1:]), *self._open(seat)]
-        return f"round {len(self.moves) // 2 + 1}: {'/'.join(shown)}"
+        """Return the round's number, the last choices, and for seat 0 its open choice."""
+        parts = [*map(_letters, self.finished_rounds()[-1:]), *self._open(seat)]
+        return f"round {len(self.moves) // 2 + 1}: {'/'.join(parts)}"
 
     def _open(self, seat: int) -> list[str]:
-        """Return what the seat has chosen in a round that goes on."""
         return [_letters(self.moves[-1:])] if seat == 0 and len(self.moves) % 2 else []
 
     def __str__(self) -> str:
@@ -109,7 +105,7 @@ def rules(options: DilemmaOptions) -> Rules:
     cooperating = (options.reward, options.sucker)
     defecting = (options.temptation, options.punishment)
     return Rules(
-        opening=Dilemma(options.rounds, (cooperating, defecting)),
+        opening=DilemmaTable(options.rounds, (cooperating, defecting)),
         actions=len(ACTIONS),
         length=2 * options.rounds,
         least=options.rounds * options.sucker,
@@ -124,31 +120,30 @@ register(NAME, DilemmaOptions, rules)
 
 
 class RepeatedDilemma(Game):
-    """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds.
-
-    Payoffs are summed; the game is general-sum.
+    """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds, general-sum.
 
     Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the
-    round has ended. Payoffs are paid as rounds end, so that a turn's reward is its own round's. In
-    every equilibrium of a known number of rounds both seats always defect on the path of play.
+    round ends. Payoffs are summed and paid as rounds end, so that a turn's reward is its own
+    round's payoff. In every equilibrium of a known number of rounds both seats always defect on the
+    path of play.
 
-    With ``told: false`` no wording says how many rounds there are, and the view (what the context
-    strategy ``markov`` shows) is the last round alone, without its number. A policy that reads the
-    whole conversation (context ``full``) can still count rounds, and learn when plays end.
+    With ``told: false`` no prompt gives the number of rounds, and the view (for the context
+    strategy ``markov``) is the last round alone, without its number. A policy that reads the whole
+    conversation (context ``full``) can still count rounds, and learn when episodes end.
 
     Args:
         rounds: number of rounds, 1 to 6, or 1 to 100 with ``told: false``; there are
-            2 * (4^rounds - 1) / 3 information states, so that nothing exact is said of many.
-        temptation: pay for defecting while the other cooperates.
-        reward: pay to each when both cooperate.
-        punishment: pay to each when both defect.
-        sucker: pay for cooperating while the other defects; temptation > reward > punishment >
+            2 * (4^rounds - 1) / 3 information states, too many for exact figures of many rounds.
+        temptation: payoff for defecting while the other cooperates.
+        reward: payoff of each when both cooperate.
+        punishment: payoff of each when both defect.
+        sucker: payoff for cooperating while the other defects; temptation > reward > punishment >
             sucker.
-        told: true (default): seats are told how many rounds there are. false: they are not.
+        told: true (default): the prompts give the number of rounds. false: they do not.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number out of range, or payoffs that are no dilemma.
+        ConfigError: a number out of range, or payoffs that do not make a dilemma.
 
     Reference: Axelrod, "The evolution of cooperation", 1984 (payoffs 5, 3, 1, 0).
     """
@@ -169,7 +164,7 @@ class RepeatedDilemma(Game):
         spiel, rounds = load(NAME, asdict(options)), options.rounds
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
         self.rounds = rounds
-        self.told_rounds = told  # whether seats know how many rounds there are
+        self.told_rounds = told  # whether seats know the number of rounds
         many = f"{rounds} round(s)" if told else "many rounds"
         self.rules = (
             f"We play {many} of a game for 2 players. In every round each player "
@@ -181,55 +176,54 @@ class RepeatedDilemma(Game):
         ).format(**asdict(options))
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return choices of the rounds that ended at ply ``since`` or later, then the open one."""
+        """Return the choices of rounds that ended from ply ``since`` on, then the open choice."""
         table, out = state.table, []
-        for number, choices in enumerate(table.ended()):
+        for number, choices in enumerate(table.finished_rounds()):
             if 2 * number + 2 >= since:
                 out += self._ended(table, number, choices, seat, since)
         if not since and seat == 0 and len(table.moves) % 2:
-            own = ACTIONS[table.moves[-1]]
+            word = ACTIONS[table.moves[-1]]
             out.append(
-                own if self.brief else f"Round {len(table.moves) // 2 + 1}: you chose {own}."
+                word if self.brief else f"Round {len(table.moves) // 2 + 1}: you chose {word}."
             )
         return out
 
     def _ended(
-        self, table: Dilemma, number: int, choices: Choices, seat: int, since: int
+        self, table: DilemmaTable, number: int, choices: Choices, seat: int, since: int
     ) -> list[str]:
-        """Return what the seat is told of a round's end; brief openings alone repeat its choice."""
-        own, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
+        mine, theirs = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
         if self.brief:
-            return [other] if since else [own, other]
+            return [theirs] if since else [mine, theirs]
         pay = table.pay(choices)
-        chose = f"Round {number + 1}: you chose {own} and the other player chose {other}."
+        chose = f"Round {number + 1}: you chose {mine} and the other player chose {theirs}."
         return [f"{chose} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
 
     def view(self, state: State, seat: int) -> str:
-        """Return what the seat sees, without the number of the round if rounds are not told."""
+        """Return the seat's view, without the number of the round if ``told`` is false."""
         if self.told_rounds:
             return super().view(state, seat)
-        role, ended = self.roles[seat], state.table.ended()
+        role, ended = self.roles[seat], state.table.finished_rounds()
         last = [ACTIONS[ended[-1][who]] for who in (seat, 1 - seat)] if ended else []
         if self.brief:
             return " ".join([self.title, role, *last])
         chose = "In the last round you chose {} and the other player chose {}."
-        said = chose.format(*last) if last else "No round has ended."
-        return f"{self.rules}\n\nYou play as {role!r}.\n\n{said}"
+        text = chose.format(*last) if last else "No round has ended."
+        return f"{self.rules}\n\nYou play as {role!r}.\n\n{text}"
 
     def position(self, state: State, seat: int) -> str:
-        own, other = state.returns[seat], state.returns[1 - seat]
+        mine, theirs = state.returns[seat], state.returns[1 - seat]
         of = f" of {self.rounds}" if self.told_rounds else ""
         now = "" if state.done else f"This is round {state.plies // 2 + 1}{of}. "
-        return f"{now}Points so far: {own:g} for you, {other:g} for the other player."
+        return f"{now}Points so far: {mine:g} for you, {theirs:g} for the other player."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        rounds, points = state.table.ended(), {0: state.returns[0], 1: state.returns[1]}
-        shown = {one: f"{value:g} points" for one, value in points.items()}
-        seats(canvas, self.roles, state.due(), shown)
+        rounds, points = state.table.finished_rounds(), {0: state.returns[0], 1: state.returns[1]}
+        notes = {player: f"{value:g} points" for player, value in points.items()}
+        seats(canvas, self.roles, state.due(), notes)
         rows: list[tuple[str, ...]] = [("", *ACTIONS)]
-        for own, name in enumerate(ACTIONS):
-            pairs = (state.table.pay((own, other)) for other in (0, 1))
-            rows.append((name, *(f"{one:g}, {two:g}" for one, two in pairs)))
+        for action, name in enumerate(ACTIONS):
+            pairs = (state.table.pay((action, other)) for other in (0, 1))
+            rows.append((name, *(f"{first:g}, {second:g}" for first, second in pairs)))
         heading(canvas, "Payoffs", "row (rows), column (columns)")
         last = [(rounds[-1][0] + 1, rounds[-1][1] + 1)] if rounds else []
         table(canvas, rows, marked=last)
@@ -240,11 +234,11 @@ class RepeatedDilemma(Game):
             pay = " and ".join(f"{value:g}" for value in state.table.pay(choices))
             past.append((str(number), *(ACTIONS[choice] for choice in choices), pay))
         table(canvas, past)
-        if said := self._open(state, seat):
-            paragraph(canvas, said)
+        if text := self._open(state, seat):
+            paragraph(canvas, text)
 
     def _open(self, state: State, seat: int | None) -> str:
-        """Return what was chosen in the round that goes on, if the reader may know it."""
+        """Return the open choice of the current round in words, if the reader may know it."""
         moves = state.table.moves
         if len(moves) % 2 == 0 or seat == 1:
             return ""
@@ -252,8 +246,8 @@ class RepeatedDilemma(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         rounds = (
-            f"round {number}: {ACTIONS[one]} and {ACTIONS[two]}"
-            for number, (one, two) in enumerate(state.table.ended(), start=1)
+            f"round {number}: {ACTIONS[first]} and {ACTIONS[second]}"
+            for number, (first, second) in enumerate(state.table.finished_rounds(), start=1)
         )
         past = "; ".join(rounds)
         points = ", ".join(

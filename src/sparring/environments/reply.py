@@ -1,7 +1,7 @@
-"""Finds the action in a reply.
+"""Parses the action in a reply.
 
-The exact word, else what stands after the last mark of an answer, else the last word that is
-bracketed or emphasised, else the last word that is an action.
+The parser takes the exact word, else the word after the last answer mark, else the last bracketed
+or emphasised action, else the last action word.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Style = Literal["brief", "full"]
 """Wording: "brief" for a tiny model with a word-level vocabulary, "full" for a language model."""
 
 REPLY = "Please reply with exactly one legal action, for example:"
-# where the reply is to hold more than the action, such as tags
+# for replies with more than the action, such as tags
 CHOOSE = "Choose exactly one legal action, for example:"
 
 # not inside a word, a hyphenated word or a number; no minus sign
@@ -29,14 +29,14 @@ _HINT = (
     r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*[\"'`*\[(<{]*"
     r"|\[\s*|<\s*|\*\*\s*)"
 )
-# what says that the answer follows, so that nothing else in the reply is one
+# answer marks: only the word after the last mark counts
 _MARK = re.compile(
     r"\bboxed\s*\{|<(?:answer|action|move)>"
     r"|(?:\b|_)(?:answer|action|move|choice)[\"'`*_]*\s*(?:is\s*)?[:=]"
     r"|\b(?:answer|(?:final|my|best|right|correct)\s+(?:action|move|choice))\s+is\b(?!\s*[:=])",
     re.IGNORECASE,
 )
-# what may stand between a mark and the action
+# text that may stand between a mark and the action
 _LEAD = (
     r"(?:[\s\"'`*_$\[(<{:=]|\\(?:text|mathrm|mathbf|textbf|texttt)\{)*"
     r"(?:(?:i|i'll|i'd|will|would|shall|to|the|a|my|is|in|on|at|with|for|of|play|choose|pick|take"
@@ -46,19 +46,19 @@ _LEAD = (
 
 
 def in_quotation_marks(text: str) -> str:
-    """Return what a seat says as others read it: in quotation marks that it cannot close."""
+    """Return a text in quotation marks that it cannot close, for other seats to read."""
     return '"{}"'.format(_QUOTES.sub("'", text))
 
 
 class ReplyParser:
-    """Finds action words in free text, ignoring case where that is unambiguous.
+    """Finds action words in free text, and ignores case if that is unambiguous.
 
-    A reply that is an action word is that action. A reply that marks its answer ("Final answer:
-    bet", "my move is bet", "<answer>bet", "boxed{bet}") is read by its last mark alone: where no
-    action word follows it, but for a few words such as "I play", there is none. Otherwise the last
-    action word wins that is bracketed or emphasised ("[bet]", "**bet**", "action bet"), and else
-    the last action word. "abet" does not contain "bet". Time is linear in the reply's length:
-    whatever is repeated in a pattern can be cut up in one way only.
+    A reply that is an action word is that action. In a reply with answer marks ("Final answer:
+    bet", "my move is bet", "<answer>bet", "boxed{bet}") only the word after the last mark counts; a
+    few words such as "I play" may stand between. Without a mark the last bracketed or emphasised
+    action word counts ("[bet]", "**bet**", "action bet"), and else the last action word. "abet"
+    does not contain "bet". Time is linear in the length of the reply, as every repetition in the
+    patterns matches in one way only.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -68,11 +68,11 @@ class ReplyParser:
 
     @cached_property
     def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-        """What finds a word after a mark, a bracketed one, and any; most replies need none."""
+        """Patterns for a word after a mark, a bracketed word, and any word."""
         choice = "|".join(
             re.escape(word) for word in sorted(self._exact, key=lambda word: (-len(word), word))
         )
-        # most places are passed over by one look
+        # one look at the first letter skips most places
         first = "".join(sorted({re.escape(word[:1]) for word in self._exact}))
         choice = f"(?=[{first}])({choice})" if first and "" not in self._exact else f"({choice})"
         loose = f"{_BEFORE}{choice}{_AFTER}"
@@ -82,11 +82,11 @@ class ReplyParser:
         return marked, hinted, anywhere
 
     def knows(self, word: str) -> bool:
-        """Return whether ``word`` is one of the action words, as written."""
+        """Return whether ``word`` is an action word, in this case of letters."""
         return word in self._exact
 
     def word(self, reply: str) -> str | None:
-        """Return the action word that all of ``reply`` is, whatever its case, or None."""
+        """Return the action word that equals ``reply`` in any case of letters, or None."""
         text = reply.strip()
         return text if text in self._exact else self._lower.get(text.lower())
 
@@ -103,24 +103,23 @@ class ReplyParser:
             match = marked.match(text, place)
             return self._canonical(match[1]) if match else None
         for pattern in others:
-            found = [self._canonical(match) for match in pattern.findall(text)]
-            known = [word for word in found if word is not None]
+            matches = [self._canonical(match) for match in pattern.findall(text)]
+            known = [word for word in matches if word is not None]
             if known:
                 return known[-1]
         return None
 
     def _canonical(self, written: str) -> str | None:
-        """Return the action word for what was written, or None if its case leaves it ambiguous."""
         return written if written in self._exact else self._lower.get(written.lower())
 
 
 def listed_reply(words: Iterable[str], reply: str, exact: bool) -> str | None:
-    """Return the action of a list that a reply means, or None.
+    """Return the action of a list that a reply means; None: unparsable.
 
     Args:
         words: the list.
-        reply: what was said.
-        exact: whether nothing but the action will do.
+        reply: its text.
+        exact: whether the reply must be the action and nothing else.
     """
     parser = _parser_of(tuple(words))
     return parser.word(reply) if exact else parser.find(reply)
@@ -128,19 +127,18 @@ def listed_reply(words: Iterable[str], reply: str, exact: bool) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _parser_of(words: tuple[str, ...]) -> ReplyParser:
-    """Return the parser of a list; lists come back, with other names alive or as another seat's."""
     return ReplyParser(words)
 
 
-def meant(play: object, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the action that each reply of a list stands for, in order.
+def actions_meant(play: object, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the action that each reply of a list means, in order.
 
-    It is the reply itself, but where a seat replies with the numbers of candidates (``choose``).
+    Replies are actions, except the numbers of candidates in ``choose``.
 
     Args:
-        play: as it stands.
-        seat: who is due.
-        legal: what it may reply.
+        play: the play now.
+        seat: a seat that is due.
+        legal: its legal replies.
     """
-    said: tuple[str, ...] = play.meant(seat, legal) if hasattr(play, "meant") else legal
-    return said
+    actions: tuple[str, ...] = play.meant(seat, legal) if hasattr(play, "meant") else legal
+    return actions

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sparring.environments.simultaneous_choice import Throws
+from sparring.environments.simultaneous_choice import SimultaneousChoice
 
 
-class RockPaperScissors(Throws):
-    """Rock, paper, scissors: both seats are asked at once, and neither sees the other's choice.
+class RockPaperScissors(SimultaneousChoice):
+    """Rock, paper, scissors: both seats choose at once, and neither sees the other's choice.
 
-    What: one round. For several in a row, each seat told what the other chose, name it in the
-    combinator ``repeated``.
+    What: one round. Use the combinator ``repeated`` for several rounds in which each seat learns
+    the other's choices.
     When to use: as the smallest environment with simultaneous moves; with ``repeated``, to learn
     about an opponent from round to round.
     Mathematics: The equilibrium chooses each with probability 1/3 and is worth 0 to both. Against
@@ -35,9 +35,9 @@ class RockPaperScissors(Throws):
     )
     ask = "Choose rock, paper or scissors. Reply with exactly one of these words."
 
-    def paid(self, left: str, right: str) -> str:
-        """Return what both get."""
-        return f"{self.won(left, right):g}, {self.won(right, left):g}"
+    def payoff_text(self, left: str, right: str) -> str:
+        """Return the payoffs of both seats."""
+        return f"{self.payoff(left, right):g}, {self.payoff(right, left):g}"
 
 
 rock_paper_scissors = RockPaperScissors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparring.environments.simultaneous_choice import Throw, Throws
+from sparring.environments.simultaneous_choice import SimultaneousChoice, SimultaneousChoicePlay
 
 BEATS: Mapping[str, tuple[str, str]] = {
     "rock": ("scissors", "lizard"),
@@ -16,22 +16,22 @@ BEATS: Mapping[str, tuple[str, str]] = {
 MOVES = tuple(BEATS)
 
 
-class RpsSpockLizard(Throws):
+class RpsSpockLizard(SimultaneousChoice):
     """Rock, paper, scissors, Spock, lizard: five choices, both seats at once.
 
     What: one round. Each choice beats two others and loses to two.
     When to use: to see whether a method finds actions that its model hardly ever takes. A language
-    model says rock, paper and scissors far more often than Spock and lizard, and the equilibrium of
-    three or four of the words loses 1/3 to a best response in the game of five.
+    model replies rock, paper and scissors far more often than Spock and lizard, and the equilibrium
+    of three or four of the words loses 1/3 to a best response in the game of five.
     Mathematics: The equilibrium chooses each of the five with probability 1/5 and is worth 0 to
     both. Against an opponent that chooses with probabilities p the best choice is worth
         max over a of  sum of p over the two that a beats - sum of p over the two that beat a
-    which is 1/3 against the equilibrium of any three or four of the words that hold rock, paper and
-    scissors: Spock makes rock dominated, lizard is dominated itself. Other mixtures of these words
-    lose less, at least 1/9 for the three and 1/15 with Spock; always the same word loses 1.
+    which is 1/3 against the equilibrium of any three or four words that include rock, paper and
+    scissors: Spock makes rock dominated, and lizard is dominated itself. Other mixtures of these
+    words lose less, at least 1/9 for the three and 1/15 with Spock; a constant word loses 1.
     Pitfalls: in self-play the gradient circles around the equilibrium, as in
-    ``rock_paper_scissors``. Spock beats rock and shares letters with it, so that an embedding by
-    letters takes the two for alike.
+    ``rock_paper_scissors``. Spock beats rock and shares letters with it, so that an embedding of
+    letters treats the two as similar.
     Reference: the game of Xu et al., 2025 (LSPO, arXiv:2502.04686), on which the method is shown
     before Werewolf.
     Verified by: tests/environments/test_simultaneous_choice.py.
@@ -49,16 +49,16 @@ class RpsSpockLizard(Throws):
     )
     ask = "Choose rock, paper, scissors, spock or lizard. Reply with exactly one of these words."
 
-    def play(self) -> Said:
+    def play(self) -> StatementChoicePlay:
         """Return a play at its start."""
-        return Said(self)
+        return StatementChoicePlay(self)
 
 
-class Said(Throw):
-    """One play, in which what is chosen is a statement."""
+class StatementChoicePlay(SimultaneousChoicePlay):
+    """A play in which each choice is a statement."""
 
     def kind(self, seat: int) -> str:
-        """Return the kind of action: what both say is compared."""
+        """Return the kind of action: statements of both seats are comparable."""
         return "throw"
 
 

@@ -1,4 +1,4 @@
-"""A sealed auction: every seat knows its own value, and all bid at once."""
+"""Sealed auction: every seat knows its own value, and all bid at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 
 Values = tuple[int, ...]
@@ -21,23 +21,23 @@ Values = tuple[int, ...]
 class SealedAuction(Bank):
     """A sealed auction of one thing with private values; all seats bid at once.
 
-    What: each seat is told its own value v alone and bids a whole number. The largest bid wins, a
-    lot decides between equal ones.
+    What: each seat knows only its own value v and bids a whole number. The largest bid wins, and a
+    lot decides between equal bids.
     When to use: simultaneous moves with private knowledge, any number of seats, general sum.
     Mathematics:
         return of the winner = v - price,  of the others = 0
-    With ``price: second`` bidding one's own value is best whatever the others do (Vickrey). With
-    ``price: first``, continuous values uniform on [0, V] and n bidders, the equilibrium bids
+    With ``price: second`` to bid one's value is dominant (Vickrey). With ``price: first``,
+    continuous values uniform on [0, V] and n bidders, the equilibrium bids
         v (n - 1) / n
-    Pitfalls: in first-price auctions uniform play loses money, as it bids above its value; whoever
-    bids 0 always is ahead of it. The largest return is reached at a price of 0 alone.
+    Pitfalls: in first-price auctions uniform play loses money, as it bids above its value, and a
+    constant bid of 0 is better. Only a price of 0 gives the largest return.
     Reference: Vickrey, "Counterspeculation, auctions, and competitive sealed tenders", 1961.
     Verified by: tests/environments/test_sealed_auction.py.
 
     Args:
         seats: number of bidders, 2 to 10.
         largest: the largest value and the largest bid, 1 to 100.
-        price: what the winner pays: "first" (default), its own bid; "second", the second largest.
+        price: price for the winner: "first" (default), its own bid; "second", the second largest.
         deals: number of value tuples in the bank, 1 to 100,000.
         bank: number of the bank, below 2^31. Another bank has other deals, drawn from the same
             values, so that small auctions share some.
@@ -60,29 +60,29 @@ class SealedAuction(Bank):
         self.num_seats = self.max_turns = self.seats
         self.brief = self.style == "brief"
         self.bids = tuple(str(bid) for bid in range(self.largest + 1))
-        # who bids more than anything is worth pays it where the price is one's own bid
+        # with price "first" a bidder can pay its largest bid for a value of 0
         self.min_utility, self.max_utility = -float(self.largest), float(self.largest)
 
     def start(self, number: int) -> Values:
         """Return the values of deal ``number`` of the bank."""
-        own = self.bank_stream(number)
-        return tuple(own.integer(seat, self.largest + 1) for seat in range(self.num_seats))
+        stream = self.bank_stream(number)
+        return tuple(stream.integer(seat, self.largest + 1) for seat in range(self.num_seats))
 
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.bids, *self.roles, "value", "bid", "bids", "won", "lost"}))
 
     def reset(self, stream: Stream) -> Auction:
-        values = self.drawn(stream)
+        values = self.draw_start(stream)
         assert isinstance(values, tuple)
         return Auction(self, values, stream)
 
 
-class Auction(Painted):
-    """One play.
+class Auction(PaintedPlay):
+    """A play of the auction.
 
     Attributes:
         start: the values, one per seat.
-        bids: what was bid, one per seat; empty before.
+        bids: the bids, one per seat; empty before.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Auction(Painted):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """What the winner's value exceeds its price by; 0 to the others."""
+        """The winner's value less the price; 0 for the others."""
         if not self.bids:
             return (0.0,) * self.rules.num_seats
         ordered, winner = sorted(self.bids), self.winner
@@ -119,13 +119,13 @@ class Auction(Painted):
         return self.rules.bids
 
     def observe(self, seat: int) -> Observation:
-        """Return the seat's own value, which no other seat is told."""
+        """Return the seat's own value, which no other seat sees."""
         rules, value = self.rules, self.start[seat]
         key = f"{seat} {value}"
         if rules.brief:
             return Observation(told=f"{rules.roles[seat]} value {value} bid", key=key)
         pays = "its bid" if rules.price == "first" else "the second largest bid"
-        told = (
+        prompt = (
             f"We hold a sealed auction of one thing among {rules.num_seats} bidders. All bid at "
             f"once, a whole number from 0 to {rules.largest}. The largest bid wins and pays {pays};"
             f" a lot decides between equal bids. Every bidder's value is a whole number from 0 to "
@@ -133,13 +133,13 @@ class Auction(Painted):
             f"others get 0.\n\nYou are {rules.roles[seat]}. The thing is worth {value} to you."
         )
         ask = f"What do you bid? Reply with one whole number from 0 to {rules.largest}."
-        return Observation(told=told, ask=ask, key=key)
+        return Observation(told=prompt, ask=ask, key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.bids = tuple(int(replies[seat]) for seat in range(self.rules.num_seats))
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: all bids, and whether it won."""
+        """Return all bids, and whether the seat won."""
         won, bids = self.winner == seat, " ".join(map(str, self.bids))
         if self.rules.brief:
             return f"bids {bids} {'won' if won else 'lost'}"
@@ -151,16 +151,16 @@ class Auction(Painted):
         won = self._seen_winner(seat)
         seats(canvas, roles, self.due(), {} if won is None else {won: "won"})
         rows = [("", "value", "bid", "gets" if seat is None else "")]
-        for one, role in enumerate(roles):
-            value = str(self.start[one]) if seat in (None, one) else "?"
-            bid = str(self.bids[one]) if self.bids else ""
-            rows.append((role, value, bid, f"{self.returns[one]:+g}" if seat is None else ""))
+        for player, role in enumerate(roles):
+            value = str(self.start[player]) if seat in (None, player) else "?"
+            bid = str(self.bids[player]) if self.bids else ""
+            rows.append((role, value, bid, f"{self.returns[player]:+g}" if seat is None else ""))
         table(canvas, rows, marked=[] if won is None else [(won + 1, 2)])
         pays = "its bid" if self.rules.price == "first" else "the second largest bid"
         paragraph(canvas, f"The winner pays {pays}.", colour="dim")
 
     def _seen_winner(self, seat: int | None) -> int | None:
-        """Return who has won, if the reader knows: a seat is told all bids, and whether it won."""
+        """Return the winner if the reader can know it, else None."""
         known = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
         return self.winner if known else None
 
@@ -168,8 +168,8 @@ class Auction(Painted):
         roles = self.rules.roles
         seen = [
             f"The thing is worth {value} to {role}."
-            for one, (role, value) in enumerate(zip(roles, self.start, strict=True))
-            if seat in (None, one)
+            for player, (role, value) in enumerate(zip(roles, self.start, strict=True))
+            if seat in (None, player)
         ]
         if not self.done:
             return " ".join([due_sentence(roles), *seen])

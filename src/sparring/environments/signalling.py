@@ -1,4 +1,4 @@
-"""Signalling: one seat knows, the other acts, and asking again costs a little."""
+"""Signalling: one seat knows a colour, the other guesses it, and asking again has a cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, timeline
+from sparring.environments.drawing.pieces import TimelineMessage, timeline
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -34,10 +34,10 @@ class SignallingOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Talk(SignallingOptions, Table):
+class SignallingTable(SignallingOptions, Table):
     """A position: the type, -1 before the draw; action ids: signals, then guesses, then "ask"."""
 
-    drawn: int = -1
+    colour: int = -1
     moves: tuple[int, ...] = ()
 
     @property
@@ -46,31 +46,31 @@ class Talk(SignallingOptions, Table):
         return self.signals + self.types
 
     @property
-    def asked(self) -> int:
-        """How often the receiver has asked."""
+    def num_asked(self) -> int:
+        """Number of times that the receiver asked."""
         return self.moves.count(self.ask)
 
     @property
     def player(self) -> int:
-        if self.drawn < 0:
+        if self.colour < 0:
             return CHANCE
         if self.moves and self.signals <= self.moves[-1] < self.ask:
             return TERMINAL
         return len(self.moves) % 2
 
     def legal(self) -> list[int]:
-        """Return the signals, or the guesses and, while it may still be done, "ask"."""
+        """Return the signals, or the guesses and, while questions remain, "ask"."""
         if len(self.moves) % 2 == SENDER:
             return list(range(self.signals))
-        return list(range(self.signals, self.ask + (self.asked < self.rounds)))
+        return list(range(self.signals, self.ask + (self.num_asked < self.rounds)))
 
     def draws(self) -> range:
         return range(self.types)
 
-    def after(self, index: int) -> Talk:
+    def after(self, index: int) -> SignallingTable:
         return (
-            replace(self, drawn=index)
-            if self.drawn < 0
+            replace(self, colour=index)
+            if self.colour < 0
             else replace(self, moves=(*self.moves, index))
         )
 
@@ -78,9 +78,9 @@ class Talk(SignallingOptions, Table):
         """Return 1 for a right guess, less the cost of asking, plus the first signal's bonus."""
         if self.player != TERMINAL:
             return [0.0, 0.0]
-        right = self.moves[-1] - self.signals == self.drawn
-        own = self.bonus * (self.moves[0] == self.drawn)
-        return [right - self.cost * self.asked + own] * 2
+        right = self.moves[-1] - self.signals == self.colour
+        bonus = self.bonus * (self.moves[0] == self.colour)
+        return [right - self.cost * self.num_asked + bonus] * 2
 
     def name_of(self, player: int, index: int) -> str:
         return (
@@ -96,12 +96,12 @@ class Talk(SignallingOptions, Table):
         )
 
     def view(self, seat: int) -> str:
-        """Return how often was asked, and the sender's type or the receiver's newest signal."""
-        said = [self.name_of(0, move) for move in self.moves if move < self.signals]
-        return f"{self._type() if seat == SENDER else ''.join(said[-1:])} asked {self.asked}"
+        """Return the number of questions, and the sender's type or the receiver's last signal."""
+        signals = [self.name_of(0, move) for move in self.moves if move < self.signals]
+        return f"{self._type() if seat == SENDER else ''.join(signals[-1:])} asked {self.num_asked}"
 
     def _type(self) -> str:
-        return TYPES[self.drawn] if self.drawn >= 0 else ""
+        return TYPES[self.colour] if self.colour >= 0 else ""
 
     def __str__(self) -> str:
         """Return the type and all actions."""
@@ -111,7 +111,7 @@ class Talk(SignallingOptions, Table):
 def rules(options: SignallingOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Talk(**asdict(options)),
+        opening=SignallingTable(**asdict(options)),
         actions=options.signals + options.types + 1,
         outcomes=options.types,
         length=2 * (options.rounds + 1),
@@ -126,22 +126,21 @@ register(NAME, SignallingOptions, rules)
 
 
 class Signalling(Game):
-    """Signalling for 2 seats: a sender tells a receiver a colour, which guesses it or asks again.
+    """Signalling for 2 seats: a sender signals a colour, and a receiver guesses it or asks again.
 
-    Both have one payoff, and to ask again is to ask for another signal.
-
-    Games differ in length. With as many signals as types the best team never asks and earns 1; with
-    3 types, 2 signals, one round and a cost of 0.1 it gives a signal of its own to one type, asks
-    after the other one, and earns 1 - 0.2 / 3.
+    Both seats get the same payoff. To ask again is to ask for another signal, so that episodes
+    differ in length. With as many signals as types the best team never asks and earns 1. With 3
+    types, 2 signals, one round and a cost of 0.1 the best team uses one signal for one type, asks
+    after the other signal, and earns 1 - 0.2 / 3.
 
     Args:
-        types: number of colours that nature draws from, all equally likely.
-        signals: number of signals that the sender chooses from.
-        rounds: how often the receiver may ask, 0 to 4.
-        cost: what asking once costs both seats, 0 to 1, paid at the end.
-        bonus: what a first signal of the colour's own adds for both seats, 0 to 1: ping for red,
-            pong for green, pang for blue. 0 (default): signals have no meaning of their own, and a
-            sender learns nothing while no receiver listens.
+        types: number of colours, all equally likely.
+        signals: number of signals.
+        rounds: most questions of the receiver, 0 to 4.
+        cost: cost of a question for both seats, 0 to 1, paid at the end.
+        bonus: added to both payoffs if the first signal is the colour's own, 0 to 1: ping for red,
+            pong for green, pang for blue. 0 (default): signals have no given meaning, and a sender
+            learns nothing while the receiver ignores them.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -182,8 +181,8 @@ class Signalling(Game):
         """Return the type, to the sender."""
         if seat != SENDER or not state.trail:
             return ""
-        drawn = TYPES[state.trail[0].action]
-        return drawn if self.brief else f"The colour is {drawn}."
+        colour = TYPES[state.trail[0].action]
+        return colour if self.brief else f"The colour is {colour}."
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the signals and questions so far."""
@@ -191,18 +190,20 @@ class Signalling(Game):
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
-        drawn = TYPES[state.table.drawn] if seat in (None, SENDER) else ""
-        discs(canvas, "colour", [(drawn[:1] or "?", drawn or "none")], after=drawn or "hidden")
-        said = [
-            Said(self.roles[event.player], self.words[event.action], seat_colour(event.player))
+        colour = TYPES[state.table.colour] if seat in (None, SENDER) else ""
+        discs(canvas, "colour", [(colour[:1] or "?", colour or "none")], after=colour or "hidden")
+        messages = [
+            TimelineMessage(
+                self.roles[event.player], self.words[event.action], seat_colour(event.player)
+            )
             for event in state.trail
             if event.player >= 0
         ]
-        timeline(canvas, said)
+        timeline(canvas, messages)
 
     def describe(self, state: State, seat: int | None) -> str:
-        drawn = f"The colour is {TYPES[state.table.drawn]}." if seat in (None, SENDER) else ""
-        parts = (self.whose(state), drawn, self.on_table(state, 0), self.paid(state, seat))
+        colour = f"The colour is {TYPES[state.table.colour]}." if seat in (None, SENDER) else ""
+        parts = (self.whose(state), colour, self.on_table(state, 0), self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def revealed(self, state: State) -> str:
@@ -213,8 +214,10 @@ def _meaning(options: SignallingOptions) -> str:
     if not options.bonus:
         return "The signals have no meaning of their own."
     pairs = zip(SIGNALS[: options.signals], TYPES[: options.types], strict=False)
-    own = ", ".join(f"{signal!r} for {colour}" for signal, colour in pairs)
-    return f"A colour's own signal ({own}), sent first, adds {options.bonus:g} to what both get."
+    meanings = ", ".join(f"{signal!r} for {colour}" for signal, colour in pairs)
+    return (
+        f"A colour's own signal ({meanings}), sent first, adds {options.bonus:g} to what both get."
+    )
 
 
 signalling = entry_of(Signalling, SignallingOptions)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, table, timeline
+from sparring.environments.drawing.pieces import TimelineMessage, heading, table, timeline
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -20,8 +20,8 @@ RESOURCES = ("wood", "gold")
 START = 10  # units of each resource that each seat holds at the start
 VALUES = ((5, 15), (10, 10), (15, 5))  # what one unit of wood and of gold can be worth to a seat
 FIXED = (0, 2)  # the entries of VALUES of seat 0 and seat 1 where they are not drawn
-# bound of a gain: all goods are worth 400 to a seat, its own 200 at the start, and it keeps one
-# unit at least
+# bound of a gain: all goods are worth 400 to a seat, its own are worth 200 at the start, and it
+# keeps at least one unit
 MOST = 195.0
 ACCEPT, DENY = 0, 1
 
@@ -43,7 +43,7 @@ class Offer(NamedTuple):
 
 @cache
 def offers(largest: int) -> tuple[Offer, ...]:
-    """Return all offers of up to ``largest`` units each way; the action id of number n is n + 2."""
+    """Return all offers of up to ``largest`` units each way; offer n has action id n + 2."""
     amounts = range(1, largest + 1)
     return tuple(
         Offer(resource, give, ask) for resource in (0, 1) for give in amounts for ask in amounts
@@ -51,12 +51,12 @@ def offers(largest: int) -> tuple[Offer, ...]:
 
 
 @lru_cache(maxsize=4096)
-def feasible(largest: int, own: tuple[int, int], other: tuple[int, int]) -> tuple[int, ...]:
-    """Return the action ids of the offers that both seats can fulfil with what they hold."""
+def feasible(largest: int, mine: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, ...]:
+    """Return the action ids of the offers that both seats can fulfil with their goods."""
     return tuple(
         index
         for index, offer in enumerate(offers(largest), DENY + 1)
-        if offer.give <= own[offer.resource] and offer.ask <= other[1 - offer.resource]
+        if offer.give <= mine[offer.resource] and offer.ask <= theirs[1 - offer.resource]
     )
 
 
@@ -72,10 +72,7 @@ class NegotiationOptions:
 
 @dataclass(frozen=True, slots=True)
 class NegotiationTable(Table):
-    """A position: who values and holds what, the open offer, actions so far, the last payment.
-
-    Values are the entry of VALUES by seat, and units held are by seat.
-    """
+    """A position: values (entries of VALUES) and goods by seat, open offer, actions, last gains."""
 
     turns: int
     largest: int
@@ -84,7 +81,7 @@ class NegotiationTable(Table):
     holdings: tuple[tuple[int, int], tuple[int, int]] = ((START, START), (START, START))
     offer: Offer | None = None
     actions: tuple[int, ...] = ()
-    paid: tuple[int, int] = (0, 0)
+    last_payment: tuple[int, int] = (0, 0)
 
     @property
     def seat(self) -> int:
@@ -108,14 +105,14 @@ class NegotiationTable(Table):
         return range(len(VALUES))
 
     def worth(self, seat: int) -> int:
-        """Return what a seat's goods are worth to it."""
+        """Return the worth of a seat's goods to it."""
         return sum(
             units * value
             for units, value in zip(self.holdings[seat], VALUES[self.values[seat]], strict=True)
         )
 
     def gains(self) -> tuple[int, int]:
-        """Return by how much each seat's goods are worth more to it than at the start."""
+        """Return the gain in worth of each seat's goods since the start."""
         start = [START * sum(VALUES[entry]) for entry in self.values]
         return self.worth(0) - start[0], self.worth(1) - start[1]
 
@@ -125,9 +122,9 @@ class NegotiationTable(Table):
         actions = (*self.actions, index)
         if index != ACCEPT or self.offer is None:
             offer = offers(self.largest)[index - DENY - 1] if index > DENY else None
-            return replace(self, offer=offer, actions=actions, paid=(0, 0))
+            return replace(self, offer=offer, actions=actions, last_payment=(0, 0))
         resource, give, ask = self.offer
-        # of the one who offered, which is the other seat
+        # goods of the proposer, which is the other seat
         change = (ask, -give) if resource else (-give, ask)
         if self.seat == 0:
             change = (-change[0], -change[1])
@@ -138,10 +135,10 @@ class NegotiationTable(Table):
         )
         traded = replace(self, holdings=holdings, offer=None, actions=actions)
         before, now = self.gains(), traded.gains()
-        return replace(traded, paid=(now[0] - before[0], now[1] - before[1]))
+        return replace(traded, last_payment=(now[0] - before[0], now[1] - before[1]))
 
     def returns(self) -> list[float]:
-        """Return the gains so far, or at the end who gained more."""
+        """Return the gains so far, or at the end their sign."""
         if self.outcome == "gain":
             return [float(gain) for gain in self.gains()] if len(self.values) == 2 else [0.0, 0.0]
         if self.player != TERMINAL:
@@ -151,8 +148,12 @@ class NegotiationTable(Table):
         return [float(sign), float(-sign)]
 
     def rewards(self) -> list[float]:
-        """Return what the last action paid."""
-        return [float(paid) for paid in self.paid] if self.outcome == "gain" else self.returns()
+        """Return the payoffs of the last action."""
+        return (
+            [float(payment) for payment in self.last_payment]
+            if self.outcome == "gain"
+            else self.returns()
+        )
 
     def name_of(self, player: int, index: int) -> str:
         if player < 0:
@@ -180,19 +181,19 @@ class NegotiationTable(Table):
 
 
 def rules(options: NegotiationOptions) -> Rules:
-    """Return the facts of the game; of fixed values nothing is hidden beyond the rules."""
+    """Return the facts of the game; with fixed values nothing is hidden."""
     turns, largest, outcome = options.turns, options.largest, options.outcome
-    sign, drawn = outcome == "sign", options.values == "drawn"
+    sign, is_drawn = outcome == "sign", options.values == "drawn"
     most = 1.0 if sign else MOST
     return Rules(
-        opening=NegotiationTable(turns, largest, outcome, () if drawn else FIXED),
+        opening=NegotiationTable(turns, largest, outcome, () if is_drawn else FIXED),
         actions=DENY + 1 + len(offers(largest)),
-        outcomes=len(VALUES) if drawn else 0,
+        outcomes=len(VALUES) if is_drawn else 0,
         length=turns,
         least=-most,
         most=most,
         utility="zero_sum" if sign else "general_sum",
-        hidden=drawn,
+        hidden=is_drawn,
         stepwise=not sign,
     )
 
@@ -214,20 +215,20 @@ AIMS = {
 
 
 class SimpleNegotiation(Game):
-    """Simple negotiation for 2 seats: wood is traded for gold, which the seats value differently.
+    """Simple negotiation for 2 seats: they trade wood for gold, which they value differently.
 
-    Each seat holds 10 wood and 10 gold. Offers that a seat could not fulfil are illegal, and so is
+    Each seat holds 10 wood and 10 gold. Offers that a seat cannot fulfil are illegal, and so is
     "accept" without an offer.
 
     Args:
         turns: number of turns of both seats together, 1 to 100.
         largest: most units that an offer gives or asks, 1 to 10; there are 2 * largest^2 offers.
         values: worth of one wood and one gold. "fixed": 5 and 15 to seat 0, 15 and 5 to seat 1, as
-            in SPIRAL; seats are told their own only, yet nothing is random, so searching agents may
-            play. "drawn": each seat's are 5/15, 10/10 or 15/5, equally likely.
-        outcome: what a game pays. "sign": +1, -1 or 0 at the end for a larger, smaller or equal
-            gain in the worth of the own goods (zero-sum); "gain": the gains themselves, paid as
-            trades happen (general-sum; agent mcts cannot search it).
+            in SPIRAL; seats see only their own, yet nothing is random, so searching players can
+            play. "drawn": each seat's values are 5/15, 10/10 or 15/5, equally likely.
+        outcome: what an episode pays. "sign": +1, -1 or 0 at the end for a larger, smaller or equal
+            gain in the worth of the seat's goods (zero-sum); "gain": the gains, paid as trades
+            happen (general-sum; player mcts cannot search it).
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -262,16 +263,16 @@ class SimpleNegotiation(Game):
 
     def private_words(self) -> tuple[str, ...]:
         pairs = VALUES if self.drawn else [VALUES[entry] for entry in FIXED]
-        return tuple(word for pair in pairs for word in _priced(pair))
+        return tuple(word for pair in pairs for word in _price_words(pair))
 
     def private(self, state: State, seat: int) -> str:
-        """Return what the resources are worth to the seat."""
+        """Return the worth of the resources to the seat."""
         entries = state.table.values
         if len(entries) <= seat:
             return ""
         pair = VALUES[entries[seat]]
         return (
-            " ".join(_priced(pair))
+            " ".join(_price_words(pair))
             if self.brief
             else f"To you, one wood is worth {pair[0]} and one gold {pair[1]} points."
         )
@@ -307,52 +308,52 @@ class SimpleNegotiation(Game):
         self.paint_seats(canvas, state, seat)
         position, roles = state.table, self.roles
         rows = [("", *RESOURCES, "worth", "gain")]
-        for one, role in enumerate(roles):
-            wood, gold = position.holdings[one]
-            known = seat in (None, one)
-            prices = VALUES[position.values[one]] if known else ("?", "?")
+        for player, role in enumerate(roles):
+            wood, gold = position.holdings[player]
+            known = seat in (None, player)
+            prices = VALUES[position.values[player]] if known else ("?", "?")
             rows.append(
                 (
                     role,
                     f"{wood} at {prices[0]}",
                     f"{gold} at {prices[1]}",
-                    str(position.worth(one)) if known else "?",
-                    f"{position.gains()[one]:+d}" if known else "?",
+                    str(position.worth(player)) if known else "?",
+                    f"{position.gains()[player]:+d}" if known else "?",
                 )
             )
         table(canvas, rows)
         heading(canvas, "Offers", f"turn {len(position.actions)} of {position.turns} taken")
         words = ("accepts", "declines", *map(_offer, offers(position.largest)))
-        said = [
-            Said(roles[number % 2], words[action], seat_colour(number % 2))
+        messages = [
+            TimelineMessage(roles[number % 2], words[action], seat_colour(number % 2))
             for number, action in enumerate(position.actions)
         ]
-        timeline(canvas, said, most=8)
+        timeline(canvas, messages, most=8)
 
     def describe(self, state: State, seat: int | None) -> str:
         position, roles = state.table, self.roles
         parts = []
-        for one, role in enumerate(roles):
-            wood, gold = position.holdings[one]
-            prices = VALUES[position.values[one]]
+        for player, role in enumerate(roles):
+            wood, gold = position.holdings[player]
+            prices = VALUES[position.values[player]]
             worth = (
-                f", worth {prices[0]} and {prices[1]} each, {position.gains()[one]:+d} gained"
-                if seat in (None, one)
+                f", worth {prices[0]} and {prices[1]} each, {position.gains()[player]:+d} gained"
+                if seat in (None, player)
                 else ""
             )
             parts.append(f"{role} holds {wood} wood and {gold} gold{worth}.")
         if position.offer:
             proposer = roles[(len(position.actions) - 1) % 2]
             parts.append(f"{proposer} {_offer(position.offer)}.")
-        said = " ".join(parts)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
+        text = " ".join(parts)
+        return f"{self.whose(state)} {text} {self.payoff_line(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's gain so far, at least 0, or 1 where the larger gain wins the game."""
         return max(float(state.returns[seat]), 0.0) if self.outcome == "gain" else 1.0
 
 
-def _priced(pair: tuple[int, int]) -> list[str]:
+def _price_words(pair: tuple[int, int]) -> list[str]:
     return [f"{resource}={value}" for resource, value in zip(RESOURCES, pair, strict=True)]
 
 

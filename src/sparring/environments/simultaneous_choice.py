@@ -1,4 +1,4 @@
-"""Games of one throw: two seats choose a word at once, and one word beats another."""
+"""Games in which two seats choose a word at once, and one word beats another."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, ClassVar, Literal
 
 from sparring.core.records import Observation
 from sparring.environments.base import Environment
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, heading, seats, table
 
 
 @dataclass(kw_only=True, eq=False)
-class Throws(Environment):
-    """Rules and wording.
+class SimultaneousChoice(Environment):
+    """Rules and wording of a game of one simultaneous choice.
 
     Attributes:
-        beats: the words, and which others each of them beats.
-        moves: the words alone.
-        rules: in sentences.
-        ask: the question, in a sentence.
-        payoffs: what the picture's table of pairs is called.
+        beats: for each word the words that it beats.
+        moves: all words.
+        rules: the rules in sentences.
+        ask: the question in a sentence.
+        payoffs: heading of the payoff table in the picture.
     """
 
     name = ""
@@ -38,36 +38,36 @@ class Throws(Environment):
         self.brief = self.style == "brief"
 
     @classmethod
-    def won(cls, left: str, right: str) -> float:
-        """Return what the first word gets from the second: 1, 0 or -1."""
+    def payoff(cls, left: str, right: str) -> float:
+        """Return the payoff of the first word against the second: 1, 0 or -1."""
         return float(right in cls.beats[left]) - float(left in cls.beats[right])
 
-    def paid(self, left: str, right: str) -> str:
-        """Return what the picture says of a pair."""
-        return f"{self.won(left, right):g}"
+    def payoff_text(self, left: str, right: str) -> str:
+        """Return the cell of a pair in the picture."""
+        return f"{self.payoff(left, right):g}"
 
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.moves, *self.roles, "choose", "they", "you"}))
 
-    def play(self) -> Throw:
-        """Return a play at its start."""
-        return Throw(self)
+    def play(self) -> SimultaneousChoicePlay:
+        """Return a play at its initial state."""
+        return SimultaneousChoicePlay(self)
 
-    def reset(self, stream: Any) -> Throw:
+    def reset(self, stream: Any) -> SimultaneousChoicePlay:
         return self.play()
 
-    def openings(self) -> tuple[tuple[float, Throw], ...]:
+    def openings(self) -> tuple[tuple[float, SimultaneousChoicePlay], ...]:
         return ((1.0, self.play()),)
 
 
-class Throw(Painted):
-    """One play.
+class SimultaneousChoicePlay(PaintedPlay):
+    """A play of one simultaneous choice.
 
     Attributes:
-        moves: what both chose; empty before.
+        moves: the choices of both seats; empty before.
     """
 
-    def __init__(self, rules: Throws, moves: tuple[str, ...] = ()) -> None:
+    def __init__(self, rules: SimultaneousChoice, moves: tuple[str, ...] = ()) -> None:
         self.rules, self.moves = rules, moves
 
     @property
@@ -76,10 +76,10 @@ class Throw(Painted):
 
     @property
     def returns(self) -> tuple[float, float]:
-        """1 to who won, -1 to the other; 0 where both chose the same."""
+        """1 for the winner and -1 for the other; 0 for equal choices."""
         if not self.moves:
             return (0.0, 0.0)
-        won = self.rules.won(*self.moves)
+        won = self.rules.payoff(*self.moves)
         return (won, -won or 0.0)
 
     def due(self) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ class Throw(Painted):
         return self.rules.moves
 
     def observe(self, seat: int) -> Observation:
-        """Return the rules; nothing of the other's choice is known yet."""
+        """Return the rules and the question."""
         role = self.rules.roles[seat]
         if self.rules.brief:
             return Observation(told=f"{role} choose", key=role)
@@ -99,7 +99,7 @@ class Throw(Painted):
         self.moves = (replies[0], replies[1])
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: the other's choice."""
+        """Return both choices."""
         mine, theirs = self.moves[seat], self.moves[1 - seat]
         if self.rules.brief:
             return f"you {mine} they {theirs}"
@@ -110,7 +110,7 @@ class Throw(Painted):
         seats(canvas, rules.roles, self.due(), dict(enumerate(self.moves)))
         heading(canvas, rules.payoffs, "left (rows), right (columns)")
         rows: list[tuple[str, ...]] = [("", *words)]
-        rows += [(word, *(rules.paid(word, other) for other in words)) for word in words]
+        rows += [(word, *(rules.payoff_text(word, other) for other in words)) for word in words]
         places = [words.index(word) + 1 for word in self.moves]
         table(canvas, rows, marked=[(places[0], places[1])] if places else ())
 
@@ -121,5 +121,5 @@ class Throw(Painted):
         won = ("Nobody wins", "left wins", "right wins")[int(self.returns[0]) % 3]
         return f"The play is over. left chose {left}, right chose {right}. {won}."
 
-    def clone(self) -> Throw:
+    def clone(self) -> SimultaneousChoicePlay:
         return type(self)(self.rules, self.moves)

@@ -1,4 +1,4 @@
-"""A decision that is put before an oracle: the play, and the seat that is to act in it."""
+"""The decisions that oracles judge: a play and the seat to act in it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from sparring.core.errors import GameError
 from sparring.environments.base import Cloneable, Environment, Play, close_play
 from sparring.environments.foreign import no_rules
 
-__all__ = ["Situation", "close_copies", "copied", "decision_of"]
+__all__ = ["Situation", "close_copies", "copy_play", "decision_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A play of an environment of one's own, seen at a seat that is due.
+    """A play of a user-defined environment and a seat that is due.
 
-    A game over OpenSpiel needs none: its state knows who is to act.
+    Games over OpenSpiel use their state instead, which knows the seat to act.
 
     Args:
         game: the environment.
         play: the play.
-        seat: who is to act.
-        plies: moments of the play before this one.
+        seat: the seat to act.
+        plies: number of earlier moments of the play.
     """
 
     game: Environment
@@ -37,41 +37,41 @@ class Situation:
         return bool(self.play.done)
 
     def legal_actions(self) -> tuple[str, ...]:
-        """Return what the seat may choose from."""
+        """Return the legal actions of the seat; () where any text is legal."""
         return self.play.legal(self.seat) or ()
 
 
 def decision_of(game: Environment, play: Play, seat: int, plies: int = 0) -> Any:
-    """Return what an oracle is asked about: a state of OpenSpiel's as it is, else a situation.
+    """Return a decision for an oracle: the state of a game over OpenSpiel, else a ``Situation``.
 
     Args:
-        game: what is played.
-        play: as it stands.
-        seat: who is to act.
-        plies: moments of the play before this one.
+        game: the environment.
+        play: the play now.
+        seat: the seat to act.
+        plies: number of earlier moments of the play.
     """
     return Situation(game, play, seat, plies) if no_rules(game) else play
 
 
 def close_copies(states: Iterable[Any]) -> None:
-    """Close the copies of plays that an oracle was asked about.
+    """Close the copies of plays that an oracle has judged.
 
     Args:
-        states: what ``decision_of`` gave for copies.
+        states: results of ``decision_of`` for copies.
     """
     for state in states:
         close_play(state.play if isinstance(state, Situation) else state)
 
 
-def copied(game: Environment, play: Play) -> Any:
+def copy_play(game: Environment, play: Play) -> Any:
     """Return a copy of a play for an oracle.
 
     Args:
-        game: what is played.
-        play: as it stands.
+        game: the environment.
+        play: the play now.
 
     Raises:
-        GameError: it cannot be copied.
+        GameError: the play cannot be copied.
     """
     if not isinstance(play, Cloneable):
         raise GameError(

@@ -1,4 +1,4 @@
-"""Combinator: whoever is about to act first says something to all others."""
+"""Combinator: before each action, a seat sends a message to all other seats."""
 
 from __future__ import annotations
 
@@ -10,39 +10,45 @@ from pydantic import Field
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.combining import Combined, CombinedPlay, inner_of, joined, with_news
+from sparring.environments.combining import (
+    CombinedEnvironment,
+    CombinedPlay,
+    inner_of,
+    join_texts,
+    with_news,
+)
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, timeline
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.pieces import TimelineMessage, heading, timeline
+from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.reply import in_quotation_marks
 
-SAY, SAYS = "say", "says"  # the question, and how a message is told, in brief style
+SAY, SAYS = "say", "says"  # the question, and the word before a message, in brief style
 WORDS = ("yes", "no")
 ASK = "Before you act, say something to the other players, in your own words. Do not act yet."
 
 
-class Talk(Combined):
-    """An environment in which whoever is about to act first says something, to be heard by all.
+class Talk(CombinedEnvironment):
+    """An environment in which each seat sends a public message before each of its actions.
 
-    What: every moment has two halves. First the seats that are due say any text, all at once; then
-    each acts. A seat hears what others have said at its next turn. Talk is cheap: it changes no
-    payoff.
+    What: every moment has two halves. First the seats that are due send any text, all at once; then
+    each acts. A seat reads the messages of others at its next turn. Talk is cheap: messages change
+    no payoff.
     When to use: negotiation, coordination and deception around any environment.
-    Pitfalls: messages are model text that other seats read; they are data, cut at ``limit``, laid
-    on one line, and in style "full" in quotation marks that they cannot close. Nothing makes them
-    true. Everybody hears everything; private words need an environment of their own.
+    Pitfalls: messages are model text that other seats read. They are data, cut at ``limit``, on one
+    line, and in style "full" in quotation marks that they cannot close. Messages can be false. All
+    seats read all messages; private messages need another environment.
     Verified by: tests/environments/test_combinators.py.
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, to look at.
-        limit: characters of a message that are passed on, 1 to 100,000.
-        words: in style "brief", the words that a tiny model may say. The random player says one of
-            them in either style.
+        limit: characters of a message that other seats see, 1 to 100,000.
+        words: in style "brief", the words of messages of a tiny model. The random player sends one
+            of them in both styles.
 
     Raises:
-        ConfigError: the option ``environment`` names none.
+        ConfigError: the option ``environment`` names no environment.
     """
 
     version = 2  # 1 passed messages on without quotation marks in style "full"
@@ -56,14 +62,14 @@ class Talk(Combined):
     ) -> None:
         inner = inner_of("talk", environment)
         super().__init__("talk", inner)
-        self.limit, self.said = limit, tuple(words) or WORDS
+        self.limit, self.message_words = limit, tuple(words) or WORDS
         self.max_turns = 2 * inner.max_turns
         self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
         self.utility_sum = inner.utility_sum
 
     def words(self) -> tuple[str, ...]:
-        """Return the words that may be said, and those around them."""
-        return (SAY, SAYS, *self.roles, *self.said)
+        """Return the words of messages, and the words around them."""
+        return (SAY, SAYS, *self.roles, *self.message_words)
 
     def reset(self, stream: Stream) -> TalkPlay:
         return TalkPlay(self, self.inner.reset(stream))
@@ -73,42 +79,42 @@ class TalkPlay(CombinedPlay):
     """A play in which every moment has two halves: messages, then actions.
 
     Attributes:
-        talking: whether messages are wanted now.
-        messages: those so far, with the seats that sent them.
+        talking: whether messages are due now.
+        messages: (seat, text) of the messages so far.
     """
 
     def __init__(self, rules: Talk, play: Play) -> None:
         super().__init__(rules, play)
         self.talking = True
         self.messages: tuple[tuple[int, str], ...] = ()
-        self.keys = ("",) * rules.num_seats  # what each seat has heard
+        self.keys = ("",) * rules.num_seats  # the messages that each seat has read
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the actions of a seat; a message is any text."""
+        """Return the legal actions of a seat; None: any message."""
         return None if self.talking else super().legal(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply; a message is what it is."""
+        """Return the action in a reply, or a message unchanged."""
         return reply if self.talking else super().read(seat, reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a reply drawn at random; a message is one of the words."""
+        """Return a random action, or a message of one random word."""
         if not self.talking:
             return super().sample(seat, stream)
-        words = self.rules.said
+        words = self.rules.message_words
         return str(words[stream.integer(0, len(words))])
 
     def observe(self, seat: int) -> Observation:
-        """Return what the play tells a seat, or what it has heard since."""
+        """Return the current play's observation, or the messages since then."""
         rules = self.rules
         seen: Observation = self.play.observe(seat)
-        heard, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
+        news, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
         if self.talking:
-            told = joined([seen.told, SAY], True) if rules.brief else seen.told
-            seen = seen._replace(told=told, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
-            return with_news(seen, heard, rules.brief)
+            prompt = join_texts([seen.told, SAY], True) if rules.brief else seen.told
+            seen = seen._replace(told=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
+            return with_news(seen, news, rules.brief)
         nothing = "." if rules.brief else "Nobody else has said anything."
-        return seen._replace(told=heard or nothing, key=key, fresh=False)
+        return seen._replace(told=news or nothing, key=key, fresh=False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat in replies:
@@ -123,36 +129,39 @@ class TalkPlay(CombinedPlay):
             self.messages = (*self.messages, (seat, message))
             role = self.rules.roles[seat]
             if self.rules.brief:
-                said = f"{role} {SAYS} {message}".rstrip()
+                line = f"{role} {SAYS} {message}".rstrip()
             elif message:
-                said = f"{role} says: {in_quotation_marks(message)}"
+                line = f"{role} says: {in_quotation_marks(message)}"
             else:
-                said = f"{role} says nothing."
+                line = f"{role} says nothing."
             for other in range(self.rules.num_seats):
                 if other != seat:
-                    self.news[other] = joined([self.news.get(other, ""), said], self.rules.brief)
+                    self.news[other] = join_texts(
+                        [self.news.get(other, ""), line], self.rules.brief
+                    )
                     self.keys = tuple(
-                        f"{key}{said}|" if place == other else key
+                        f"{key}{line}|" if place == other else key
                         for place, key in enumerate(self.keys)
                     )
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        wanted = "" if self.done else "messages are due" if self.talking else "actions are due"
-        heading(canvas, "Messages", wanted)
+        note = "" if self.done else "messages are due" if self.talking else "actions are due"
+        heading(canvas, "Messages", note)
         roles = self.rules.roles
-        said = [
-            Said(roles[one], text or "(nothing)", seat_colour(one)) for one, text in self.messages
+        messages = [
+            TimelineMessage(roles[sender], text or "(nothing)", seat_colour(sender))
+            for sender, text in self.messages
         ]
-        timeline(canvas, said, most=6)
+        timeline(canvas, messages, most=6)
 
     def described(self, seat: int | None) -> str:
         parts = [super().described(seat)]
         if not self.done:
             parts.append("Messages are due first." if self.talking else "Actions are due.")
         if self.messages:
-            one, text = self.messages[-1]
-            parts.append(f"{self.rules.roles[one]} said last: {wrapped(text, 1, 60, 1)[0]}")
+            sender, text = self.messages[-1]
+            parts.append(f"{self.rules.roles[sender]} said last: {wrap_text(text, 1, 60, 1)[0]}")
         return " ".join(parts)
 
 

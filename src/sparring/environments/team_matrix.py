@@ -11,17 +11,17 @@ from pydantic import Field
 
 from sparring.core.records import Observation
 from sparring.environments.base import Environment
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
 from sparring.environments.drawing.pieces import due_sentence, paragraph, seats, table
 from sparring.environments.options import check_range, entry_of
 
 Choices = tuple[int, ...]
-"""The choice of each member of a team, as its number."""
+"""The number of each member's choice."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Payoffs(ABC):
-    """A game between two teams of equal members, who may be exchanged within a team.
+class TeamPayoffs(ABC):
+    """The payoffs of a game between two teams whose members are exchangeable.
 
     Args:
         members: seats of a team.
@@ -40,16 +40,16 @@ class Payoffs(ABC):
         """A payoff that no team exceeds."""
 
     @abstractmethod
-    def counted(self, chosen: Choices) -> Hashable:
-        """Return all that matters of a team's choices."""
+    def summary_of(self, chosen: Choices) -> Hashable:
+        """Return a summary of a team's choices that decides the payoff."""
 
     @abstractmethod
-    def paid(self, mine: Any, theirs: Any) -> float:
-        """Return what a team gets, of both teams' ``counted``; the other team gets -1 times it."""
+    def payoff(self, mine: Any, theirs: Any) -> float:
+        """Return a team's payoff from both summaries; the other team gets -1 times it."""
 
     @abstractmethod
-    def named(self, counted: Any) -> str:
-        """Return ``counted`` in a word or two."""
+    def summary_text(self, summary: Any) -> str:
+        """Return a summary in a few words."""
 
     @abstractmethod
     def text(self) -> str:
@@ -57,12 +57,12 @@ class Payoffs(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Example(Payoffs):
-    """The paper's example: zeros are the equilibrium of teams, ones that of single members.
+class PaperExample(TeamPayoffs):
+    """The paper's example: all zeros is the equilibrium of teams, all ones that of single members.
 
     With k and l members who choose one, of this team and of the other, this team gets
         k - l  if k, l > 0;   eps l  if k = 0 and l < N;   prize  if k = 0 and l = N
-    and less of the same where l = 0.
+    and -1 times the other team's payoff if l = 0.
 
     Args:
         eps: see above.
@@ -82,21 +82,21 @@ class Example(Payoffs):
         """A payoff that no team exceeds."""
         return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
 
-    def counted(self, chosen: Choices) -> int:
-        """Return how many chose one."""
+    def summary_of(self, chosen: Choices) -> int:
+        """Return the number of members that chose one."""
         return sum(chosen)
 
-    def paid(self, mine: int, theirs: int) -> float:
-        """Return what a team gets."""
+    def payoff(self, mine: int, theirs: int) -> float:
+        """Return a team's payoff."""
         if (mine and theirs) or mine == theirs:
             return float(mine - theirs)
         ones = theirs or mine  # of the team that is not all zeros
-        paid = self.prize if ones == self.members else self.eps * ones
-        return paid if mine == 0 else -paid
+        payoff = self.prize if ones == self.members else self.eps * ones
+        return payoff if mine == 0 else -payoff
 
-    def named(self, counted: int) -> str:
+    def summary_text(self, summary: int) -> str:
         """Return how many chose one."""
-        return f"{counted} of {self.members} one"
+        return f"{summary} of {self.members} one"
 
     def text(self) -> str:
         """Return the rules in sentences."""
@@ -110,8 +110,8 @@ class Example(Payoffs):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RockPaperScissors(Payoffs):
-    """Rock, paper, scissors of teams: who agrees shows rock or scissors, who does not, paper."""
+class TeamRockPaperScissors(TeamPayoffs):
+    """Rock, paper, scissors of teams: agreement shows rock or scissors, disagreement paper."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -123,18 +123,18 @@ class RockPaperScissors(Payoffs):
         """A payoff that no team exceeds."""
         return 1.0
 
-    def counted(self, chosen: Choices) -> str:
-        """Return what the team shows."""
+    def summary_of(self, chosen: Choices) -> str:
+        """Return the shape that the team shows."""
         return self.words[chosen[0]] if len(set(chosen)) == 1 else "paper"
 
-    def paid(self, mine: str, theirs: str) -> float:
-        """Return what a team gets."""
+    def payoff(self, mine: str, theirs: str) -> float:
+        """Return a team's payoff."""
         beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
         return float((mine, theirs) in beats) - float((theirs, mine) in beats)
 
-    def named(self, counted: str) -> str:
-        """Return what the team shows."""
-        return counted
+    def summary_text(self, summary: str) -> str:
+        """Return the shape that the team shows."""
+        return summary
 
     def text(self) -> str:
         """Return the rules in sentences."""
@@ -146,8 +146,8 @@ class RockPaperScissors(Payoffs):
         )
 
 
-class Sought(NamedTuple):
-    """What the choices of a team count as in seek, attack, defend."""
+class TeamCount(NamedTuple):
+    """Summary of a team's choices in seek, attack, defend."""
 
     gain: float
     attackers: int
@@ -155,16 +155,16 @@ class Sought(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SeekAttackDefend(Payoffs):
-    """Seek at a level that all share, attack together, or defend.
+class SeekAttackDefend(TeamPayoffs):
+    """Seek, attack, defend: seekers earn more at a high common level, which attackers wipe out.
 
-    A member earns 1 + (level / levels)^2 at a level above 0, where all seekers of its team are at
-    one level or at two neighbours; else only those at level 1 earn.
+    A seeker at a level above 0 earns 1 + (level / levels)^2 if all seekers of its team are at one
+    level or at two neighbouring levels; else only seekers at level 1 earn.
 
     Args:
         levels: the highest level, the paper's A.
-        force: attackers that wipe out what an undefended team gains.
-        cost: what an attacker costs its team.
+        force: number of attackers that wipe out the gain of an undefended team.
+        cost: cost of an attacker for its team.
     """
 
     levels: int
@@ -181,32 +181,32 @@ class SeekAttackDefend(Payoffs):
         """A payoff that no team exceeds."""
         return self.members * (2.0 + self.cost)
 
-    def counted(self, chosen: Choices) -> Sought:
-        """Return what the team gains, its attackers, and whether it is defended."""
+    def summary_of(self, chosen: Choices) -> TeamCount:
+        """Return the team's gain, its attackers, and whether it is defended."""
         attack, defend = self.levels + 1, self.levels + 2
         sought = sorted(choice for choice in chosen if choice < attack)
         base = sought[0] if sought and sought[-1] - sought[0] <= 1 else 0
         gain = sum(1 + (level / self.levels) ** 2 for level in sought if 0 < level <= base + 1)
-        return Sought(float(gain), chosen.count(attack), defend in chosen)
+        return TeamCount(float(gain), chosen.count(attack), defend in chosen)
 
-    def paid(self, mine: Sought, theirs: Sought) -> float:
-        """Return what a team gets."""
-        return self._kept(mine, theirs) - self._kept(theirs, mine)
+    def payoff(self, mine: TeamCount, theirs: TeamCount) -> float:
+        """Return a team's payoff."""
+        return self._net_gain(mine, theirs) - self._net_gain(theirs, mine)
 
-    def _kept(self, own: Sought, other: Sought) -> float:
-        """Return what a team keeps of its gain, less what its attackers cost."""
-        wiped = other.attackers >= self.force and not own.defended
-        return (0.0 if wiped else own.gain) - self.cost * own.attackers
+    def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
+        """Return a team's gain after the other team's attack, less the cost of its attackers."""
+        wiped = other.attackers >= self.force and not team.defended
+        return (0.0 if wiped else team.gain) - self.cost * team.attackers
 
-    def named(self, counted: Sought) -> str:
+    def summary_text(self, summary: TeamCount) -> str:
         """Return the gain, the attackers, and whether the team is defended."""
-        said = [f"gains {counted.gain:.3g}"]
-        said += [f"{counted.attackers} attack"] if counted.attackers else []
-        return ", ".join([*said, *(["defended"] if counted.defended else [])])
+        parts = [f"gains {summary.gain:.3g}"]
+        parts += [f"{summary.attackers} attack"] if summary.attackers else []
+        return ", ".join([*parts, *(["defended"] if summary.defended else [])])
 
     def text(self) -> str:
         """Return the rules in sentences."""
-        paid = f" Each attacker costs its own team {self.cost:g}." if self.cost else ""
+        cost = f" Each attacker costs its own team {self.cost:g}." if self.cost else ""
         return (
             f"Each player seeks at a level, a whole number from 0 to {self.levels}, or chooses "
             "attack or defend. A player who seeks at level n above 0 can earn "
@@ -214,7 +214,7 @@ class SeekAttackDefend(Payoffs):
             "team are at one level, or at two levels that differ by 1, all of them earn. Otherwise "
             "only those at level 1 earn. If a team has "
             f"{self.force} or more attackers and nobody of the other team defends, the other team "
-            f"earns nothing.{paid} A team gets what it earns minus what the other team earns."
+            f"earns nothing.{cost} A team gets what it earns minus what the other team earns."
         )
 
 
@@ -222,41 +222,41 @@ TEAMS = ("a", "b")
 
 
 class TeamMatrix(Environment):
-    """Team matrix games: two teams choose at once, and no seat sees what another chooses.
+    """Team matrix games: two teams choose at once, and no seat sees another seat's choice.
 
-    What: one round. A team has one payoff, the other team gets -1 times it. There are three games:
-    ``example``, ``rock_paper_scissors`` (of teams) and ``seek_attack_defend``.
-    When to use: to see where self-play of teams stops at a local equilibrium, from which no member
-    gains alone and the team together does.
+    What: one round. A team has one payoff, and the other team gets -1 times it. There are three
+    games: ``example``, ``rock_paper_scissors`` (of teams) and ``seek_attack_defend``.
+    When to use: to see where self-play of teams stops at a local equilibrium: no member gains
+    alone, but the team gains together.
     Mathematics:
         example, with k and l players who choose one, of this team and of the other:
             k - l  if k, l > 0
             eps l  if k = 0 < l < members;   prize  if k = 0, l = members;   0 if k = l = 0
-            and the other team's, times -1, if l = 0 < k
-        rock_paper_scissors: a team is rock where all choose rock, scissors where all choose
-            scissors, else paper; 1 for a win
+            and -1 times the other team's payoff if l = 0 < k
+        rock_paper_scissors: a team is rock if all choose rock, scissors if all choose scissors,
+            else paper; 1 for a win
         seek_attack_defend: a seeker at level n earns r(n) = 1 + (n / levels)^2, r(0) = 0, if it is
             at most one above the team's base; the base is the lowest level of the team's seekers,
-            and 0 where the highest is more than one above it. force attackers wipe out what a
-            team earns of which nobody defends. A team gets what it earns, less cost for each
-            attacker, less the same of the other team.
-    The equilibrium of ``example`` is all zeros; all ones is a local one, where a team that turns to
-    zeros together gains ``prize``. That of ``rock_paper_scissors`` shows each with probability 1/3,
-    which no team reaches whose members choose independently of each other.
-    Pitfalls: a policy that knows its role alone cannot agree with its team on a draw; the mixture
-    that is the equilibrium is drawn once per play and team (player ``mixture``).
+            and 0 if the highest is more than one above it. force attackers wipe out the earnings
+            of a team without a defender. A team gets its earnings, less cost for each attacker,
+            less the same of the other team.
+    The equilibrium of ``example`` is all zeros; all ones is a local equilibrium, from which a team
+    gains ``prize`` if all its members change to zero. The equilibrium of ``rock_paper_scissors``
+    shows each shape with probability 1/3, which independent members cannot reach.
+    Pitfalls: policies that know only their roles cannot coordinate on a random draw; the mixture of
+    the equilibrium is drawn once per episode and team (player ``mixture``).
     Reference: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354; games by its code.
     Verified by: tests/environments/team_matrix/.
 
     Args:
-        game: which one. Options of another game are without effect.
+        game: one of the three games. Options of the other games have no effect.
         members: seats of a team, 2 to 8.
-        eps: example: what a team of zeros gets for each one of the other team, 0 to 1.
-        prize: example: what a team of zeros gets if all of the other team choose one, 0 to 10; the
+        eps: example: payoff of a team of zeros for each one of the other team, 0 to 1.
+        prize: example: payoff of a team of zeros if all of the other team choose one, 0 to 10; the
             paper's C.
         levels: seek_attack_defend: the highest level, 1 to 20; the paper's A.
-        force: seek_attack_defend: attackers that wipe out what a team earns, 1 to ``members``.
-        cost: seek_attack_defend: what an attacker costs its team, 0 to 10.
+        force: seek_attack_defend: attackers that wipe out a team's earnings, 1 to ``members``.
+        cost: seek_attack_defend: cost of an attacker for its team, 0 to 10.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
@@ -279,14 +279,14 @@ class TeamMatrix(Environment):
         style: Literal["brief", "full"] = "brief",
     ) -> None:
         check_range("team_matrix: force", force, 1, members)
-        payoffs: Payoffs
+        payoffs: TeamPayoffs
         if game == "example":
-            payoffs = Example(members=members, eps=eps, prize=prize)
+            payoffs = PaperExample(members=members, eps=eps, prize=prize)
         elif game == "rock_paper_scissors":
-            payoffs = RockPaperScissors(members=members)
+            payoffs = TeamRockPaperScissors(members=members)
         else:
             payoffs = SeekAttackDefend(members=members, levels=levels, force=force, cost=cost)
-        self.payoffs: Payoffs = payoffs
+        self.payoffs: TeamPayoffs = payoffs
         self.style, self.brief = style, style == "brief"
         self.roles = tuple(f"{team}{number + 1}" for team in TEAMS for number in range(members))
         self.teams: tuple[int, ...] = (0,) * members + (1,) * members
@@ -298,15 +298,15 @@ class TeamMatrix(Environment):
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(sorted({*self.words, *self.roles, "choose", "they", "we"}))
 
-    def reset(self, stream: Any) -> Round:
-        return Round(self)
+    def reset(self, stream: Any) -> TeamMatrixPlay:
+        return TeamMatrixPlay(self)
 
-    def openings(self) -> tuple[tuple[float, Round], ...]:
-        return ((1.0, Round(self)),)
+    def openings(self) -> tuple[tuple[float, TeamMatrixPlay], ...]:
+        return ((1.0, TeamMatrixPlay(self)),)
 
 
-class Round(Painted):
-    """One play.
+class TeamMatrixPlay(PaintedPlay):
+    """A play of a team matrix game.
 
     Attributes:
         chosen: the choices of team a and of team b; empty before.
@@ -321,13 +321,13 @@ class Round(Painted):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """What each seat gets: the payoff of its team."""
+        """The payoff of each seat's team."""
         rules = self.rules
         if not self.chosen:
             return (0.0,) * rules.num_seats
-        mine, theirs = map(rules.payoffs.counted, self.chosen)
-        own = rules.payoffs.paid(mine, theirs)
-        return (own,) * rules.payoffs.members + (-own or 0.0,) * rules.payoffs.members
+        mine, theirs = map(rules.payoffs.summary_of, self.chosen)
+        payoff = rules.payoffs.payoff(mine, theirs)
+        return (payoff,) * rules.payoffs.members + (-payoff or 0.0,) * rules.payoffs.members
 
     def due(self) -> tuple[int, ...]:
         return () if self.done else tuple(range(self.rules.num_seats))
@@ -336,61 +336,64 @@ class Round(Painted):
         return self.rules.words
 
     def observe(self, seat: int) -> Observation:
-        """Return the rules; nothing of the others' choices is known yet."""
+        """Return the rules and the question."""
         rules, role = self.rules, self.rules.roles[seat]
         if rules.brief:
             return Observation(told=f"{role} choose", key=role)
-        own, other = (self._names(team) for team in _sides(rules, seat))
-        mates = " and ".join(name for name in own if name != role)
-        told = (
-            f"Two teams play one round: {_listed(self._names(0))} against "
-            f"{_listed(self._names(1))}. All players choose at once, and nobody sees what another "
+        mine, theirs = (self._names(team) for team in _sides(rules, seat))
+        mates = " and ".join(name for name in mine if name != role)
+        prompt = (
+            f"Two teams play one round: {_join(self._names(0))} against "
+            f"{_join(self._names(1))}. All players choose at once, and nobody sees what another "
             f"player chooses, of either team. {rules.payoffs.text()} All players of a team get "
             "what their team gets, and what one team gets the other team loses."
-            f"\n\nYou are {role}. You play with {mates}, against {_listed(other)}."
+            f"\n\nYou are {role}. You play with {mates}, against {_join(theirs)}."
         )
         ask = f"What do you choose? Reply with exactly one of: {', '.join(rules.words)}."
-        return Observation(told=told, ask=ask, key=role)
+        return Observation(told=prompt, ask=ask, key=role)
 
     def _names(self, team: int) -> tuple[str, ...]:
-        own = self.rules.payoffs.members
-        return self.rules.roles[own * team : own * (team + 1)]
+        size = self.rules.payoffs.members
+        return self.rules.roles[size * team : size * (team + 1)]
 
     def step(self, replies: Mapping[int, str]) -> None:
-        words, own = self.rules.words, self.rules.payoffs.members
-        said = tuple(words.index(replies[seat]) for seat in range(2 * own))
-        self.chosen = (said[:own], said[own:])
+        words, size = self.rules.words, self.rules.payoffs.members
+        choices = tuple(words.index(replies[seat]) for seat in range(2 * size))
+        self.chosen = (choices[:size], choices[size:])
 
-    def _said(self, team: int) -> tuple[str, ...]:
+    def _words(self, team: int) -> tuple[str, ...]:
         return tuple(self.rules.words[choice] for choice in self.chosen[team])
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end: all choices."""
-        own, other = _sides(self.rules, seat)
+        """Return all choices."""
+        mine, theirs = _sides(self.rules, seat)
         if self.rules.brief:
-            return f"we {' '.join(self._said(own))} they {' '.join(self._said(other))}"
+            return f"we {' '.join(self._words(mine))} they {' '.join(self._words(theirs))}"
         parts = (
             f"{role} chose {word}"
-            for team in (own, other)
-            for role, word in zip(self._names(team), self._said(team), strict=True)
+            for team in (mine, theirs)
+            for role, word in zip(self._names(team), self._words(team), strict=True)
         )
         return f"{', '.join(parts)}. Your team got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        rules, own = self.rules, self.rules.payoffs.members
-        order = [member + own * team for member in range(own) for team in (0, 1)]
-        said = [*self._said(0), *self._said(1)] if self.done else []
+        rules, size = self.rules, self.rules.payoffs.members
+        order = [member + size * team for member in range(size) for team in (0, 1)]
+        words = [*self._words(0), *self._words(1)] if self.done else []
         seats(
             canvas,
-            [rules.roles[one] for one in order],
-            range(2 * own) if self.due() else (),
-            {place: said[one] for place, one in enumerate(order)} if said else {},
-            colours=[seat_colour(rules.teams[one]) for one in order],
+            [rules.roles[player] for player in order],
+            range(2 * size) if self.due() else (),
+            {place: words[player] for place, player in enumerate(order)} if words else {},
+            colours=[seat_colour(rules.teams[player]) for player in order],
         )
         if self.done:
-            counted = [rules.payoffs.named(rules.payoffs.counted(one)) for one in self.chosen]
-            paid = (f"{self.returns[own * team]:+g}" for team in (0, 1))
-            rows = [("team", "counts as", "gets"), *zip(TEAMS, counted, paid, strict=True)]
+            summaries = [
+                rules.payoffs.summary_text(rules.payoffs.summary_of(choices))
+                for choices in self.chosen
+            ]
+            payoffs = (f"{self.returns[size * team]:+g}" for team in (0, 1))
+            rows = [("team", "counts as", "gets"), *zip(TEAMS, summaries, payoffs, strict=True)]
             table(canvas, rows, shares=(3, 1))
         else:
             paragraph(canvas, f"Choices: {', '.join(rules.words)}.", colour="dim")
@@ -399,22 +402,22 @@ class Round(Painted):
         if not self.done:
             return due_sentence(self.rules.roles)
         parts = (
-            f"Team {name} chose {_listed(self._said(team))} and got "
+            f"Team {name} chose {_join(self._words(team))} and got "
             f"{self.returns[self.rules.payoffs.members * team]:g}."
             for team, name in enumerate(TEAMS)
         )
         return " ".join(("The play is over.", *parts))
 
-    def clone(self) -> Round:
-        return Round(self.rules, self.chosen)
+    def clone(self) -> TeamMatrixPlay:
+        return TeamMatrixPlay(self.rules, self.chosen)
 
 
 def _sides(rules: TeamMatrix, seat: int) -> tuple[int, int]:
-    own = rules.teams[seat]
-    return own, 1 - own
+    team = rules.teams[seat]
+    return team, 1 - team
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _join(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -22,14 +22,13 @@ class TicTacToe(Game):
     """Tic-tac-toe: two seats, perfect information, a draw under best play.
 
     Args:
-        start: moves played before the game begins, 'X' first, such as "a1 b2 c3"; seats and roles
-            stay as they are, so 'O' acts first after an odd number of moves. With three or more the
+        start: moves before the game begins, 'X' first, such as "a1 b2 c3"; seats and roles do not
+            change, so 'O' acts first after an odd number of moves. With three or more moves the
             game is small enough for exact evaluation.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: ``start`` names a cell twice, something else than a cell, or a game that is
-            over.
+        ConfigError: ``start`` repeats a cell, names no cell, or ends the game.
     """
 
     title = "tictactoe"
@@ -47,13 +46,12 @@ class TicTacToe(Game):
         self.max_turns = len(CELLS) - len(moves)
 
     def private(self, state: State, seat: int) -> str:
-        """Return the moves that were played before the game began; both seats are told."""
+        """Return the moves before the game began, which both seats know."""
         if self.brief or not self.start:
             return " ".join(self.start)
         return f"The game begins after these moves, 'X' first: {', '.join(self.start)}."
 
     def _marks(self, state: State) -> list[str]:
-        """Return the mark of each cell, "." for an empty one."""
         marks = ["."] * 9
         for number, cell in enumerate(self.start):
             marks[CELLS.index(cell)] = self.roles[number % 2]
@@ -78,11 +76,11 @@ class TicTacToe(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         marks = self._marks(state)
-        held = []
+        lines = []
         for role in self.roles:
             cells = [cell for cell, mark in zip(CELLS, marks, strict=True) if mark == role]
-            held.append(f"{role} has {', '.join(cells) or 'no cell'}.")
-        parts = (self.whose(state), self.last_move(state), *held, self.paid(state, seat))
+            lines.append(f"{role} has {', '.join(cells) or 'no cell'}.")
+        parts = (self.whose(state), self.last_move(state), *lines, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:

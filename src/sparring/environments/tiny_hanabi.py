@@ -51,22 +51,21 @@ class TinyHanabi(Game):
         card = CARDS[state.trail[seat].action]
         return card if self.brief else f"Your card is {card}."
 
-    def _held(self, state: State, seat: int | None) -> list[str]:
-        """Return the card of each seat, "" for one that is hidden from the reader."""
+    def _cards_seen(self, state: State, seat: int | None) -> list[str]:
         return [
-            CARDS[event.action] if seat in (None, one) else ""
-            for one, event in enumerate(state.trail[: self.num_seats])
+            CARDS[event.action] if seat in (None, player) else ""
+            for player, event in enumerate(state.trail[: self.num_seats])
         ]
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        held = self._held(state, seat)
+        hands = self._cards_seen(state, seat)
         self.paint_seats(canvas, state, seat)
-        for one, role in enumerate(self.roles):
-            cards(canvas, role, [Card(held[one])], colour=seat_colour(one))
+        for player, role in enumerate(self.roles):
+            cards(canvas, role, [Card(hands[player])], colour=seat_colour(player))
         self.paint_moves(canvas, state)
         for pair in itertools.product(range(len(CARDS)), repeat=2):
             names = [CARDS[card] for card in pair]
-            if all(card in ("", name) for card, name in zip(held, names, strict=True)):
+            if all(card in ("", name) for card, name in zip(hands, names, strict=True)):
                 heading(canvas, f"Payoffs with {names[0]} and {names[1]}")
                 rows = [
                     (name, *row) for name, row in zip(ACTIONS, _square(self, pair), strict=True)
@@ -76,10 +75,10 @@ class TinyHanabi(Game):
                 table(canvas, [("", *ACTIONS), *rows], marked=cell, size=13)
 
     def describe(self, state: State, seat: int | None) -> str:
-        held = zip(self.roles, self._held(state, seat), strict=True)
-        seen = [f"{role} holds {card}." for role, card in held if card]
+        hands = zip(self.roles, self._cards_seen(state, seat), strict=True)
+        seen = [f"{role} holds {card}." for role, card in hands if card]
         chosen = f"Choices so far: {self.actions_so_far(state)}."
-        return " ".join([self.whose(state), *seen, chosen, self.paid(state, seat)]).strip()
+        return " ".join([self.whose(state), *seen, chosen, self.payoff_line(state, seat)]).strip()
 
     def revealed(self, state: State) -> str:
         dealt = zip(self.roles, state.trail, strict=False)
@@ -87,7 +86,7 @@ class TinyHanabi(Game):
 
 
 def _square(game: Game, dealt: tuple[int, ...]) -> list[list[str]]:
-    """Return the payoffs of two cards by both seats' actions, from playing every line."""
+    """Return the payoffs of two cards by both seats' actions, from playing all of them."""
     rows: list[list[str]] = []
     for first in range(len(ACTIONS)):
         rows.append([])

@@ -1,6 +1,6 @@
-"""Tools that seats may call: a calculator with a grammar of its own, and a search in full text.
+"""Tools for seats: a calculator with its own grammar, and a full-text search.
 
-What is computed or found is a function of the arguments alone; whatever a model writes is data.
+Results depend on the arguments alone, and text of models is only data.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sparring.core.errors import GameError
 
 __all__ = ["ToolError", "calculate", "search"]
 
-LONGEST = 200  # characters of an expression
-DEEPEST = 20  # parentheses and signs within one another
-LARGEST = 10**15  # a number, its numerator and its denominator stay below
-DECIMALS = 6  # places of a result that is no whole number
-QUERY, WORDS, WORD = 400, 16, 40  # what is read of a query: characters, words, letters of a word
-MOST = 20  # documents found at most
+LONGEST = 200  # most characters of an expression
+DEEPEST = 20  # most nested parentheses and signs
+LARGEST = 10**15  # bound of every number, its numerator and its denominator
+DECIMALS = 6  # decimal places of a result that is not a whole number
+QUERY, WORDS, WORD = 400, 16, 40  # limits of a query: characters, words, letters of a word
+MOST = 20  # most documents of a search
 _TOKEN = re.compile(r"[ \t\n]*(?:(\d{1,15}(?:\.\d{1,15})?)(?![\d.])|([-+*/()]))", re.ASCII)
 _WORD = re.compile(r"[^\W_]+")
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -32,14 +32,13 @@ _TAGS = re.compile(r"<(search|calculate)>(.*?)(</\1>|(?=<(?:search|calculate)>)|
 
 
 class ToolError(Exception):
-    """A call that cannot be answered; its text is what the caller is told."""
+    """A call without a result; its text is the reply to the caller."""
 
 
 def calculate(expression: str) -> str:
     """Return the value of an expression of numbers, + - * / and parentheses.
 
-    It is computed exactly, as a fraction. A whole number is written as one; any other is rounded to
-    6 places.
+    The computation uses exact fractions. Results that are not whole are rounded to 6 places.
 
         sum = product (("+" | "-") product)*
         product = factor (("*" | "/") factor)*
@@ -49,7 +48,8 @@ def calculate(expression: str) -> str:
         expression: at most 200 characters and 20 levels; every number and result below 10**15.
 
     Raises:
-        ToolError: it is none, too long or deep, divides by zero, or a number is too large.
+        ToolError: the expression has another form, is too long or too deep, divides by zero, or
+            has too large numbers.
     """
     reader = _Reader(_tokens(expression))
     value = reader.sum(0)
@@ -66,29 +66,29 @@ def calculate(expression: str) -> str:
 def _tokens(expression: str) -> list[str]:
     if len(expression) > LONGEST:
         raise ToolError(f"The expression is longer than {LONGEST} characters.")
-    found, place, text = [], 0, expression.strip()
+    tokens, place, text = [], 0, expression.strip()
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
             raise ToolError("The calculator knows numbers, + - * / and parentheses only.")
-        found.append(match[1] or match[2])
+        tokens.append(match[1] or match[2])
         place = match.end()
-    return found
+    return tokens
 
 
 class _Reader:
-    """Reads tokens by recursive descent."""
+    """A parser of tokens by recursive descent."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens, self.place = tokens, 0
 
     @property
     def next(self) -> str | None:
-        """The token to be read next; None at the end."""
+        """The next token; None at the end."""
         return self.tokens[self.place] if self.place < len(self.tokens) else None
 
     def take(self) -> str | None:
-        """Return the next token and go on."""
+        """Return the next token and move past it."""
         token = self.next
         self.place += 1
         return token
@@ -99,7 +99,7 @@ class _Reader:
         while self.next in ("+", "-"):
             sign = self.take()
             other = self.product(depth)
-            value = _bounded(value + other if sign == "+" else value - other)
+            value = _check_bounds(value + other if sign == "+" else value - other)
         return value
 
     def product(self, depth: int) -> Fraction:
@@ -110,7 +110,7 @@ class _Reader:
             other = self.factor(depth)
             if sign == "/" and not other:
                 raise ToolError("The calculator cannot divide by zero.")
-            value = _bounded(value * other if sign == "*" else value / other)
+            value = _check_bounds(value * other if sign == "*" else value / other)
         return value
 
     def factor(self, depth: int) -> Fraction:
@@ -128,26 +128,25 @@ class _Reader:
             return value
         if token is None or not token[0].isdigit():
             raise ToolError("The calculator cannot read this; write an expression such as 2*(3+4).")
-        return _bounded(Fraction(token))
+        return _check_bounds(Fraction(token))
 
 
-def _bounded(value: Fraction) -> Fraction:
+def _check_bounds(value: Fraction) -> Fraction:
     if abs(value.numerator) >= LARGEST or value.denominator >= LARGEST:
         raise ToolError("The numbers are too large for the calculator.")
     return value
 
 
 def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, ...]:
-    """Return the documents of a library that have words of a query, the best first.
+    """Return the documents of a library with any word of a query, the best first.
 
-    Documents are ranked by BM25; equal ones stand in the library's order. Only the letters and
-    digits of a query count: 16 words of its first 400 characters, 40 letters of each. No sign in it
-    means anything.
+    Documents are ranked by BM25, and ties keep the library's order. Only letters and digits of a
+    query count: 16 words of its first 400 characters, 40 letters of each.
 
     Args:
         library: the documents.
-        query: words, any of which may be found.
-        limit: most documents returned, 1 to 20.
+        query: the words.
+        limit: most documents to return, 1 to 20.
 
     Raises:
         GameError: Python's SQLite was built without FTS5.
@@ -159,7 +158,7 @@ def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, 
 
 
 class _Index:
-    """A library in memory; never part of a play, and of one process alone."""
+    """A full-text index in memory, of one process; no play contains it."""
 
     def __init__(self, library: tuple[str, ...]) -> None:
         self.library, self.lock = library, Lock()
@@ -168,17 +167,19 @@ class _Index:
             self.database.execute("CREATE VIRTUAL TABLE documents USING fts5(body)")
         except sqlite3.OperationalError as error:
             raise GameError(
-                f"The search asks for SQLite with FTS5, and Python's here has none ({error}); "
+                f"The search needs SQLite with FTS5, which this Python's sqlite3 lacks ({error}); "
                 "install a Python whose sqlite3 has it."
             ) from None
         rows = [(number, text) for number, text in enumerate(library)]
         self.database.executemany("INSERT INTO documents(rowid, body) VALUES (?, ?)", rows)
 
     def find(self, words: tuple[str, ...], limit: int) -> tuple[str, ...]:
-        """Return the documents that have any of some words, which are letters and digits only."""
+        """Return the documents with any of the words, which are letters and digits only."""
         query = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
-        asked = "SELECT rowid FROM documents WHERE documents MATCH ? ORDER BY rank, rowid LIMIT ?"
-        with self.lock, closing(self.database.execute(asked, (query, limit))) as rows:
+        statement = (
+            "SELECT rowid FROM documents WHERE documents MATCH ? ORDER BY rank, rowid LIMIT ?"
+        )
+        with self.lock, closing(self.database.execute(statement, (query, limit))) as rows:
             return tuple(self.library[row[0]] for row in rows.fetchall())
 
 
@@ -187,42 +188,42 @@ def _index(library: tuple[str, ...], process: int) -> _Index:
     return _Index(library)
 
 
-def called(reply: str, *, brief: bool) -> tuple[str, str] | None:
-    """Return the first tool that a reply calls and what it is given, nothing if not closed."""
+def parse_call(reply: str, *, brief: bool) -> tuple[str, str] | None:
+    """Return the first tool call of a reply as (tool, argument); "" for an unclosed argument."""
     if not brief:
         match = _TAGS.search(reply)
         return None if match is None else (match[1], match[2].strip() if match[3] else "")
-    tool, given = [*reply.split(None, 1), "", ""][:2]
-    return (tool, given.strip()) if tool == "search" or tool in SIGNS else None
+    tool, argument = [*reply.split(None, 1), "", ""][:2]
+    return (tool, argument.strip()) if tool == "search" or tool in SIGNS else None
 
 
-def written(tool: str, given: str, *, brief: bool) -> str:
-    """Return a call as it is recorded, and read back the same."""
-    return f"{tool} {given}".strip() if brief else f"<{tool}>{given}</{tool}>"
+def write_call(tool: str, argument: str, *, brief: bool) -> str:
+    """Return a call as text, which ``parse_call`` reads back."""
+    return f"{tool} {argument}".strip() if brief else f"<{tool}>{argument}</{tool}>"
 
 
-def found(library: Sequence[str], given: str, *, limit: int, brief: bool) -> str:
-    """Return what a search finds, in words."""
+def search_result(library: Sequence[str], words: str, *, limit: int, brief: bool) -> str:
+    """Return the result of a search in words."""
     if brief:
-        return " ; ".join(search(library, given, limit=limit)) or NONE
+        return " ; ".join(search(library, words, limit=limit)) or NONE
     if not library:
         return "There is no library here."
-    if not given:
+    if not words:
         return "The search has no words; write <search>words</search>."
-    notes = search(library, given, limit=limit)
+    notes = search(library, words, limit=limit)
     return "Found: " + " ".join(notes) if notes else "Nothing was found."
 
 
-def result(tool: str, given: str, *, most: int | None) -> str:
-    """Return what the calculator says, in words.
+def calculator_result(tool: str, argument: str, *, most: int | None) -> str:
+    """Return the result of the calculator in words.
 
     Args:
         tool: "calculate", or a word for a sign in brief style.
-        given: an expression, or two numbers in brief style.
-        most: the largest number that the brief calculator says; None: full style.
+        argument: an expression, or two numbers in brief style.
+        most: the largest result of the brief calculator; None: full style.
     """
     try:
-        value = calculate(given if most is None else _expression(tool, given))
+        value = calculate(argument if most is None else _expression(tool, argument))
     except ToolError as error:
         return str(error) if most is None else NONE
     if most is None:
@@ -230,8 +231,7 @@ def result(tool: str, given: str, *, most: int | None) -> str:
     return value if value.isdecimal() and int(value) <= most else NONE
 
 
-def _expression(tool: str, given: str) -> str:
-    """Return the expression of two brief numbers; "" where there are no such two."""
-    words = given.split()
+def _expression(tool: str, argument: str) -> str:
+    words = argument.split()
     plain = len(words) == 2 and all(word.isdecimal() for word in words)
     return f"{words[0]} {SIGNS[tool]} {words[1]}" if plain else ""

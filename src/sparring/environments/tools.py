@@ -11,51 +11,59 @@ from sparring.core.errors import GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply, read_reply, teams_of
-from sparring.environments.combining import Combined, CombinedPlay, inner_of
+from sparring.environments.combining import CombinedEnvironment, CombinedPlay, inner_of
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, heading, timeline
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.pieces import TimelineMessage, heading, timeline
+from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
-from sparring.environments.toolbox import MOST, NONE, SIGNS, called, found, result, written
+from sparring.environments.toolbox import (
+    MOST,
+    NONE,
+    SIGNS,
+    calculator_result,
+    parse_call,
+    search_result,
+    write_call,
+)
 
 Style = Literal["brief", "full"]
-UNREAD = "<unread>"  # the action of a reply that is neither a call nor a move
+UNREAD = "<unread>"  # the action for a reply that is neither a call nor a move
 NUMBERS = 99  # the largest result in brief style
 
 
-class WithTools(Combined):
-    """Another environment whose seats may search and calculate before each move.
+class ToolEnvironment(CombinedEnvironment):
+    """Another environment in which seats may search and calculate before each move.
 
-    A reply that is a call is answered to that seat alone, and the same seat is due again; any other
-    reply is its move. Seats that move at once wait for one another's calls. A call is a turn of its
-    own. In full style the calls are ``<search>words</search>`` and
-    ``<calculate>2*(3+4)</calculate>``; the first in a reply counts, and nothing else in that reply.
-    In brief style a reply is a call and nothing else: ``search ada box``, ``add 3 4``,
-    ``subtract``, ``multiply``, ``divide``; the calculator then says whole numbers of 0 to 99, and
-    "none" for all others. A reply that is neither a call nor a move spends a call and gets a word
-    back. When the calls are spent a reply is a move or illegal.
+    Only the calling seat sees the result of a call, and it is due again; any other reply is its
+    move. Seats that move at once wait for each other's calls. Each call is a turn. In full style
+    the calls are ``<search>words</search>`` and ``<calculate>2*(3+4)</calculate>``; the first call
+    of a reply counts, and the rest of that reply is ignored. In brief style a call is the whole
+    reply: ``search ada box``, ``add 3 4``, ``subtract``, ``multiply``, ``divide``; the calculator
+    then returns whole numbers from 0 to 99, and "none" for all others. A reply that is neither a
+    call nor a move spends a call and gets an error notice. After the last call a reply is a move or
+    illegal.
 
-    The search looks into ``play.library(seat)``, the documents of the play, where it has that
-    method; the environment ``lookups`` is made so.
+    The search uses ``play.library(seat)``, the documents of the play, if it has this method, as in
+    the environment ``lookups``.
 
     Mathematics:
         turns <= (calls + 1) * turns of the environment
         return = return of the environment - cost * calls made
 
-    Pitfalls: moves whose words begin like a call ("add ...") cannot be said while calls are left.
-    Nothing can search the rules, so there are no exact figures, oracles or solvers.
+    Pitfalls: moves with words that begin like a call ("add ...") are impossible while calls remain.
+    The rules are not searchable, so there are no exact figures, oracles or solvers.
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
             tic_tac_toe, to look at.
         calls: most calls of a seat before each of its moves, 1 to 50.
-        results: most documents that a search gives, 1 to 20.
-        cost: what a call costs the seat that makes it, 0 to 1.
-        style: wording of the environment where it has that option and names none, "brief" for tiny
-            models, "full" for language models. The tools are worded as the environment is.
+        results: most documents that a search returns, 1 to 20.
+        cost: cost of a call for the seat that makes it, 0 to 1.
+        style: wording of an environment whose options leave it out, "brief" for tiny models, "full"
+            for language models. The tools have the wording of the environment.
 
     Raises:
-        ConfigError: a number out of range, or the option ``environment`` names none.
+        ConfigError: a number out of range, or the option ``environment`` names no environment.
         UnknownNameError: no such environment, or option of it.
 
     Reference: Schick and others, "Toolformer", arXiv 2302.04761; Yao and others, "ReAct", arXiv
@@ -77,7 +85,7 @@ class WithTools(Combined):
         self.max_turns = inner.max_turns * (calls + 1)
         self.min_utility = inner.min_utility - cost * calls * inner.max_turns
         self.max_utility, self.utility_sum = inner.max_utility, inner.utility_sum
-        self.teams = teams_of(inner)  # who wins together stays, whatever calls cost
+        self.teams = teams_of(inner)  # the cost of calls does not change the teams
         if cost:
             self.zero_sum, self.utility_sum, self.cooperative = False, None, False
 
@@ -87,11 +95,11 @@ class WithTools(Combined):
         return ToolPlay(self, self.inner.reset(stream))
 
     def words(self) -> tuple[str, ...]:
-        """Return the words of calls and answers in brief style."""
+        """Return the words of calls and results in brief style."""
         return ("search", NONE, "spent", ";", *SIGNS, *map(str, range(self.numbers + 1)))
 
     def forms(self, library: bool) -> str:
-        """Return what a seat is told of its tools, in full style."""
+        """Return the description of the tools in full style."""
         searching = f"<search>words</search> finds up to {self.results} notes in a library; "
         return (
             f"Before each move you may use tools, {self.calls} calls at most, one a reply: "
@@ -103,150 +111,154 @@ class WithTools(Combined):
 class ToolPlay(CombinedPlay):
     """A play with a tool loop around each move of each seat."""
 
-    rules: WithTools
+    rules: ToolEnvironment
 
-    def __init__(self, rules: WithTools, play: Play) -> None:
+    def __init__(self, rules: ToolEnvironment, play: Play) -> None:
         super().__init__(rules, play)
-        # all of these are replaced when they change, so that a copy may share them
-        self.made: dict[int, tuple[tuple[str, str], ...]] = {}  # calls and answers of a move
-        self.held: dict[int, str] = {}  # moves that wait for the other seats' calls
-        self.met: tuple[int, ...] = ()  # seats that know of the tools
-        # calls and answers before moves that were made, one tuple a move
-        self.past: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
-        self.spent = (0,) * rules.num_seats  # calls
+        # changes replace these attributes, so that a copy may share their values
+        self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}  # (call, result) of this move
+        self.waiting_moves: dict[int, str] = {}  # moves that wait for the other seats' calls
+        self.informed: tuple[int, ...] = ()  # seats that have seen the description of the tools
+        # (call, result) before earlier moves, one tuple per move
+        self.past_calls: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
+        self.num_calls = (0,) * rules.num_seats
 
     def redeal(self, stream: Stream) -> None:
-        """Draw all chance from here on from another stream."""
+        """Draw all remaining chance from another stream."""
         if hasattr(self.play, "redeal"):
             self.play.redeal(stream)
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Payoffs so far, less what calls cost."""
-        paid, cost = super().returns, self.rules.cost
+        """Payoffs so far, less the cost of calls."""
+        payoffs, cost = super().returns, self.rules.cost
         if not cost:
-            return paid
-        return tuple(value - cost * spent for value, spent in zip(paid, self.spent, strict=True))
+            return payoffs
+        return tuple(
+            value - cost * count for value, count in zip(payoffs, self.num_calls, strict=True)
+        )
 
     def due(self) -> tuple[int, ...]:
-        return tuple(seat for seat in super().due() if seat not in self.held)
+        return tuple(seat for seat in super().due() if seat not in self.waiting_moves)
 
     def legal(self, seat: int) -> None:
-        """Return None: any text, as a call is one."""
+        """Return None: any text is legal, as calls are text."""
         return
 
-    def left(self, seat: int) -> int:
-        """Return how many calls a seat has left before its move."""
-        return self.rules.calls - len(self.made.get(seat, ()))
+    def calls_left(self, seat: int) -> int:
+        """Return the number of calls that a seat has left before its move."""
+        return self.rules.calls - len(self.open_calls.get(seat, ()))
 
     def library(self, seat: int) -> tuple[str, ...]:
-        """Return the documents that a seat may search; none where the play has none."""
-        held = getattr(self.play, "library", None)
-        return () if held is None else tuple(held(seat))
+        """Return the documents that a seat may search, or ()."""
+        library = getattr(self.play, "library", None)
+        return () if library is None else tuple(library(seat))
 
     def observe(self, seat: int) -> Observation:
-        """Return the answer to the last call; before the first, what the play itself tells."""
-        made = self.made.get(seat, ())
+        """Return the result of the last call, or the current play's observation."""
+        answered = self.open_calls.get(seat, ())
         seen = super().observe(seat)
-        calls = (*self.past[seat], made)
+        calls = (*self.past_calls[seat], answered)
         key = f"{seen.key} | {calls}" if any(calls) else seen.key
-        if not made:
-            told = seen.told
-            if not self.rules.brief and seat not in self.met:
+        if not answered:
+            prompt = seen.told
+            if not self.rules.brief and seat not in self.informed:
                 forms = self.rules.forms(bool(self.library(seat)))
-                told = f"{told}\n\n{forms}" if told else forms
-            return seen._replace(told=told, key=key)
-        answer, ask, left = made[-1][1], seen.ask, self.left(seat)
+                prompt = f"{prompt}\n\n{forms}" if prompt else forms
+            return seen._replace(told=prompt, key=key)
+        answer, ask, calls_left = answered[-1][1], seen.ask, self.calls_left(seat)
         if self.rules.brief:
             return seen._replace(
-                told=answer if left else f"{answer} spent", key=key, view=answer, fresh=False
+                told=answer if calls_left else f"{answer} spent", key=key, view=answer, fresh=False
             )
-        ask = f"Calls left: {left}.{' ' if ask else ''}{ask}"
+        ask = f"Calls left: {calls_left}.{' ' if ask else ''}{ask}"
         return seen._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the call in a reply, else the move in it.
-
-        Where it has neither, a mark that it could not be read while calls are left, then None.
-        """
-        left = self.left(seat)
-        call = called(reply, brief=self.rules.brief) if left else None
+        """Return the call in a reply, else the move, else ``UNREAD`` if calls remain, or None."""
+        calls_left = self.calls_left(seat)
+        call = parse_call(reply, brief=self.rules.brief) if calls_left else None
         if call is not None:
-            return written(*call, brief=self.rules.brief)
+            return write_call(*call, brief=self.rules.brief)
         legal = super().legal(seat)
         move = read_reply(self.play, seat, legal, reply, exact)
         if move is not None and (legal is None or move in legal):
             return move
-        return UNREAD if left else None
+        return UNREAD if calls_left else None
 
     def step(self, replies: Mapping[int, str]) -> None:
-        self.made, self.held = dict(self.made), dict(self.held)
+        self.open_calls, self.waiting_moves = dict(self.open_calls), dict(self.waiting_moves)
         for seat, reply in replies.items():
             if seat not in self.due():
                 raise GameError(f"{self.rules.name}: seat {seat} is not due.")
             read = self.read(seat, reply, True)
-            call = called(reply, brief=self.rules.brief) if self.left(seat) else None
+            call = parse_call(reply, brief=self.rules.brief) if self.calls_left(seat) else None
             if read is None:
                 raise GameError(f"{self.rules.name}: {quoted(reply)} has no move of seat {seat}.")
             if call is None and read != UNREAD:
-                self.held[seat] = read
+                self.waiting_moves[seat] = read
                 continue
             answer = self._answer(seat, call)
-            self.made[seat] = (*self.made.get(seat, ()), (read, answer))
-            spent = list(self.spent)
+            self.open_calls[seat] = (*self.open_calls.get(seat, ()), (read, answer))
+            spent = list(self.num_calls)
             spent[seat] += 1
-            self.spent = tuple(spent)
-        if self.held and not self.due():
-            past, moves = list(self.past), self.held
+            self.num_calls = tuple(spent)
+        if self.waiting_moves and not self.due():
+            past, moves = list(self.past_calls), self.waiting_moves
             for seat in moves:
-                past[seat] = (*past[seat], self.made.get(seat, ()))
-            self.met = tuple(sorted({*self.met, *moves}))
-            self.past, self.made, self.held = tuple(past), {}, {}
+                past[seat] = (*past[seat], self.open_calls.get(seat, ()))
+            self.informed = tuple(sorted({*self.informed, *moves}))
+            self.past_calls, self.open_calls, self.waiting_moves = tuple(past), {}, {}
             super().step(moves)
 
     def _answer(self, seat: int, call: tuple[str, str] | None) -> str:
-        """Return what a call is answered; None: a reply that is neither a call nor a move."""
+        """Return the result of a call; call None: a reply that is neither a call nor a move."""
         rules, library = self.rules, self.library(seat)
         if call is None:
             forms = rules.forms(bool(library))
             return NONE if rules.brief else f"Your reply holds neither a call nor a move. {forms}"
         if call[0] == "search":
-            return found(library, call[1], limit=rules.results, brief=rules.brief)
-        return result(*call, most=rules.numbers if rules.brief else None)
+            return search_result(library, call[1], limit=rules.results, brief=rules.brief)
+        return calculator_result(*call, most=rules.numbers if rules.brief else None)
 
     def calls_of(self, seat: int) -> list[tuple[str, str]]:
-        """Return all calls of a seat so far with their answers."""
-        return [pair for part in (*self.past[seat], self.made.get(seat, ())) for pair in part]
+        """Return all calls of a seat so far with their results."""
+        return [
+            pair
+            for part in (*self.past_calls[seat], self.open_calls.get(seat, ()))
+            for pair in part
+        ]
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        for one, role in enumerate(self.rules.roles):
-            if seat not in (None, one):
+        for player, role in enumerate(self.rules.roles):
+            if seat not in (None, player):
                 continue
-            left = f"{self.left(one)} calls left" if one in self.due() else ""
-            heading(canvas, f"Calls of {role}", left)
-            said = [
-                Said(_plain(call), answer, seat_colour(one)) for call, answer in self.calls_of(one)
+            note = f"{self.calls_left(player)} calls left" if player in self.due() else ""
+            heading(canvas, f"Calls of {role}", note)
+            messages = [
+                TimelineMessage(_plain(call), answer, seat_colour(player))
+                for call, answer in self.calls_of(player)
             ]
-            timeline(canvas, said, most=8, lines=3)
+            timeline(canvas, messages, most=8, lines=3)
 
     def described(self, seat: int | None) -> str:
         parts = [super().described(seat)]
-        for one, role in enumerate(self.rules.roles):
-            calls = self.calls_of(one) if seat in (None, one) else []
+        for player, role in enumerate(self.rules.roles):
+            calls = self.calls_of(player) if seat in (None, player) else []
             if calls:
                 call, answer = calls[-1]
-                last = wrapped(f"{_plain(call)} and was told {answer}", 1, 90, 1)[0]
+                last = wrap_text(f"{_plain(call)} and was told {answer}", 1, 90, 1)[0]
                 parts.append(f"{role} called {last}")
         return " ".join(parts)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a sum to calculate, or a move at random, each as often."""
-        if self.left(seat) and stream.uniform(0) < 0.5:
-            one, two = (stream.integer(number, 10) for number in (1, 2))
-            given = f"{one} {two}" if self.rules.brief else f"{one}+{two}"
-            return written(
-                "add" if self.rules.brief else "calculate", given, brief=self.rules.brief
+        """Return a random sum to calculate or a random move, with equal probability."""
+        if self.calls_left(seat) and stream.uniform(0) < 0.5:
+            first, second = (stream.integer(number, 10) for number in (1, 2))
+            argument = f"{first} {second}" if self.rules.brief else f"{first}+{second}"
+            return write_call(
+                "add" if self.rules.brief else "calculate", argument, brief=self.rules.brief
             )
         return random_reply(self.play, seat, super().legal(seat), stream.child("move"))
 
@@ -255,4 +267,4 @@ def _plain(call: str) -> str:
     return "(neither a call nor a move)" if call == UNREAD else call
 
 
-tools = entry_of(WithTools)
+tools = entry_of(ToolEnvironment)

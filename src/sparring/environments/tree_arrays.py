@@ -1,7 +1,4 @@
-"""A game's tree as arrays, with its information states by the strings of its nodes.
-
-What solvers of hidden information work on.
-"""
+"""A game's tree as arrays, with information states by string, for solvers of hidden information."""
 
 from __future__ import annotations
 
@@ -17,19 +14,19 @@ from sparring.ops.game_tree import GameTree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WalkedGame:
-    """Every history of a game; I information states."""
+class TreeArrays:
+    """Every history of a game, with I information states."""
 
     tree: GameTree
     seats: IntArray  # [I] the seat that acts
     legal: tuple[tuple[int, ...], ...]  # [I] legal action ids
-    number: dict[tuple[int, str], int]  # (seat, information state) -> its place in the others
-    examples: tuple[Node, ...]  # [I] a node in each
+    number: dict[tuple[int, str], int]  # (seat, information state) -> index in [I]
+    examples: tuple[Node, ...]  # [I] a node of each information state
 
 
 @dataclass(kw_only=True, slots=True)
-class _Walk:
-    """The lists that a walk fills."""
+class TreeBuilder:
+    """The lists that ``walk`` fills."""
 
     number: dict[tuple[int, str], int] = field(default_factory=dict)
     legal: list[tuple[int, ...]] = field(default_factory=list)
@@ -41,7 +38,7 @@ class _Walk:
     def visit(
         self, node: Node, edge: tuple[int, int, int, float]
     ) -> list[tuple[Node, tuple[int, int, int, float]]]:
-        """Take up a history; return its children, each with the edge that leads to it."""
+        """Add a history, and return its children as (node, edge to the node)."""
         number = len(self.edges)
         self.edges.append(edge)
         if node.is_terminal():
@@ -67,39 +64,39 @@ class _Walk:
         ]
 
 
-def walk(game: GameRules, *, most: float = math.inf) -> WalkedGame:
+def walk(game: GameRules, *, most: float = math.inf) -> TreeArrays:
     """Return every history of a game with information states.
 
     Args:
         game: the game.
-        most: histories that are visited at most.
+        most: largest number of histories.
 
     Raises:
-        TooLargeError: there are more.
+        TooLargeError: the game has more histories.
     """
-    found = _Walk()
+    lists = TreeBuilder()
     stack = [(game.first_node(), (-1, -1, -1, 1.0))]
     while stack:
-        if len(found.edges) >= most:
+        if len(lists.edges) >= most:
             raise TooLargeError(
                 f"{game.name}: its tree has more than {most:,} histories; give it fewer rounds, "
                 "seats or words."
             )
-        stack += reversed(found.visit(*stack.pop()))
-    parent, info_state, choice, chance = zip(*found.edges, strict=True)
+        stack += reversed(lists.visit(*stack.pop()))
+    parent, info_state, choice, chance = zip(*lists.edges, strict=True)
     tree = GameTree(
         parent=np.array(parent, dtype=np.int64),
         info_state=np.array(info_state, dtype=np.int64),
         choice=np.array(choice, dtype=np.int64),
         chance=np.array(chance, dtype=np.float64),
-        terminal=np.array(found.terminal, dtype=np.int64),
-        returns=np.array(found.returns, dtype=np.float64).reshape(-1, game.num_seats),
+        terminal=np.array(lists.terminal, dtype=np.int64),
+        returns=np.array(lists.returns, dtype=np.float64).reshape(-1, game.num_seats),
     )
-    seats = np.array([seat for seat, _ in found.number], dtype=np.int64)
-    return WalkedGame(
+    seats = np.array([seat for seat, _ in lists.number], dtype=np.int64)
+    return TreeArrays(
         tree=tree,
         seats=seats,
-        legal=tuple(found.legal),
-        number=found.number,
-        examples=tuple(found.examples),
+        legal=tuple(lists.legal),
+        number=lists.number,
+        examples=tuple(lists.examples),
     )

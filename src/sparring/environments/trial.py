@@ -13,15 +13,21 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.combining import (
     SHOWS,
-    Combined,
+    CombinedEnvironment,
     CombinedPlay,
     inner_of,
-    joined,
+    join_texts,
     with_news,
 )
 from sparring.environments.drawing.canvas import Canvas, seat_colour
-from sparring.environments.drawing.pieces import Said, ended, heading, paragraph, timeline
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.pieces import (
+    TimelineMessage,
+    finished_plays,
+    heading,
+    paragraph,
+    timeline,
+)
+from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import seats_of
 from sparring.environments.repeated import RESULTS, SHOWN, result_text
 
@@ -39,22 +45,22 @@ class TrialPlay(CombinedPlay):
     """Attempts, one after the other.
 
     Attributes:
-        attempt: number of the one that goes on now, from 0.
-        paid: returns of those before, [num_seats].
+        attempt: number of the current attempt, from 0.
+        past_returns: sum of the returns of earlier attempts, [num_seats].
         reflecting: whether the carried seats are to write their notes.
-        notes: what each seat has written, by seat.
-        before: the attempts that are over.
+        notes: the notes of each seat, by seat.
+        before: the earlier attempts.
     """
 
     def __init__(self, rules: Any, stream: Stream) -> None:
         super().__init__(rules, rules.inner.reset(stream.child(0)))
         self.stream, self.attempt, self.reflecting, self.ended = stream, 0, False, False
-        self.paid = (0.0,) * rules.num_seats
+        self.past_returns = (0.0,) * rules.num_seats
         self.notes: dict[int, tuple[str, ...]] = {}
         self.before: tuple[Any, ...] = ()
         self.opened: frozenset[int] = frozenset()  # seats that have replied in this attempt
-        self.keys = ("",) * rules.num_seats  # what each seat knows of the attempts before
-        self.last: dict[int, str] = {}  # what it knew and did at its last turn in this one
+        self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier attempts
+        self.last: dict[int, str] = {}  # information state and reply at the last turn, by seat
 
     @property
     def done(self) -> bool:
@@ -63,7 +69,7 @@ class TrialPlay(CombinedPlay):
     @property
     def returns(self) -> tuple[float, ...]:
         """Payoffs of all attempts so far."""
-        return tuple(a + b for a, b in zip(self.paid, self.play.returns, strict=True))
+        return tuple(a + b for a, b in zip(self.past_returns, self.play.returns, strict=True))
 
     def due(self) -> tuple[int, ...]:
         if self.ended:
@@ -71,107 +77,107 @@ class TrialPlay(CombinedPlay):
         return tuple(sorted(self.rules.carried)) if self.reflecting else super().due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the actions of the attempt; a note is any text."""
+        """Return the legal actions of the attempt; None: any text, as a note is."""
         return None if self.reflecting else super().legal(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply; a note is what it is."""
+        """Return the action in a reply, or a note unchanged."""
         return reply if self.reflecting else super().read(seat, reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a reply drawn at random; a note says what the attempt told, in brief nothing."""
+        """Return a random action, or a note that repeats the news (brief style: a fixed word)."""
         if not self.reflecting:
             return super().sample(seat, stream)
-        told = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
-        return told[: self.rules.note_limit] or NOTE
+        news = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
+        return news[: self.rules.note_limit] or NOTE
 
     def observe(self, seat: int) -> Observation:
-        """Return what the attempt tells a seat, or the question for a note."""
+        """Return the observation of the attempt, or the question for a note."""
         rules, news = self.rules, self.news.get(seat, "")
         if self.reflecting:
             ask = "" if rules.brief else ASK
-            told = joined([news, REFLECT], True) if rules.brief else news
+            prompt = join_texts([news, REFLECT], True) if rules.brief else news
             key = f"{self.keys[seat]}{self.last.get(seat, '')}{news}|{REFLECT}"
-            return Observation(told=told, ask=ask, key=key, attempt=self.attempt, note=True)
+            return Observation(told=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
         seen = self.play.observe(seat)
         if begins and keeps and rules.told_once:
-            said = seen.told.removeprefix(rules.told_once).strip()
-            seen = seen._replace(told=joined([AGAIN, said], False))
+            text = seen.told.removeprefix(rules.told_once).strip()
+            seen = seen._replace(told=join_texts([AGAIN, text], False))
         fresh = (begins or seen.fresh) and not keeps
         seen = with_news(seen, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key
         return seen._replace(key=key, attempt=self.attempt, fresh=fresh)
 
     def _notes(self, seat: int) -> str:
-        """Return what a seat has written so far, for a conversation that begins anew."""
-        own = self.notes.get(seat, ())
-        if self.rules.brief or not own:
-            return joined(own, True)
-        listed = (f"{number}. {text}" for number, text in enumerate(own, start=1))
-        return joined(["Your notes from earlier attempts:", *listed], False)
+        """Return the notes of a seat so far, for a new conversation."""
+        notes = self.notes.get(seat, ())
+        if self.rules.brief or not notes:
+            return join_texts(notes, True)
+        listed = (f"{number}. {text}" for number, text in enumerate(notes, start=1))
+        return join_texts(["Your notes from earlier attempts:", *listed], False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         if self.reflecting:
             for seat, text in replies.items():
                 note = text[: self.rules.note_limit]
                 self.notes[seat] = (*self.notes.get(seat, ()), note)
-                self._learnt(seat, self.news.pop(seat, ""))
-                self.keys = _added(self.keys, seat, f"{note}|")
-            self._next()
+                self._add_to_key(seat, self.news.pop(seat, ""))
+                self.keys = _append_key(self.keys, seat, f"{note}|")
+            self._begin_attempt()
             return
-        known = self.known(replies)
+        known = self.key_parts(replies)
         super().step(replies)
-        self._replied(known)
+        self._record_replies(known)
 
     def after(self, replies: Mapping[int, str], play: Any) -> TrialPlay:
-        """Return a copy after replies of some seats to the attempt, which then stands as a play.
+        """Return a copy after replies of some seats, with a given play as the result.
 
-        For a walk over all that chance can do: ``step`` draws what chance does.
+        Walks over all chance outcomes use it, as ``step`` draws one outcome.
 
         Args:
-            replies: to the attempt as it stands in this one; empty: only the play is another.
-            play: of the inner environment; the copy keeps it, and ends the attempt if it is over.
+            replies: replies to the current attempt; empty: only the play changes.
+            play: of the inner environment; the copy owns it, and ends the attempt if it is over.
         """
-        twin, known = self.clone(), self.known(replies)
+        twin, known = self.clone(), self.key_parts(replies)
         twin.play = play
         for seat in replies:
             twin.news.pop(seat, None)
-        twin._replied(known)
+        twin._record_replies(known)
         return twin
 
-    def _learnt(self, seat: int, said: str) -> None:
-        """Add an attempt that is over to what a seat knows, unless its notes alone are kept."""
+    def _add_to_key(self, seat: int, text: str) -> None:
+        """Add a finished attempt to a seat's key, unless the seat remembers only its notes."""
         if self.rules.memory == "all":
-            self.keys = _added(self.keys, seat, f"{self.last.get(seat, '')}{said}|")
+            self.keys = _append_key(self.keys, seat, f"{self.last.get(seat, '')}{text}|")
 
-    def _replied(self, known: Mapping[int, str]) -> None:
-        """Note who has replied in the attempt, with what was known, and go on where it is over."""
+    def _record_replies(self, known: Mapping[int, str]) -> None:
+        """Record which seats replied, with their information states, and end a finished attempt."""
         self.opened |= set(known)
         self.last = {**self.last, **known}
         while self.play.done and not self.ended and not self.reflecting:
-            self._over()
+            self._end_attempt()
 
-    def _over(self) -> None:
+    def _end_attempt(self) -> None:
         rules, results = self.rules, tuple(self.play.returns)
         won = any(results[seat] > 0 for seat in rules.carried)
         if self.attempt + 1 == rules.attempts or (rules.stop_on_win and won):
             self.ended = True
             return
         for seat in rules.carried:
-            said = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
-            self.news[seat] = joined([self.news.get(seat, ""), said], rules.brief)
+            text = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
+            self.news[seat] = join_texts([self.news.get(seat, ""), text], rules.brief)
             if not rules.reflect:
-                self._learnt(seat, said)
+                self._add_to_key(seat, text)
         if rules.reflect:
             self.reflecting = True
         else:
-            self._next()
+            self._begin_attempt()
 
-    def _next(self) -> None:
+    def _begin_attempt(self) -> None:
         self.before = (*self.before, self.play)
-        self.paid, self.attempt = self.returns, self.attempt + 1
+        self.past_returns, self.attempt = self.returns, self.attempt + 1
         self.reflecting, self.opened, self.last = False, frozenset(), {}
         number = 0 if self.rules.redeal == "same" else self.attempt
         self.begin_another(self.stream.child(number))
@@ -187,54 +193,55 @@ class TrialPlay(CombinedPlay):
             note = "notes are due" if self.reflecting else ""
             heading(canvas, f"Attempt {self.attempt + 1} of {rules.attempts}", note)
         if not knows and self.reflecting:
-            paragraph(canvas, OVER)  # how it ended is told to those who remember
+            paragraph(canvas, OVER)  # only seats that remember see how it ended
             return
         super().paint(canvas, seat)
         if not knows:
             return
         if self.before:
             heading(canvas, "Attempts before")
-            said = ended(self.before, rules.roles, seat, "attempt", SHOWN)
-            timeline(canvas, said, most=SHOWN, lines=2)
-        for one, notes in sorted(self.notes.items()):
-            if seat in (None, one):
-                who = f"note of {rules.roles[one]}"
-                said = [Said(who, text or "(nothing)", seat_colour(one)) for text in notes]
-                timeline(canvas, said, most=3)
+            messages = finished_plays(self.before, rules.roles, seat, "attempt", SHOWN)
+            timeline(canvas, messages, most=SHOWN, lines=2)
+        for player, notes in sorted(self.notes.items()):
+            if seat in (None, player):
+                who = f"note of {rules.roles[player]}"
+                messages = [
+                    TimelineMessage(who, text or "(nothing)", seat_colour(player)) for text in notes
+                ]
+                timeline(canvas, messages, most=3)
 
     def described(self, seat: int | None) -> str:
-        rules, said = self.rules, super().described(seat)
+        rules, text = self.rules, super().described(seat)
         if seat is not None and seat not in rules.carried:
-            return OVER if self.reflecting else said
-        parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", said]
+            return OVER if self.reflecting else text
+        parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", text]
         if self.reflecting:
             parts.append("Notes are due.")
-        for one, notes in sorted(self.notes.items()):
-            if seat in (None, one):
-                parts.append(f"{rules.roles[one]} noted: {wrapped(notes[-1], 1, 60, 1)[0]}")
+        for player, notes in sorted(self.notes.items()):
+            if seat in (None, player):
+                parts.append(f"{rules.roles[player]} noted: {wrap_text(notes[-1], 1, 60, 1)[0]}")
         return " ".join(parts)
 
 
-def _added(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:
-    """Return what seats know, with something more for one of them."""
+def _append_key(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:
     return (*keys[:seat], keys[seat] + text, *keys[seat + 1 :])
 
 
 @dataclass(kw_only=True, eq=False)
-class Trial(Combined):
+class Trial(CombinedEnvironment):
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
-    What: the seats named in ``carry`` remember from attempt to attempt, and write a note (any text)
-    between two of them. All other seats begin a fresh conversation at every attempt, so that they
-    are the same opponent again. Turns are numbered by attempt (record ``attempt``); a note belongs
-    to the attempt before it.
-    When to use: to train agents that learn about a task or an opponent while they play it (MAGE,
-    LaMer), with an estimator that reads attempts.
+    What: the seats in ``carry`` remember earlier attempts, and write a note (any text) between two
+    attempts. All other seats begin a new conversation at every attempt, so that they are the same
+    opponent again. Turns are numbered by attempt (record ``attempt``); a note belongs to the
+    attempt before it.
+    When to use: to train players that learn about a task or an opponent while they play (MAGE,
+    LaMer), with an estimator that uses attempts.
     Mathematics:
         return of a seat = sum over attempts of its return
-    Pitfalls: with ``redeal: same`` (as MAGE's release) a note may give away what chance will do
-    again, so that the next attempt is recall. With ``stop_on_win`` an early win ends the episode,
-    and later attempts are missing, not lost. A note is a turn, and is trained on like any other.
+    Pitfalls: with ``redeal: same`` (as MAGE's release) a note can reveal chance outcomes that
+    repeat, so that the next attempt is recall. With ``stop_on_win`` an early win ends the episode,
+    and later attempts are missing, not lost. A note is a turn, and training uses it like any other.
     Reference: MAGE (arXiv 2603.03680); LaMer (arXiv 2512.16848).
     Verified by: tests/environments/test_combinators.py.
 
@@ -242,25 +249,25 @@ class Trial(Combined):
         environment: the other environment, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, to look at.
         attempts: number of attempts, 1 to 100.
-        carry: roles that remember. Empty (default): the first role alone.
+        carry: roles that remember. Empty (default): only the first role.
         reflect: whether these write a note between attempts. true by default.
-        memory: what they keep: "all" (default), their whole conversation; "notes", their notes
-            alone, in a fresh conversation at every attempt.
+        memory: what they remember: "all" (default), their whole conversation; "notes", only their
+            notes, in a new conversation at every attempt.
         redeal: "fresh" (default): chance is drawn anew at every attempt. "same": every attempt has
-            the chance of the first, as far as the play goes the same way.
+            the chance of the first, as long as the play takes the same course.
         stop_on_win: whether an attempt with a positive return of a carried seat is the last.
-        note_limit: characters of a note that are kept, 1 to 100,000.
-        reveal: whether those who remember are told at the end of an attempt what the rules show
-            then, such as the cards of a show-down in kuhn_poker (no card after a fold). false by
-            default: the actions and the result alone.
-        retell: whether those who keep their whole conversation are told the rules at every attempt.
-            true by default. false: at the first one alone, so that a conversation has fewer tokens;
-            for an environment in full style whose rules are one text.
+        note_limit: most characters of a note, 1 to 100,000.
+        reveal: whether roles that remember see at the end of an attempt what the rules show then,
+            such as the cards of a show-down in kuhn_poker (no card after a fold). false by default:
+            only the actions and the result.
+        retell: whether roles with their whole conversation see the rules at every attempt. true by
+            default. false: only at the first attempt, so that a conversation has fewer tokens; for
+            an environment in full style whose rules are one text.
 
     Raises:
-        ConfigError: the option ``environment`` names none, a role is carried twice, or there are no
-            rules to leave out.
-        UnknownNameError: the environment has no role of a name in ``carry``.
+        ConfigError: the option ``environment`` names no environment, a role is carried twice, or
+            there are no rules to leave out.
+        UnknownNameError: a name in ``carry`` is not a role.
     """
 
     environment: dict[str, Any] | None = None
@@ -284,7 +291,7 @@ class Trial(Combined):
         self.max_turns = attempts * inner.max_turns + notes
         ends = (inner.min_utility, inner.max_utility)
         self.min_utility, self.max_utility = (attempts * end for end in ends)
-        if self.stop_on_win:  # a win may be the first attempt's, and nothing follows it
+        if self.stop_on_win:  # the first attempt may be a win and so the last
             self.max_utility = max(self.max_utility, inner.max_utility)
             self.min_utility = min(self.min_utility, inner.min_utility)
         total = inner.utility_sum
@@ -303,9 +310,9 @@ class Trial(Combined):
 def _rules_of(inner: Any) -> str:
     rules = getattr(inner, "rules", "")
     if inner.brief or not isinstance(rules, str) or not rules:
-        has, other = "holds its rules in no one text", ""
+        has, other = "does not have its rules as one text", ""
         if inner.brief:
-            has, other = "tells no rules in brief style", ", or an environment in style: full"
+            has, other = "has no rules in brief style", ", or an environment in style: full"
         raise ConfigError(
             f"environments 'trial': retell=false leaves the rules out, and {inner.name} {has}; "
             f"write retell: true{other}."

@@ -1,4 +1,4 @@
-"""Word problems: one seat reads a short story and says how many things there are in the end."""
+"""Word problems: one seat reads a short story and replies with the final number of things."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparring.core.errors import GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.question import OneAnswer
+from sparring.environments.question import QuestionPlay
 
 PEOPLE = ("ada", "ben", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jane", "kai", "lena")
 THINGS = ("apples", "books", "cards", "coins", "cups", "eggs", "keys", "pens", "rings", "stamps")
@@ -31,7 +31,7 @@ _BRIEF = {
     BAGS: "{who} has {a} bags of {b} {things}",
     MORE: "{other} has {a} {things} {who} has {b} more than {other}",
 }
-_THEN = {  # the ways in which each is told, of which a story draws one; "2 more" could be bags
+_THEN = {  # wordings of each event, of which a story draws one; "2 more" could mean bags
     GETS: (
         "{who} buys {a} more {ones}.",
         "{who} finds {a} more {ones}.",
@@ -44,15 +44,15 @@ _THEN = {  # the ways in which each is told, of which a story draws one; "2 more
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A story.
+    """A story about a number of things.
 
     Args:
-        who: whom it is about.
-        other: somebody else.
-        things: what is counted.
+        who: the main person.
+        other: another person.
+        things: the things to count.
         opening: HAS, BAGS or MORE.
-        numbers: of the opening, two; the second is 0 where it is not told.
-        events: what happens then: GETS, LOSES or DOUBLES, a number, and the way it is told.
+        numbers: two numbers of the opening; the second is 0 for HAS.
+        events: later events: GETS, LOSES or DOUBLES, a number, and the number of the wording.
     """
 
     who: str
@@ -64,22 +64,22 @@ class Story:
 
     @property
     def answer(self) -> int:
-        """How many things there are in the end."""
-        one, two = self.numbers
-        count = {HAS: one, BAGS: one * two, MORE: one + two}[self.opening]
+        """The final number of things."""
+        first, second = self.numbers
+        count = {HAS: first, BAGS: first * second, MORE: first + second}[self.opening]
         for kind, number, _ in self.events:
             count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
         return count
 
-    def told(self, brief: bool) -> str:
+    def text(self, brief: bool) -> str:
         """Return the story and its question."""
         names = {"who": self.who, "other": self.other, "things": self.things}
         if not brief:
             names |= {"who": self.who.capitalize(), "other": self.other.capitalize()}
-        one, two = self.numbers
-        ones = self.things if one != 1 else self.things[:-1]
+        first, second = self.numbers
+        ones = self.things if first != 1 else self.things[:-1]
         opening = (_BRIEF if brief else _FULL)[self.opening]
-        parts = [opening.format(**names, a=one, b=two, ones=ones)]
+        parts = [opening.format(**names, a=first, b=second, ones=ones)]
         for kind, number, way in self.events:
             if brief:
                 parts.append(kind if kind == DOUBLES else f"{kind} {number}")
@@ -93,42 +93,42 @@ class Story:
 
 @lru_cache(maxsize=4096)
 def story(stream: Stream, steps: int, largest: int) -> Story:
-    """Return the story of a stream.
+    """Return a random story; no count in it is below 0.
 
     Args:
-        stream: what it is drawn from.
-        steps: operations that the answer takes, at least 1.
-        largest: number that is told, at least 2; nobody ever has less than none.
+        stream: source of the draws.
+        steps: number of operations to the answer, at least 1.
+        largest: largest number in the story, at least 2.
     """
     names = stream.child("names")
     first = names.integer(0, len(PEOPLE))
     second = (first + 1 + names.integer(1, len(PEOPLE) - 1)) % len(PEOPLE)
-    drawn = stream.child("numbers")
+    draws = stream.child("numbers")
     opening = (HAS, BAGS, MORE)[stream.child("opening").integer(0, 3)]
-    one = 1 + drawn.integer(0, largest) if opening != BAGS else 2 + drawn.integer(0, largest - 1)
-    two = 0 if opening == HAS else 2 + drawn.integer(1, largest - 1)
-    count = {HAS: one, BAGS: one * two, MORE: one + two}[opening]
+    amount = 1 + draws.integer(0, largest) if opening != BAGS else 2 + draws.integer(0, largest - 1)
+    extra = 0 if opening == HAS else 2 + draws.integer(1, largest - 1)
+    count = {HAS: amount, BAGS: amount * extra, MORE: amount + extra}[opening]
     events: list[tuple[str, int, int]] = []
     for place in range(steps - (opening != HAS)):
         kinds = (GETS, GETS, LOSES, LOSES, DOUBLES) if count else (GETS,)
-        own = stream.child("events").child(place)
-        kind = kinds[own.integer(0, len(kinds))]
+        choices = stream.child("events").child(place)
+        kind = kinds[choices.integer(0, len(kinds))]
         most = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
-        number = 0 if kind == DOUBLES else 1 + own.integer(1, most)
-        events.append((kind, number, own.integer(2, len(_THEN[kind]))))
+        number = 0 if kind == DOUBLES else 1 + choices.integer(1, most)
+        events.append((kind, number, choices.integer(2, len(_THEN[kind]))))
         count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
     return Story(
         who=PEOPLE[first],
         other=PEOPLE[second],
         things=THINGS[names.integer(2, len(THINGS))],
         opening=opening,
-        numbers=(one, two),
+        numbers=(amount, extra),
         events=tuple(events),
     )
 
 
 def most(steps: int, largest: int) -> int:
-    """Return a number that no answer is above: the opening's largest, then doubled or added to."""
+    """Return an upper bound of all answers: the largest opening, then doubled or added to."""
     count = largest * largest if steps else largest
     for _ in range(max(steps - 1, 0)):
         count = max(2 * count, count + largest)
@@ -136,21 +136,21 @@ def most(steps: int, largest: int) -> int:
 
 
 _NUMBERS = re.compile(
-    r"(?:(?<![\w.)\]])[-\u2212])?"  # a sign, and not the one between the numbers of "12-5"
+    r"(?:(?<![\w.)\]])[-\u2212])?"  # a sign, but not the minus of "12-5"
     r"(?:(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?"
 )
-LONGEST = 15  # digits of a number that is read
+LONGEST = 15  # most digits of a number in a reply
 
 
 @dataclass(kw_only=True, eq=False)
 class WordProblems(Bank):
-    """A short story about how many things somebody has, and one reply: the number in the end.
+    """A short story about a number of things, and one reply: the final number.
 
     What: "Ada has 3 bags with 4 apples in each bag. Ada gives away 2 apples. How many apples does
-    Ada have now?" A story opens with a number, with bags of equally many, or with more than
-    somebody else has; then things are bought, lost or doubled. Stories are drawn from a bank.
-    When to use: to measure whether what a language model has learnt in games carries over to
-    questions of another kind (claims of SPIRAL, MARS and VPR), on problems that are in no corpus.
+    Ada have now?" A story begins with a number, with bags of equal size, or with more than another
+    person has; then things are bought, lost or doubled. Stories are drawn from a bank.
+    When to use: to measure whether learning in games transfers to questions of another kind (claims
+    of SPIRAL, MARS and VPR), on problems that are in no corpus.
     Mathematics:
 
         return = 1 if the last number of the reply is the answer, else 0
@@ -158,14 +158,14 @@ class WordProblems(Bank):
     A sign counts, commas between thousands and a fraction of 0 do not.
 
     Pitfalls: a reply without a number is illegal. A pretrained model may know how to solve such
-    stories and still write another number last. Answers are small, so that guessing is not 0: with
-    one step and numbers to 9 the most frequent answer is right in about one story of 14.
-    Reference: the kind of problem is that of GSM8K (arXiv 2110.14168), which is not used here.
+    stories and still write another number last. Answers are small, so that guessing scores above 0:
+    with one step and numbers to 9 the most frequent answer is right in about one story of 14.
+    Reference: problems of the kind of GSM8K (arXiv 2110.14168), which is not used here.
     Verified by: tests/environments/test_word_problems.py.
 
     Args:
-        steps: operations that the answer takes, 1 to 5.
-        largest: largest number that is told, 2 to 100.
+        steps: number of operations to the answer, 1 to 5.
+        largest: largest number in a story, 2 to 100.
         problems: stories in the bank, 1 to 10,000,000.
         bank: number of the bank, below 2^31; another one has other stories.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
@@ -190,45 +190,45 @@ class WordProblems(Bank):
         return story(self.bank_stream(number), self.steps, self.largest)
 
     def start_of(self, play: Problem) -> str:
-        """Return what tells a story from others: what is read, in the wording that says least."""
-        return play.start.told(brief=True)
+        """Return the identity of a story: its brief text."""
+        return play.start.text(brief=True)
 
     def starts(self) -> frozenset[str]:
         """Return all stories of the bank, as ``start_of`` does."""
-        return frozenset(self.start(number).told(brief=True) for number in range(self.problems))
+        return frozenset(self.start(number).text(brief=True) for number in range(self.problems))
 
     def vocabulary(self) -> tuple[str, ...]:
         numbers = map(str, range(most(self.steps, self.largest) + 1))
         return tuple(sorted({*WORDS, *PEOPLE, *THINGS, *numbers}))
 
     def reset(self, stream: Stream) -> Problem:
-        found = self.drawn(stream)
-        assert isinstance(found, Story)
-        return Problem(self, found)
+        start = self.draw_start(stream)
+        assert isinstance(start, Story)
+        return Problem(self, start)
 
 
-class Problem(OneAnswer):
-    """One problem; its start is the story."""
+class Problem(QuestionPlay):
+    """A play of one problem; its initial state is the story."""
 
     kind, lines = "problem", 8
     start: Story
 
-    def asked(self) -> str:
+    def question_text(self) -> str:
         """Return the story and its question."""
-        return self.start.told(self.rules.brief)
+        return self.start.text(self.rules.brief)
 
     def observe(self, seat: int) -> Observation:
         """Return the story and the form of an answer."""
-        told = self.asked()
+        prompt = self.question_text()
         ask = "" if self.rules.brief else "Reply with the number at the end."
-        return Observation(told=told, ask=ask, key=told, view=told)
+        return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the last number of a reply without commas, or None; ``exact``: nothing else."""
-        found = _NUMBERS.findall(reply)
-        if not found or (exact and reply.strip() != found[-1]):
+        """Return the last number of a reply without commas, or None; ``exact``: the whole reply."""
+        numbers = _NUMBERS.findall(reply)
+        if not numbers or (exact and reply.strip() != numbers[-1]):
             return None
-        last = found[-1].replace(",", "").replace("\u2212", "-")
+        last = numbers[-1].replace(",", "").replace("\u2212", "-")
         whole, _, fraction = last.partition(".")
         if len(whole) > LONGEST:
             return None
@@ -238,11 +238,11 @@ class Problem(OneAnswer):
     def step(self, replies: Mapping[int, str]) -> None:
         read = self.read(0, replies[0])
         if self.done or read is None:
-            raise GameError(f"word_problems: {quoted(replies[0])} is no answer that is due.")
-        self.said = read
+            raise GameError(f"word_problems: {quoted(replies[0])} is not an answer that is due.")
+        self.answer = read
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a number that could be the answer."""
+        """Return a random answer in the possible range."""
         return str(stream.integer(0, most(self.rules.steps, self.rules.largest) + 1))
 
 

@@ -1,12 +1,12 @@
 """From the gradients of leaves to a finite step of the optimiser, and means of its metrics.
 
-Floating-point sums depend on their order. So a minibatch is cut into ``learner.leaves`` leaves,
-runs of distinct sequences, and their gradients are added along a fixed binary tree:
+Floating-point sums depend on their order. A minibatch is therefore split into ``learner.leaves``
+leaves, runs of distinct sequences, and their gradients are added along a fixed binary tree:
 
     g = ((g[0] + g[1]) + (g[2] + g[3])) + ((g[4] + g[5]) + (g[6] + g[7]))
 
-Whoever computes a leaf, the sum has the same bits. With one leaf nothing is cut and nothing added.
-Nothing that is not finite reaches the weights or a checkpoint.
+The sum has the same bits on any number of ranks. With one leaf nothing is split or added. Numbers
+that are not finite never reach the weights or a checkpoint.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Means:
     """Weighted means of metrics over the parts of a step."""
 
     def __init__(self) -> None:
-        self.parts: list[Means] = []  # counted when asked for the result, in this order
+        self.parts: list[Means] = []  # counted by ``result``, in this order
         self._sums: dict[str, float] = {}
         self._weights: dict[str, float] = {}
         self._maxima: dict[str, float] = {}
         self.log_ratios: list[FloatArray] = []  # absolute values, [M] in parts
 
     def part(self) -> Means:
-        """Return a new part, which is counted as one."""
+        """Add a new part, which ``result`` counts later, and return it."""
         self.parts.append(Means())
         return self.parts[-1]
 
@@ -54,17 +54,17 @@ class Means:
         self._weights[name] = self._weights.get(name, 0.0) + weight
 
     def maximum(self, name: str, value: float) -> None:
-        """Keep the largest of these values."""
+        """Update the maximum of a metric."""
         self._maxima[name] = max(value, self._maxima.get(name, value))
 
     def ratios(self, ours: Tensor, sampler: Tensor, share: float, *, first: bool) -> None:
-        """Count how far log-probabilities are from the sampler's.
+        """Count the differences between log-probabilities of learner and sampler.
 
         Args:
             ours: of the learner, [M].
             sampler: of the sampler, [M].
-            share: of the minibatch that they are.
-            first: whether both are of equal weights.
+            share: of the minibatch that these tokens are.
+            first: whether both have equal weights.
         """
         difference = (ours.detach() - sampler).abs()
         self.log_ratios.append(difference.double().cpu().numpy())
@@ -73,30 +73,29 @@ class Means:
             self.maximum("logprob_difference_max", float(difference.max()))
 
     def mean(self, name: str) -> float:
-        """Return the mean of a metric so far, parts left out."""
+        """Return the mean of a metric so far, without the parts."""
         return self._sums[name] / self._weights[name]
 
     def to_bytes(self) -> bytes:
-        """Return what was counted, parts left out, for a process that reads it at once."""
-        sizes = [len(found) for found in self.log_ratios]
+        """Return these means without their parts, to send them to another process."""
+        sizes = [len(ratios) for ratios in self.log_ratios]
         head = [self._sums, self._weights, self._maxima, sizes]
-        arrays = (found.tobytes() for found in self.log_ratios)
+        arrays = (ratios.tobytes() for ratios in self.log_ratios)
         return json.dumps(head).encode() + b"\n" + b"".join(arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Means:
-        """Return what ``to_bytes`` was given."""
+        """Return the means that ``to_bytes`` wrote."""
         head, _, rest = data.partition(b"\n")
-        found = cls()
-        found._sums, found._weights, found._maxima, sizes = json.loads(head)
+        means = cls()
+        means._sums, means._weights, means._maxima, sizes = json.loads(head)
         begin = 0
         for size in sizes:
-            found.log_ratios.append(np.frombuffer(rest, np.float64, size, begin))
+            means.log_ratios.append(np.frombuffer(rest, np.float64, size, begin))
             begin += 8 * size
-        return found
+        return means
 
     def _count_parts(self) -> None:
-        """Count the parts, in their order."""
         for part in self.parts:
             for name, total in part._sums.items():
                 self._sums[name] = self._sums.get(name, 0.0) + total
@@ -127,32 +126,32 @@ def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
 
 
 class RankGroup(Protocol):
-    """The learners that share every minibatch, as one of them sees them."""
+    """The learners that share every minibatch, from the view of one rank."""
 
     @property
     def rank(self) -> int:
-        """Which of them this is."""
+        """Number of this rank."""
 
     @property
     def ranks(self) -> int:
-        """How many there are, a power of 2."""
+        """Number of ranks, a power of 2."""
 
-    def added(self, own: Tensor) -> Tensor:
-        """Return the sum over the leaves of all, along the tree, of those over each one's own."""
+    def added(self, total: Tensor) -> Tensor:
+        """Return the sum of all ranks' totals along the tree, given this rank's total."""
 
-    def counted(self, own: Means) -> None:
-        """Put the parts of the others among one's own, in the order of the leaves."""
+    def counted(self, means: Means) -> None:
+        """Insert the parts of the other ranks into this rank's means, in the order of leaves."""
 
 
 def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
-    """Return the chosen sequences in leaves of about as many distinct prefixes each.
+    """Split the chosen sequences into leaves with about equally many distinct prefixes.
 
-    Sequences that are equal are in one leaf, and neighbours share prefixes. Where there are fewer
-    distinct sequences than leaves some are empty.
+    Equal sequences are in one leaf, and neighbours share prefixes. Some leaves are empty if there
+    are fewer distinct sequences than leaves.
 
     Args:
         data: the pack.
-        chosen: int64, sequences of it.
+        chosen: int64, sequences of the pack.
         count: number of leaves.
     """
     if count == 1:
@@ -160,22 +159,22 @@ def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
     rows = np.unique(data.distinct[chosen]).tolist()
     order = sorted(rows, key=data.sequences.__getitem__)
     ids = [data.sequences[row] for row in order]
-    new = np.array([len(own) for own in ids]) - shared_lengths(ids)
-    middle = np.cumsum(new) - new / 2  # of each one's own prefixes
+    new = np.array([len(sequence) for sequence in ids]) - shared_lengths(ids)
+    middle = np.cumsum(new) - new / 2  # of each sequence's new prefixes
     leaf_of = np.full(len(data.sequences), -1)
     leaf_of[order] = np.minimum(middle * count / max(new.sum(), 1), count - 1).astype(np.int64)
-    own = leaf_of[data.distinct[chosen]]
-    return [chosen[own == leaf] for leaf in range(count)]
+    number = leaf_of[data.distinct[chosen]]
+    return [chosen[number == leaf] for leaf in range(count)]
 
 
 class GradientTree:
     """Adds the gradients of leaves; see the top of this file.
 
     Args:
-        parameters: that have gradients.
+        parameters: the trained parameters.
         count: number of leaves, a power of 2.
-        others: the learners that share the leaves: each owns as many as any other, next to each
-            other. None: there is one.
+        others: the ranks that share the leaves; each has equally many, next to each other. None:
+            one learner has all leaves.
     """
 
     def __init__(
@@ -187,28 +186,28 @@ class GradientTree:
         self.parameters, self.count, self.others = tuple(parameters), count, others
         rank, ranks = (0, 1) if others is None else (others.rank, others.ranks)
         each = count // ranks
-        self.own = range(rank * each, (rank + 1) * each)
+        self.own_leaves = range(rank * each, (rank + 1) * each)
         self._sums: list[tuple[int, Tensor]] = []  # (leaves, sum) of whole subtrees, larger first
 
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
-        """Yield one's own leaves, in order; see ``leaves``."""
+        """Yield the leaves of this rank, in order; see ``leaves``."""
         self._sums.clear()
-        found = leaves(data, chosen, self.count)
-        yield from (found[leaf] for leaf in self.own)
+        all_leaves = leaves(data, chosen, self.count)
+        yield from (all_leaves[leaf] for leaf in self.own_leaves)
 
     def passes(self, data: Pack) -> int:
-        """Return the least number of passes that the last leaf takes, if others wait for them."""
+        """Return the number of passes that this leaf must take if other ranks wait; 0: any."""
         return 0
 
     def passing(self, *, last: bool) -> None:
-        """Note that the next pass is the last that any learner makes of a leaf, or is not."""
+        """Prepare the next pass; ``last`` says whether it is the last of a leaf on any rank."""
 
     def mine(self, data: Pack, chosen: IntArray) -> IntArray:
-        """Return one's own of the chosen sequences, where they are learnt from without leaves."""
+        """Return this rank's share of the chosen sequences for an update without leaves."""
         return chosen
 
     def add(self) -> None:
-        """Take the gradients that the parameters have, which are those of the next leaf."""
+        """Move the gradients of the next leaf from the parameters into the sums."""
         if self.count == 1:
             return
         size, total = 1, self._taken()
@@ -218,7 +217,7 @@ class GradientTree:
         self._sums.append((size, total))
 
     def finish(self) -> None:
-        """Give the parameters the gradients of the minibatch; none to those in no leaf."""
+        """Set the minibatch's gradients; parameters without a gradient in any leaf get None."""
         if self.count == 1:
             return
         ((_, total),) = self._sums
@@ -228,26 +227,27 @@ class GradientTree:
         sizes = [parameter.numel() for parameter in self.parameters]
         *parts, alive = torch.split(total, [*sizes, len(sizes)])
         for parameter, part, times in zip(self.parameters, parts, alive.tolist(), strict=True):
-            found = part.view_as(parameter).to(parameter.dtype)
-            parameter.grad = found if times else None
+            gradient = part.view_as(parameter).to(parameter.dtype)
+            parameter.grad = gradient if times else None
 
     def _taken(self) -> Tensor:
-        """Return the gradients as one vector in float32, and after them 1 for each parameter that
-        has one; the parameters have none then.
+        """Return all gradients as one float32 vector, then a 1 per parameter with a gradient.
+
+        The gradients of the parameters are None afterwards.
         """
-        found = [
+        gradients = [
             torch.zeros(parameter.numel(), device=parameter.device)
             if parameter.grad is None
             else parameter.grad.reshape(-1).float()
             for parameter in self.parameters
         ]
-        alive = [float(parameter.grad is not None) for parameter in self.parameters]
+        has_gradient = [float(parameter.grad is not None) for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
-        return torch.cat([*found, torch.tensor(alive, device=found[0].device)])
+        return torch.cat([*gradients, torch.tensor(has_gradient, device=gradients[0].device)])
 
 
-PROBE = 4  # tokens of the conversation that is read before weights are saved
+PROBE = 4  # tokens of the conversation that checks weights before they are saved
 
 
 def finite_loss(
@@ -256,8 +256,7 @@ def finite_loss(
     """Return the value of a minibatch's loss.
 
     Raises:
-        DivergedError: it is not finite; the message says which term, or which of its inputs, is to
-            blame.
+        DivergedError: it is not finite; the message names the term or the input that is not.
     """
     value = float(loss.detach())
     if not math.isfinite(value):
@@ -284,18 +283,16 @@ def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) ->
         if not math.isfinite(loss.weight(progress)):
             return f"the weight of {where} is {loss.weight(progress)}."
         if not loss.bound(batch, progress=progress).values.isfinite().all():
-            return f"{where} gives what is not finite; its inputs are."
+            return f"{where} gives values that are not finite from finite inputs."
     return "its terms are finite and their weighted sum is not; lower the weights of losses."
 
 
 def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float) -> float:
-    """Scale the gradient down to a norm of at most ``limit`` and update the weights.
-
-    Return the norm it had.
+    """Clip the gradient to a norm of at most ``limit``, update the weights, return the old norm.
 
     Raises:
-        DivergedError: the gradient is not finite, and nothing was changed; or the weights no longer
-            are.
+        DivergedError: the gradient is not finite, and no weight was changed; or the weights are not
+            finite after the update.
     """
     rate = optimizer.param_groups[0]["lr"]
     norm = clip(model.parameters(), limit)
@@ -308,7 +305,7 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
     with torch.no_grad():
         size = float(
             _whole(torch.nn.utils.get_total_norm(model.parameters()))
-        )  # the usual norm, as it is the cheapest look at them all
+        )  # the norm is the cheapest check of all weights
     if not math.isfinite(size):
         raise DivergedError(
             f"An update at learning rate {rate:g} made the norm of the weights {size}; lower "
@@ -318,16 +315,16 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
 
 
 def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
-    """Scale a gradient down to a norm of at most ``limit``; return the norm it had.
+    """Scale a gradient down to a norm of at most ``limit``; return its norm before.
 
-    Where weights are split among learners each gradient is brought together for its norm, one at a
-    time, so that the norm has the bits that it has where they are not.
+    If weights are split among learners, each gradient is gathered for its norm, one at a time, so
+    that the norm has the same bits as without splitting.
     """
     split: list[Any] = [p.grad for p in parameters if hasattr(p.grad, "full_tensor")]
     if not split:
         return float(torch.nn.utils.clip_grad_norm_(parameters, limit))
     norms = [torch.linalg.vector_norm(gradient.full_tensor()) for gradient in split]
-    norm = torch.nn.utils.get_total_norm(norms)  # puts them in the same order, by their types
+    norm = torch.nn.utils.get_total_norm(norms)  # in the same order, by types
     parts = [torch.nn.Parameter(gradient.to_local()) for gradient in split]
     for part, gradient in zip(parts, split, strict=True):
         part.grad = gradient.to_local()
@@ -341,10 +338,10 @@ def _whole(norm: Tensor) -> Tensor:
 
 
 def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:
-    """Return tensors that are to be saved.
+    """Return tensors unchanged before they are saved.
 
     Raises:
-        DivergedError: one of them is not finite.
+        DivergedError: a tensor is not finite.
     """
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
@@ -355,10 +352,10 @@ def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:
 
 
 def finite_columns(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
-    """Return what models say of turns or tokens.
+    """Return columns that models computed for turns or tokens.
 
     Raises:
-        DivergedError: something of it is not finite.
+        DivergedError: a column is not finite.
     """
     for name, column in columns.items():
         if column.dtype.kind == "f" and not np.isfinite(column).all():
@@ -371,11 +368,10 @@ def finite_columns(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
 
 @torch.no_grad()
 def check_output(model: LanguageModel) -> None:
-    """Check that a model that is to be saved still gives probabilities: weights may be finite and
-    too large to be used.
+    """Check that a model still gives probabilities: finite weights may be too large for that.
 
     Raises:
-        DivergedError: it does not.
+        DivergedError: the model gives no probabilities.
     """
     tree = prefix_tree([tuple(range(min(PROBE, model.base.config.vocab_size)))]).to(model.device)
     if not model.logits(model.hidden(tree)).float().log_softmax(-1).isfinite().all():

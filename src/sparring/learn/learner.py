@@ -1,8 +1,8 @@
-"""The learner: turn-level advantages to an update of the weights.
+"""The learner: updates of the weights from turn-level advantages.
 
-Every distinct sequence of a batch runs through the network once; what it gives is then handed to
-every game that went that way. The arithmetic is that of one row per game, at a fraction of the cost
-in self-play.
+Every distinct sequence of a batch runs through the network once, and all episodes with that
+sequence share the outputs. The result is that of one row per episode, at a fraction of the cost in
+self-play.
 
 Metrics, means over the updates of a step:
     loss                    weighted sum of the loss terms, reduced
@@ -39,7 +39,7 @@ from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.learn.gradient_step import GradientTree, Means, RankGroup, descend, finite_loss
-from sparring.learn.masters import MasterAdamW
+from sparring.learn.master_weights import MasterAdamW
 from sparring.learn.pack import (
     Pack,
     Reader,
@@ -47,11 +47,11 @@ from sparring.learn.pack import (
     Targets,
     WeightedLoss,
     chunks,
+    minibatch_record,
     num_values,
     read_at,
-    whole,
 )
-from sparring.learn.weights import Snapshot, updates_seen, warmed_up
+from sparring.learn.weight_files import Snapshot, updates_seen, warmed_up
 from sparring.methods.columns.base import Place
 from sparring.methods.losses.base import LossBatch, Whole, agent_weights, reduce
 from sparring.models.language_model import LanguageModel
@@ -66,15 +66,15 @@ def total_loss(
     share: float,
     turn_share: float,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Return the weighted sum of the loss terms, reduced, and their metrics.
+    """Return the weighted sum of the reduced loss terms, and their metrics.
 
     Args:
         losses: the terms.
-        config: how token losses become one number.
+        config: reduction of token losses to one number.
         batch: a slice of a minibatch.
         progress: share of the run that is done, in [0, 1]; resolves weights.
         share: of the minibatch's loss that the slice is.
-        turn_share: of the minibatch's turns that it is.
+        turn_share: of the minibatch's turns that the slice is.
     """
     terms = [(loss, loss.bound(batch, progress=progress)) for loss in losses]
     named = {
@@ -109,28 +109,25 @@ def total_loss(
 
 
 class LossReader(Reader):
-    """Reads a model for its losses: ``needs`` are what they ask for.
+    """Computes the losses of a model."""
 
-    ``value_at`` is where the critic reads, ``losses`` are the terms, and ``config`` says how they
-    become one number.
-    """
-
-    needs: frozenset[str]
-    value_at: Place
+    needs: frozenset[str]  # of the losses
+    value_at: Place  # where the critic reads
     losses: Sequence[WeightedLoss]
-    config: UpdateConfig
+    config: UpdateConfig  # with the reduction of token losses
 
     def _view(
         self, data: Pack, chosen: IntArray, targets: Targets, *, cut: bool
     ) -> tuple[IntArray, Whole] | None:
-        """Return what ``_whole`` does, or None where that is not asked for, or not needed before
-        the gradients: one forward pass holds the minibatch.
+        """Return the result of ``_whole``, if losses need it before the gradients.
+
+        None if no loss needs it, or if one forward pass holds the minibatch and computes it anyway.
 
         Args:
             data: the pack.
             chosen: sequences of the minibatch.
             targets: of the step.
-            cut: whether leaves are apart, each with passes of its own.
+            cut: whether the minibatch is split into leaves.
         """
         if "whole" not in self.needs:
             return None
@@ -147,16 +144,18 @@ class LossReader(Reader):
         tokens = []
         for part in self._parts(data, chosen):
             logprobs, extra = self._forward(self.model, part)
-            found = _compared(logprobs[part.spread], self._referred(part), part, extra)
-            for name, column in found.items():
+            compared = _comparable_columns(
+                logprobs[part.spread], self._reference_logprobs(part), part, extra
+            )
+            for name, column in compared.items():
                 columns.setdefault(name, []).append(column)
             tokens.append(part.tokens)
-        together = {name: torch.cat(parts) for name, parts in columns.items()}
-        return whole(np.concatenate(tokens), together, data.turn_of, targets)
+        joined = {name: torch.cat(parts) for name, parts in columns.items()}
+        return minibatch_record(np.concatenate(tokens), joined, data.turn_of, targets)
 
     @torch.no_grad()
-    def _referred(self, part: Slice) -> Tensor | None:
-        """Return the reference log-probs of a slice's tokens, if losses ask for them, [M]."""
+    def _reference_logprobs(self, part: Slice) -> Tensor | None:
+        """Return the reference log-probs of a slice's tokens, if losses need them, [M]."""
         if self.reference is None or "reference_logprobs" not in self.needs:
             return None
         return self._forward(self.reference, part)[0][part.spread]
@@ -164,13 +163,13 @@ class LossReader(Reader):
     def _loss_batch(
         self, data: Pack, part: Slice, targets: Targets, view: tuple[IntArray, Whole] | None
     ) -> LossBatch:
-        """Run the network on a slice and lay out what the losses see."""
+        """Run the network on a slice and return the inputs of the losses."""
         logprobs, extra = self._forward(self.model, part)
         of_tokens = logprobs[part.spread]
-        reference = self._referred(part) if view is None else None
+        reference = self._reference_logprobs(part) if view is None else None
         if view is None and "whole" in self.needs:
-            found = _compared(of_tokens.detach(), reference, part, extra)
-            view = whole(part.tokens, found, data.turn_of, targets)
+            compared = _comparable_columns(of_tokens.detach(), reference, part, extra)
+            view = minibatch_record(part.tokens, compared, data.turn_of, targets)
         sampler, before, credit = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
             for column in (data.logprobs, targets.old, targets.advantages)
@@ -189,17 +188,17 @@ class LossReader(Reader):
                 reference = view[1].reference_logprobs[index]
         turns = data.turn_of[part.tokens]
         if "values" in self.needs and targets.value_targets is not None:
-            own, first = np.unique(
+            fitted, first = np.unique(
                 part.tokens if self.value_at == "token" else turns, return_index=True
             )
-            position = read_at(data, self.value_at, own)[1]
+            position = read_at(data, self.value_at, fitted)[1]
             ask, first_token = (
                 torch.from_numpy(index).to(logprobs.device) for index in (position, first)
             )
             row = part.row[part.spread[first_token]]
             fields["values"] = self.model.values(extra["hidden"][part.tree.node[row, ask]])
             fields["value_targets"] = (
-                torch.from_numpy(targets.value_targets[own]).to(logprobs.device).float()
+                torch.from_numpy(targets.value_targets[fitted]).to(logprobs.device).float()
             )
         return LossBatch(
             logprobs=of_tokens,
@@ -214,8 +213,8 @@ class LossReader(Reader):
             **fields,
         )
 
-    def _weighed(self, data: Pack, chosen: IntArray, targets: Targets) -> Targets:
-        """Return the targets with what each sequence of a minibatch weighs, where they differ."""
+    def _with_weights(self, data: Pack, chosen: IntArray, targets: Targets) -> Targets:
+        """Return the targets with the minibatch's sequence weights, if the reduction has some."""
         if self.config.reduction != "agent_mean":
             return targets
         weight = np.zeros(len(data.tokens))
@@ -225,8 +224,8 @@ class LossReader(Reader):
     def _weight(self, part: Slice, targets: Targets) -> Tensor | None:
         if targets.sequence_weight is None:
             return None
-        found: Tensor = torch.from_numpy(targets.sequence_weight[part.sequences])
-        return found.to(part.sequence.device)
+        weight: Tensor = torch.from_numpy(targets.sequence_weight[part.sequences])
+        return weight.to(part.sequence.device)
 
     def _loss(
         self,
@@ -245,14 +244,14 @@ class LossReader(Reader):
         return loss, named, batch
 
 
-def _compared(
+def _comparable_columns(
     logprobs: Tensor, reference: Tensor | None, part: Slice, extra: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the columns [M] of a slice's tokens that losses may compare across a minibatch."""
-    found = {"logprobs": logprobs}
+    columns = {"logprobs": logprobs}
     if "entropy" in extra:
-        found["entropy"] = extra["entropy"].detach()[part.spread]
-    return found if reference is None else {**found, "reference_logprobs": reference}
+        columns["entropy"] = extra["entropy"].detach()[part.spread]
+    return columns if reference is None else {**columns, "reference_logprobs": reference}
 
 
 log = logging.getLogger(__name__)
@@ -260,12 +259,10 @@ SHOWN = 3  # names in a message
 
 
 class GradientCheck:
-    """Looks at the gradients of the first update, and of the first one of imitation, once each.
-
-    Later ones cost nothing.
+    """Checks the gradients of the first update and of the first imitation; later ones cost nothing.
 
     Args:
-        model: the model that is trained.
+        model: the trained model.
         reads_values: whether a loss reads the value head.
     """
 
@@ -277,7 +274,7 @@ class GradientCheck:
         """Add the gradients of a loss to those of the weights.
 
         Raises:
-            ModelError: the loss depends on nothing that is trained.
+            ModelError: the loss depends on no trained parameter.
         """
         if not loss.requires_grad:
             if logprobs.requires_grad:
@@ -286,26 +283,26 @@ class GradientCheck:
                     "policy_gradient or ppo_clip."
                 )
             names = [name for name, _ in self._trained(values=False)]
-            raise ModelError(_message(names, len(names)))
+            raise ModelError(_no_gradient_text(names, len(names)))
         torch.autograd.backward(loss)
 
     def check(self, *, imitating: bool = False) -> None:
-        """Look at the gradients, if this is the first time.
+        """Check the gradients, if this is the first time.
 
         Args:
-            imitating: the loss was that of imitation, or another that never reads the value head.
+            imitating: whether the loss never reads the value head, as that of imitation.
 
         Raises:
-            ModelError: a trained parameter has none. The value head may have none where no loss
+            ModelError: a trained parameter has no gradient; the value head needs one only if a loss
                 reads it.
         """
         if imitating in self._done:
             return
         self._done.add(imitating)
-        found = self._trained(values=self.reads_values and not imitating)
-        dead = [name for name, parameter in found if parameter.grad is None]
+        parameters = self._trained(values=self.reads_values and not imitating)
+        dead = [name for name, parameter in parameters if parameter.grad is None]
         if dead:
-            raise ModelError(_message(dead, len(found)))
+            raise ModelError(_no_gradient_text(dead, len(parameters)))
         if self.model.value_head is not None and not self.reads_values and not imitating:
             log.warning(
                 "The value head is not trained, as no loss reads it: its values stay 0. Add the "
@@ -326,7 +323,7 @@ class GradientCheck:
         return [(name, parameter) for name, parameter in named if parameter.requires_grad]
 
 
-def _message(dead: list[str], total: int) -> str:
+def _no_gradient_text(dead: list[str], total: int) -> str:
     listed = ", ".join(dead[:SHOWN]) + (
         f" and {len(dead) - SHOWN} more" if len(dead) > SHOWN else ""
     )
@@ -362,18 +359,16 @@ def minibatches(
     *,
     split: Literal["episodes", "sequences"] = "episodes",
 ) -> list[IntArray]:
-    """Return the sequences of each minibatch, shuffled if there are several.
-
-    Those without sampled tokens are in none.
+    """Split the sequences with sampled tokens into minibatches, shuffled if there are several.
 
     Args:
         data: the pack, S sequences.
-        count: number of minibatches; some are empty where there is less to share out.
-        stream: orders them.
-        turns: the turn table, if games that share a start must stay together, for losses that
+        count: number of minibatches; some are empty if there are fewer units.
+        stream: shuffles.
+        turns: the turn table, if episodes of one initial state must stay together, for losses that
             compare them.
-        split: "episodes" keeps all sequences of a game, those of all its seats, in one minibatch;
-            "sequences" shuffles each alone.
+        split: "episodes" keeps all sequences of an episode, those of all seats, in one minibatch;
+            "sequences" shuffles single sequences.
     """
     order = data.spoken
     if count == 1:
@@ -382,30 +377,30 @@ def minibatches(
     if turns is None and split == "sequences":
         return np.array_split(generator.permutation(order), count)
     first = (np.cumsum(data.tokens) - data.tokens)[order]
-    kept_together = data.episode[order] if turns is None else turns.group[data.turn_of[first]]
-    _, unit = np.unique(kept_together, return_inverse=True)
+    unit_key = data.episode[order] if turns is None else turns.group[data.turn_of[first]]
+    _, unit = np.unique(unit_key, return_inverse=True)
     shuffled = generator.permutation(int(unit.max(initial=-1)) + 1)
-    return [order[np.isin(unit, own)] for own in np.array_split(shuffled, count)]
+    return [order[np.isin(unit, units)] for units in np.array_split(shuffled, count)]
 
 
 class ReverseTurns:
-    """The weights of one pass over the turns of a game, from the last to the first (SeeUPO).
+    """The weights of one pass over the turns of an episode, from the last to the first (SeeUPO).
 
     ``indices`` are the turn indices that occur, the last first.
 
-    In SeeUPO turns are treated as agents that are updated one after the other, the last turn first:
-    when turn t is updated, the turns after it already follow the new policy, and its advantage is
-    weighted by how much likelier that policy makes what they did:
+    SeeUPO treats turns as agents that are updated one after the other, the last turn first. When
+    turn t is updated, the later turns already follow the new policy, and the advantage of turn t is
+    weighted by the probability ratios of the later turns:
 
         M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
 
-    so the tokens of turn t are trained with A times the product of the ratios of all later turns.
-    The ratios are taken after each update, against the policy before the step, and each is kept
-    within e^-limit .. e^limit.
+    The tokens of turn t are trained with A times the product of the ratios of all later turns. The
+    ratios are computed after each update, against the policy before the step, and each is clipped
+    to [e^-limit, e^limit].
 
-    Every update runs over all tokens of the step, with advantages of 0 outside the turn in hand.
-    What ``learner.reduction`` then divides by is undone, so that each update is the reduction over
-    the turn's own tokens. With M tokens in all and M_t of turn t, S sequences and S_t with tokens
+    Every update runs over all tokens of the step, with advantages of 0 outside the present turn.
+    Advantages are rescaled so that each update is the reduction over the turn's own tokens and not
+    over all tokens. With M tokens in all and M_t of turn t, S sequences and S_t with tokens
     of turn t, n tokens of a sequence and n_t of turn t in it, advantages are scaled by
 
         token_mean:     M / M_t                 every token of the turn weighs 1 / M_t
@@ -423,8 +418,8 @@ class ReverseTurns:
         turns: the turn table, N rows.
         turn_of: int64 [M], row of each sampled token.
         sequence: int64 [M], training sequence of each sampled token.
-        reduction: how the losses of tokens become one number.
-        episode: [S], play of each sequence, for "agent_mean".
+        reduction: of the losses of tokens to one number.
+        episode: [S], episode of each sequence, for "agent_mean".
     """
 
     def __init__(
@@ -444,52 +439,43 @@ class ReverseTurns:
         self.indices: list[int] = sorted(set(self._index.tolist()), reverse=True)
 
     def advantages(self, advantages: FloatArray, index: int) -> FloatArray:
-        """Return what the tokens of the turns with this index are trained with, [M], and 0
-        elsewhere.
-
-        They are scaled so that the reduction over all tokens is the reduction over these; see the
-        top of this file.
-        """
-        own = self._index == index
+        """Return the weighted and rescaled advantages of the turns with this index, [M], else 0."""
+        in_turn = self._index == index
         weight = np.exp(np.clip(self._carried[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
-        return np.where(own, self._undone(advantages * weight, own), 0.0)
+        return np.where(in_turn, self._rescaled(advantages * weight, in_turn), 0.0)
 
-    def _undone(self, values: FloatArray, own: BoolArray) -> FloatArray:
-        """Return values [M] times what the reduction over all tokens divides by too much for a
-        turn's own tokens.
-        """
+    def _rescaled(self, values: FloatArray, in_turn: BoolArray) -> FloatArray:
+        """Rescale values [M] so that the reduction over all tokens is the one over a turn's own."""
         if self._reduction == "constant":
             return values
         if self._reduction == "token_mean":
-            scaled: FloatArray = values * len(own) / own.sum()
+            scaled: FloatArray = values * len(in_turn) / in_turn.sum()
             return scaled
-        of_turn = np.bincount(self._sequence[own], minlength=len(self._lengths))
+        of_turn = np.bincount(self._sequence[in_turn], minlength=len(self._lengths))
         share = self._weights(of_turn) / self._weights(self._lengths)
         factor: FloatArray = (share * self._lengths / np.maximum(of_turn, 1))[self._sequence]
         return values * factor
 
     def _weights(self, lengths: IntArray) -> FloatArray:
-        """Return what each sequence weighs among those that have tokens, of so many each, [S]."""
-        there = lengths > 0
-        weights = np.full(len(lengths), 1.0 / there.sum())
+        """Return each sequence's weight among those with tokens, given their lengths, [S]."""
+        present = lengths > 0
+        weights = np.full(len(lengths), 1.0 / present.sum())
         if self._reduction == "agent_mean":
-            assert self._episode is not None, "agent_mean weighs the sequences of plays"
-            weights[there] *= agent_weights(self._episode[: len(lengths)][there])
+            assert self._episode is not None, "agent_mean weighs the sequences of episodes"
+            weights[present] *= agent_weights(self._episode[: len(lengths)][present])
         return weights
 
-    def moved(self, index: int, log_ratios: FloatArray) -> None:
-        """Take note of how far an update has moved the turns with this index: log pi_new - log
-        pi_old of every token, [M].
-        """
-        own = self._index == index
+    def record_shift(self, index: int, log_ratios: FloatArray) -> None:
+        """Record log pi_new - log pi_old of every token, [M], after the update of a turn index."""
+        in_turn = self._index == index
         shift = np.bincount(
-            self._trajectory[own], weights=log_ratios[own], minlength=len(self._carried)
+            self._trajectory[in_turn], weights=log_ratios[in_turn], minlength=len(self._carried)
         )
         self._carried += np.clip(shift, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
 
 
 class Learner(LossReader):
-    """Holds the optimiser, applies updates, and keeps ``average``, the averaged weights, if any."""
+    """A model with its optimiser and, if configured, the EMA weights ``average``."""
 
     def __init__(
         self,
@@ -523,16 +509,16 @@ class Learner(LossReader):
 
     @property
     def policy(self) -> LanguageModel:
-        """The model to evaluate and export: the average of the weights if there is one."""
+        """The model to evaluate and export: the EMA weights if there are any."""
         return self.average.model if self.average is not None else self.model
 
     def new_optimizer(
         self, split: Callable[..., torch.optim.Optimizer] | None = None
     ) -> torch.optim.Optimizer:
-        """Return an optimiser of the weights, which has seen nothing.
+        """Return a new optimiser of the weights.
 
         Args:
-            split: makes it where weights are split.
+            split: class or factory of the optimiser if weights are split.
         """
         kind = MasterAdamW if self.config.master_weights else torch.optim.AdamW
         return (split or kind)(
@@ -544,21 +530,15 @@ class Learner(LossReader):
         )
 
     def share(self, others: RankGroup | None) -> None:
-        """Compute one's own leaves of every minibatch from now on, and add those of others.
+        """Split every minibatch across ranks, and sum the gradients over them.
 
         Args:
-            others: the learners of this policy, which hold the same weights; None: there is one.
+            others: the ranks of this policy, with the same weights; None: there is one learner.
         """
         self.tree = GradientTree(self.tree.parameters, self.tree.count, others)
 
     def restart(self, start: Snapshot) -> None:
-        """Go on from the weights of a snapshot, as if nothing had been learnt since it was taken.
-
-        The optimiser forgets its moments, and the average begins at these weights.
-
-        Args:
-            start: of this policy.
-        """
+        """Restart from a snapshot of this policy: reset the optimiser and the EMA weights."""
         self.model.load_tensors(start.model.tensors())
         self.optimizer.state.clear()
         if self.average is not None:
@@ -581,15 +561,15 @@ class Learner(LossReader):
         Args:
             data: the packed episodes.
             advantages: [M], per sampled token.
-            value_targets: if a loss needs values, [N] per turn, or [M] per token where the critic
-                is fitted at tokens.
-            trained: [M], the tokens that carry loss; None: all. The others are in no mean either.
-            turns: the turn table; needed by losses that NEED "whole" and by the reverse order.
+            value_targets: if a loss needs values, [N] per turn, or [M] per token if the critic is
+                fitted at tokens.
+            trained: [M], whether a token carries loss; None: all do. Means leave the others out.
+            turns: the turn table, for losses that NEED "whole" and for the reverse order.
             progress: share of the run that is done, in [0, 1]; resolves schedules.
-            stream: orders the minibatches.
+            stream: shuffles the minibatches.
 
         Returns:
-            The metrics of this module, and every loss's own under LOSS/NAME.
+            The metrics of this module, and every loss's metrics under LOSS/NAME.
         """
         rate = self.learning_rate(progress)
         if trained is not None:
@@ -600,14 +580,20 @@ class Learner(LossReader):
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         size = len(data.turn_of) if "whole" in self.needs else 0
-        drawn = stream.child("uniform").generator().random(size)
+        uniform = stream.child("uniform").generator().random(size)
         targets = Targets(
-            old=old, advantages=advantages, value_targets=value_targets, turns=turns, uniform=drawn
+            old=old,
+            advantages=advantages,
+            value_targets=value_targets,
+            turns=turns,
+            uniform=uniform,
         )
         metrics = Means()
         for epoch in range(self.config.epochs):
             if self.config.order == "reverse_turns":
-                self._backwards(data, targets, progress, metrics, first=epoch == 0)
+                self._update_in_reverse_turn_order(
+                    data, targets, progress, metrics, first=epoch == 0
+                )
                 continue
             grouped = turns if "whole" in self.needs else None
             parts = minibatches(
@@ -628,10 +614,10 @@ class Learner(LossReader):
             self.tree.others.counted(metrics)
         return {**metrics.result(), "learning_rate": rate}
 
-    def _backwards(
+    def _update_in_reverse_turn_order(
         self, data: Pack, targets: Targets, progress: float, metrics: Means, *, first: bool
     ) -> None:
-        """One optimiser update per turn index, the last first; see ``order.py``."""
+        """Make one optimiser update per turn index, the last first; see ``ReverseTurns``."""
         assert targets.turns is not None, "the reverse order needs the turn table"
         sequence = np.repeat(np.arange(len(data.tokens)), data.tokens)
         how, plays = self.config.reduction, data.episode
@@ -646,20 +632,21 @@ class Learner(LossReader):
                 metrics,
                 first and not number,
             )
-            order.moved(index, self._logprobs(data, self.model) - targets.old)
+            order.record_shift(index, self._logprobs(data, self.model) - targets.old)
 
     def imitate(self, data: Pack, learning_rate: float) -> float:
-        """Take one supervised step towards the sampled tokens of a pack, but for what the model
-        cannot hold; return the mean loss.
+        """Take one supervised step on the sampled tokens of a pack; return the mean loss.
+
+        Sequences that are longer than the context are skipped.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
         chosen = data.fitting(self.model.context, "update of the warm-up")
-        for part, own in self._passes(data, self.tree.mine(data, chosen), chosen):
+        for part, counts in self._passes(data, self.tree.mine(data, chosen), chosen):
             logprobs, _ = self._forward(self.model, part)
-            loss = -logprobs[part.spread].sum() * own / len(data.turn_of)
+            loss = -logprobs[part.spread].sum() * counts / len(data.turn_of)
             self.gradients.backward(loss, logprobs)
             total += float(loss.detach())
         self.gradients.check(imitating=True)
@@ -676,7 +663,7 @@ class Learner(LossReader):
         metrics: Means,
         first: bool,
     ) -> None:
-        targets = self._weighed(data, chosen, targets)
+        targets = self._with_weights(data, chosen, targets)
         view = self._view(data, chosen, targets, cut=self.tree.count > 1)
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         trained = np.flatnonzero(
@@ -685,7 +672,7 @@ class Learner(LossReader):
         total_values = num_values(data, self.value_at, trained)
         self.optimizer.zero_grad(set_to_none=True)
         for leaf in self.tree.leaves(data, chosen):
-            own = metrics if self.tree.count == 1 else metrics.part()
+            leaf_metrics = metrics if self.tree.count == 1 else metrics.part()
             for part, counts in self._passes(data, leaf, chosen):
                 by_token = self.config.reduction == "token_mean"
                 share = (
@@ -701,29 +688,29 @@ class Learner(LossReader):
                 self.gradients.backward(loss * (share * counts), batch.logprobs)
                 value = finite_loss(loss, batch, self.losses, progress)
                 if counts:
-                    own.add({"loss": value, **named}, share)
-                    own.ratios(batch.logprobs, batch.sampler_logprobs, share, first=first)
+                    leaf_metrics.add({"loss": value, **named}, share)
+                    leaf_metrics.ratios(batch.logprobs, batch.sampler_logprobs, share, first=first)
             self.tree.add()
         self.tree.finish()
         self.gradients.check()
         metrics.add({"gradient_norm": self._apply()}, 1.0)
 
-    def _passes(self, data: Pack, own: IntArray, chosen: IntArray) -> Iterator[tuple[Slice, int]]:
-        """Yield one's own of the chosen sequences in forward passes, each with 1.
+    def _passes(self, data: Pack, leaf: IntArray, chosen: IntArray) -> Iterator[tuple[Slice, int]]:
+        """Yield the forward passes of a leaf, each with weight 1.
 
-        Where other learners take more passes, and wait for this one, the first pass of all comes
-        after them as often as is lacking, with 0: it counts nothing.
+        If other ranks need more passes, the first pass of the chosen sequences follows with weight
+        0, so that the collectives of all ranks stay aligned.
         """
-        most, number = self.tree.passes(data), 0
-        for number, part in enumerate(self._parts(data, own), 1):
-            self.tree.passing(last=number == most)
+        num_passes, number = self.tree.passes(data), 0
+        for number, part in enumerate(self._parts(data, leaf), 1):
+            self.tree.passing(last=number == num_passes)
             yield part, 1
-        for lacking in range(number + 1, most + 1):
-            self.tree.passing(last=lacking == most)
+        for repeat in range(number + 1, num_passes + 1):
+            self.tree.passing(last=repeat == num_passes)
             yield next(self._parts(data, chosen)), 0
 
     def _apply(self) -> float:
-        """Clip the gradient, update weights and their average; return the norm before clipping."""
+        """Clip the gradient, update weights and EMA; return the norm before clipping."""
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
             decay = warmed_up(self.config.average, updates_seen(self.optimizer))

@@ -1,8 +1,8 @@
-"""Episodes to training arrays: the exact ids the model saw and said, and which of them carry loss.
+"""Episodes as training arrays: the exact ids of prompts and replies, and which of them carry loss.
 
-A pack is cut into forward passes that fit into memory, and read: values, log-probabilities of
-sampled tokens, features of their distributions. Every distinct sequence runs through the network
-once.
+A pack is split into forward passes that fit into memory. ``Reader`` computes values,
+log-probabilities of sampled tokens and features of their distributions. Every distinct sequence
+runs through the network once.
 
 Legend: S sequences (samples of trained seats), U distinct sequences, N turns, M sampled tokens, K
 distinct sampled tokens; R distinct sequences of a forward pass, T tokens, C width, V vocabulary.
@@ -36,12 +36,11 @@ from sparring.play.turn_table import ordered_turns
 Ids = tuple[int, ...]
 NextTokens = tuple[
     tuple[int, float], ...
-]  # (token, probability), sorted by token; empty where no legal reply begins so
+]  # (token, probability), sorted by token; empty if no legal reply has these first tokens
 
 
 class LegalReplies:
-    """The distribution of the next token of a uniformly drawn legal reply, given what has been said
-    of it.
+    """The next token's distribution of a uniformly drawn legal reply, given its first tokens.
 
     Args:
         reply: the renderer's ids of a complete reply, the stop token included.
@@ -51,25 +50,24 @@ class LegalReplies:
         self._reply = reply
         self.next_tokens = lru_cache(maxsize=65536)(self._next_tokens)
 
-    def _next_tokens(self, legal_actions: tuple[str, ...], said: Ids) -> tuple[NextTokens, ...]:
-        """Return one distribution for each id of ``said``: of the token in its place, given those
-        before it.
-        """
-        replies, found = [self._reply(action) for action in legal_actions], []
-        for place, token in enumerate(said):
+    def _next_tokens(self, legal_actions: tuple[str, ...], reply: Ids) -> tuple[NextTokens, ...]:
+        """Return, for each id of a reply, the distribution at its place given the ids before it."""
+        replies, distributions = [self._reply(action) for action in legal_actions], []
+        for place, token in enumerate(reply):
             replies = [ids for ids in replies if len(ids) > place]
             counts = Counter(ids[place] for ids in replies)
-            found.append(tuple((token, counts[token] / len(replies)) for token in sorted(counts)))
+            distributions.append(
+                tuple((token, counts[token] / len(replies)) for token in sorted(counts))
+            )
             replies = [ids for ids in replies if ids[place] == token]
-        return tuple(found)
+        return tuple(distributions)
 
 
 def legal_replies(needs: Set[str], renderer: Any) -> LegalReplies | None:
-    """Return what says how legal replies go on, if a loss NEEDS it.
+    """Return the distributions of legal replies if a loss NEEDS them.
 
     Raises:
-        ConfigError: replies hold thoughts, so that what was said cannot be compared with legal
-            replies.
+        ConfigError: replies hold thoughts, so that they cannot be compared with legal replies.
     """
     if "legal_replies" not in needs:
         return None
@@ -83,9 +81,7 @@ def legal_replies(needs: Set[str], renderer: Any) -> LegalReplies | None:
 
 @dataclass(kw_only=True, slots=True)
 class Magnet:
-    """The distributions of ``LegalReplies`` at the distinct sampled tokens of a forward pass,
-    sparse.
-    """
+    """Sparse distributions of ``LegalReplies`` at the distinct sampled tokens of a forward pass."""
 
     row: Tensor  # [T] int64, which of the K tokens
     token: Tensor  # [T] int64
@@ -94,7 +90,7 @@ class Magnet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The divergences there are: none where no loss asked for legal replies."""
+        """Names of the divergences; () if no loss needs legal replies."""
         return ("forward", "reverse") if self.count else ()
 
     def to(self, device: torch.device) -> Magnet:
@@ -105,12 +101,12 @@ class Magnet:
     def divergences(self, logprobs: Tensor, place: Tensor) -> dict[str, Tensor]:
         """Return KL(u || pi) as "forward" and KL(pi_L || u) as "reverse", [K] each, in nats.
 
-        u is the magnet and pi_L the policy renormalised over the tokens that u can say. Both are 0
-        where u is empty.
+        u is the magnet and pi_L the policy renormalised over the tokens of u. Both divergences are
+        0 where u is empty.
 
         Args:
             logprobs: [U, V] log-probabilities of all tokens.
-            place: [K] which of the U distributions each token was drawn from.
+            place: [K] number of the distribution that each token was drawn from.
         """
         if not self.count:
             return {}
@@ -126,7 +122,9 @@ class Magnet:
 
 def magnet(distributions: list[NextTokens]) -> Magnet:
     """Return the distributions at K tokens as index arrays."""
-    pairs = [(row, *pair) for row, found in enumerate(distributions) for pair in found]
+    pairs = [
+        (row, *pair) for row, distribution in enumerate(distributions) for pair in distribution
+    ]
     rows, tokens, chances = zip(*pairs, strict=True) if pairs else ((), (), ())
     return Magnet(
         row=torch.tensor(rows, dtype=torch.int64),
@@ -143,70 +141,69 @@ T = TypeVar("T")
 class Pack:
     """The trained tokens of a batch of episodes, in the row order of their turn table.
 
-    Games that went alike gave equal sequences; each distinct one is kept, and computed, once.
-    Sequences that were drawn from other kept sets, or among other legal replies, are not equal,
-    whatever their ids: games of older weights may be in the batch.
+    Each distinct sequence is stored, and computed, once. Sequences with equal ids but other
+    supports or legal replies are not equal: the batch may hold episodes of older weights.
     """
 
     sequences: tuple[Ids, ...]  # [U] distinct sequences of token ids
     positions: tuple[Ids, ...]  # [U] positions of the sampled ids in each
-    kept: tuple[
+    support: tuple[
         tuple[Ids, ...], ...
-    ]  # [U] truncation's kept sets per sampled id; empty where nothing was truncated
+    ]  # [U] ids that top-k and top-p left, per sampled id; empty without truncation
     legal: tuple[
         tuple[NextTokens, ...], ...
-    ]  # [U] what a legal reply would say, per sampled id; empty where not asked for
+    ]  # [U] distribution of legal replies, per sampled id; empty if no loss needs it
     distinct: IntArray  # [S] the distinct sequence of each sequence
     tokens: IntArray  # [S] number of sampled tokens
     episode: IntArray  # [S] episode_id of each sequence
     turn_of: IntArray  # [M] row of the turn table, sequences in order
     logprobs: FloatArray  # [M] sampler's log-probabilities
-    # [N, 2] per turn: distinct sequence and the position its first token was sampled after
+    # [N, 2] per turn: distinct sequence, and the position before its first sampled token
     ask: IntArray
     position_of: IntArray  # [M] position of each sampled token in its sequence
 
     @property
     def spoken(self) -> IntArray:
-        """The sequences with sampled tokens; a conversation that outgrew the model may not."""
+        """The sequences with sampled tokens; a too long conversation may have none."""
         return np.flatnonzero(self.tokens > 0)
 
     def fitting(self, context: int, when: str) -> IntArray:
-        """Return the sequences with sampled tokens that a model can hold.
+        """Return the sequences with sampled tokens that fit into a context.
 
         Args:
             context: the longest sequence of the model, in tokens.
-            when: whose sequences they are, for the error, e.g. "step".
+            when: origin of the sequences for the error message, e.g. "step".
 
         Raises:
-            ModelError: there is none.
+            ModelError: no sequence fits.
         """
         lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
-        found: IntArray = self.spoken[lengths[self.distinct[self.spoken]] <= context]
-        if not len(found):
+        fitting: IntArray = self.spoken[lengths[self.distinct[self.spoken]] <= context]
+        if not len(fitting):
             raise nothing_fits(context, when)
-        return found
+        return fitting
 
     def only(self, trained: BoolArray) -> Pack:
-        """Return the pack with these of its sampled tokens alone; the others are context.
+        """Return a pack in which only some sampled tokens are trained; the others are context.
 
         Args:
-            trained: [M], which tokens stay.
+            trained: [M], whether a token is trained.
         """
         sequence = np.repeat(np.arange(len(self.tokens)), self.tokens)
         ends = np.cumsum(self.tokens)
-        index: dict[tuple[int, bytes], int] = {}  # a distinct sequence, and which tokens it keeps
+        index: dict[tuple[int, bytes], int] = {}  # (distinct sequence, mask of its trained tokens)
         distinct = np.empty(len(self.tokens), dtype=np.int64)
         for number, (begin, end) in enumerate(zip(ends - self.tokens, ends, strict=True)):
             key = int(self.distinct[number]), trained[begin:end].tobytes()
             distinct[number] = index.setdefault(key, len(index))
-        whole = np.zeros(len(self.sequences), dtype=np.int64)  # where a sequence stands now
+        whole = np.zeros(len(self.sequences), dtype=np.int64)  # new number of a sequence
         for (old, _), new in index.items():
             whole[old] = new
         stay = [(old, np.flatnonzero(np.frombuffer(mask, dtype=bool))) for old, mask in index]
         return Pack(
             sequences=tuple(self.sequences[old] for old, _ in stay),
             positions=_chosen(self.positions, stay),
-            kept=_chosen(self.kept, stay),
+            support=_chosen(self.support, stay),
             legal=_chosen(self.legal, stay),
             distinct=distinct,
             tokens=np.bincount(sequence[trained], minlength=len(self.tokens)),
@@ -224,7 +221,7 @@ class Pack:
 
 
 def nothing_fits(context: int, when: str) -> ModelError:
-    """Return the error of conversations of which none fits; arguments are those of ``fitting``."""
+    """Return the error for conversations that all exceed the context; see ``Pack.fitting``."""
     return ModelError(
         f"No conversation of this {when} fits into the context of {context} tokens with a "
         "whole reply after it. Raise model.context, lower rollout.max_new_tokens, or give "
@@ -235,7 +232,7 @@ def nothing_fits(context: int, when: str) -> ModelError:
 def _chosen(
     columns: Sequence[tuple[T, ...]], stay: Sequence[tuple[int, IntArray]]
 ) -> tuple[tuple[T, ...], ...]:
-    """Return the entries of the tokens that stay, of each sequence; empty ones stay empty."""
+    """Return each sequence's entries of the tokens that stay; empty columns stay empty."""
     return tuple(
         tuple(columns[old][place] for place in places) if columns[old] else ()
         for old, places in stay
@@ -245,40 +242,39 @@ def _chosen(
 def pack(
     episodes: Sequence[Episode], replies: LegalReplies | None = None, *, candidates: bool = False
 ) -> Pack:
-    """Return the training arrays of the trained seats of these episodes.
+    """Return the training arrays of the trained seats of some episodes.
 
-    A new sequence opens where a seat, an episode or a conversation of a seat ends. A turn may hold
-    several sampled runs, with what it was told in between (a tool's answer, say); it is one row all
-    the same.
+    A new sequence begins with each episode, seat and conversation. A turn is one row, also if it
+    has several sampled runs with prompts between them, such as a tool's answers.
 
     Args:
         episodes: of one step.
-        replies: says what legal replies would say, if a loss asks for it.
-        candidates: have the other replies to a prompt too, each a sequence of its own.
+        replies: distributions of legal replies, if a loss needs them.
+        candidates: whether to pack the other replies to a prompt too, each as a sequence.
 
     Raises:
         RolloutError: a trained seat has a turn without tokens.
     """
     builder = _Builder()
-    opened: tuple[int, int, int] | None = None
+    open_key: tuple[int, int, int] | None = None
     rows = 0
     for row, (episode, turn) in enumerate(ordered_turns(episodes, candidates=candidates)):
         key = (episode.episode_id, turn.seat, turn.conversation)
         rows += 1
-        if key != opened:
+        if key != open_key:
             builder.close()
-            opened, builder.episode = key, episode.episode_id
+            open_key, builder.episode = key, episode.episode_id
         builder.turn()
-        legal: tuple[NextTokens, ...] = ()  # for what the reply goes on to say
+        legal: tuple[NextTokens, ...] = ()  # of the rest of the reply
         for place, segment in enumerate(turn.segments):
             if segment.kind != "sampled":
                 builder.ids.extend(segment.ids)
                 continue
             if replies is not None and not legal:
-                legal = replies.next_tokens(turn.legal_actions, _said(turn.segments[place:]))
-            own, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
-            builder.sampled(segment.ids, segment.logprobs, segment.kept, own, row)
-        if not builder.said:
+                legal = replies.next_tokens(turn.legal_actions, _reply_ids(turn.segments[place:]))
+            run_legal, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
+            builder.sampled(segment.ids, segment.logprobs, segment.kept, run_legal, row)
+        if not builder.has_reply:
             raise RolloutError(
                 f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} "
                 f"of {quoted(episode.game)} was sampled by no model, and its seat is "
@@ -291,10 +287,8 @@ def pack(
     return result
 
 
-def _said(segments: Sequence[Segment]) -> Ids:
-    """Return the ids of a reply that begins here; one that went on over a change of weights has
-    several runs, one after the other.
-    """
+def _reply_ids(segments: Sequence[Segment]) -> Ids:
+    """Return the ids of a reply; after a change of weights it has several adjacent runs."""
     runs = takewhile(lambda segment: segment.kind == "sampled", segments)
     return tuple(chain.from_iterable(segment.ids for segment in runs))
 
@@ -304,36 +298,36 @@ class _Builder:
         self.ids: list[int] = []
         self.episode = 0
         self._positions: list[int] = []
-        self._kept: list[Ids] = []
+        self._support: list[Ids] = []
         self._legal: list[NextTokens] = []
         self._asks: list[int] = []  # per turn of the open sequence
-        self.said = True  # whether the last turn has said anything yet
+        self.has_reply = True  # whether the present turn has sampled tokens yet
         self._index: dict[tuple[Ids, Ids, tuple[Ids, ...], tuple[NextTokens, ...]], int] = {}
         self._distinct: list[int] = []
         self._tokens: list[int] = []
         self._episode: list[int] = []
-        self._runs: list[tuple[int, int]] = []  # a turn's row, and how many tokens it has said
+        self._runs: list[tuple[int, int]] = []  # (row of a turn, number of its sampled tokens)
         self._position_of: list[int] = []
         self._logprobs: list[Sequence[float]] = []
         self._ask: list[tuple[int, int]] = []
 
     def turn(self) -> None:
-        self.said = False
+        self.has_reply = False
 
     def sampled(
         self,
         ids: Ids,
         logprobs: Sequence[float],
-        kept: Sequence[Ids],
+        support: Sequence[Ids],
         legal: Sequence[NextTokens],
         row: int,
     ) -> None:
         begin = len(self.ids)
-        if not self.said:
+        if not self.has_reply:
             self._asks.append(begin - 1)
-            self.said = True
+            self.has_reply = True
         self._positions.extend(range(begin, begin + len(ids)))
-        self._kept.extend(kept or ((),) * len(ids))
+        self._support.extend(support or ((),) * len(ids))
         self._legal.extend(legal)
         self._runs.append((row, len(ids)))
         self._logprobs.append(logprobs)
@@ -341,22 +335,25 @@ class _Builder:
 
     def close(self) -> None:
         if self.ids:
-            positions, kept = tuple(self._positions), tuple(self._kept) if any(self._kept) else ()
-            key = (tuple(self.ids), positions, kept, tuple(self._legal))
+            positions, support = (
+                tuple(self._positions),
+                tuple(self._support) if any(self._support) else (),
+            )
+            key = (tuple(self.ids), positions, support, tuple(self._legal))
             index = self._index.setdefault(key, len(self._index))
             self._distinct.append(index)
             self._tokens.append(len(positions))
             self._episode.append(self.episode)
             self._ask.extend((index, ask) for ask in self._asks)
             self._position_of.extend(positions)
-        self.ids, self._positions, self._kept, self._legal, self._asks = [], [], [], [], []
+        self.ids, self._positions, self._support, self._legal, self._asks = [], [], [], [], []
 
     def result(self) -> Pack:
         rows, lengths = np.array(self._runs, dtype=np.int64).reshape(-1, 2).T
         return Pack(
             sequences=tuple(ids for ids, *_ in self._index),
             positions=tuple(positions for _, positions, *_ in self._index),
-            kept=tuple(kept for _, _, kept, _ in self._index),
+            support=tuple(support for _, _, support, _ in self._index),
             legal=tuple(legal for *_, legal in self._index),
             distinct=np.array(self._distinct, dtype=np.int64),
             tokens=np.array(self._tokens, dtype=np.int64),
@@ -370,7 +367,7 @@ class _Builder:
         )
 
 
-PADDED = 8  # padded positions per distinct prefix that a chunk may have: attention pays for them
+PADDED = 8  # most padded positions of a chunk per distinct prefix, as attention pays for them
 
 
 @dataclass(kw_only=True, slots=True)
@@ -379,25 +376,25 @@ class Slice:
 
     rows: IntArray  # [R] distinct sequences
     tree: PrefixTree
-    asked: Tensor  # [U] prefixes that a token was sampled after
+    prefixes: Tensor  # [U] prefixes before sampled tokens
     row: Tensor  # [K] row of each distinct sampled token
-    place: Tensor  # [K] which of the U prefixes it was sampled after
+    place: Tensor  # [K] number of the prefix before each token
     target: Tensor  # [K] the token itself
-    kept: list[tuple[int, ...]]  # [K], or empty
+    support: list[tuple[int, ...]]  # [K], or empty
     legal: Magnet  # of the K tokens
     spread: Tensor  # [M] distinct sampled token of each sampled token
     tokens: IntArray  # [M] index of each sampled token in the pack
     sequence: Tensor  # [M] number of each token's sequence within this slice
-    sequences: IntArray  # [num_sequences] which of the pack's they are
+    sequences: IntArray  # [num_sequences] their numbers in the pack
 
     @property
     def num_sequences(self) -> int:
-        """How many sequences it has; equal ones count each."""
+        """Number of sequences, equal ones included."""
         return len(self.sequences)
 
     def to(self, device: torch.device) -> Slice:
         """Return this slice with its tensors on a device."""
-        named = ("asked", "row", "place", "target", "spread", "sequence")
+        named = ("prefixes", "row", "place", "target", "spread", "sequence")
         moved = {name: getattr(self, name).to(device) for name in named}
         return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **moved)
 
@@ -415,12 +412,10 @@ def slices(
 def chunks(
     data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDED
 ) -> Iterator[IntArray]:
-    """Yield distinct sequences in sorted order, so that neighbours share prefixes, in chunks that
-    fit.
+    """Yield distinct sequences in chunks that fit, sorted, so that neighbours share prefixes.
 
-    A chunk has at most ``micro_tokens`` distinct prefixes, and its padded size at most ``padded``
-    times as much (1 for a forward pass that shares no prefixes); a sequence that is longer comes
-    alone.
+    A chunk has at most ``micro_tokens`` distinct prefixes, and a padded size of at most ``padded``
+    times as much (1 for a forward pass without shared prefixes). A longer sequence is a chunk.
     """
     order = sorted(rows.tolist(), key=data.sequences.__getitem__)
     shared = shared_lengths([data.sequences[row] for row in order])
@@ -438,15 +433,13 @@ def chunks(
         yield np.array(order[begin:])
 
 
-def at_samples(found: Tensor, place: Tensor, target: Tensor) -> Tensor:
-    """Return what was found for each distribution, [U], or for each token of each, [U, V], at the
-    sampled tokens, [K].
-    """
-    return found[place] if found.ndim == 1 else found[place, target]
+def at_samples(values: Tensor, place: Tensor, target: Tensor) -> Tensor:
+    """Return values of distributions, [U], or of their tokens, [U, V], at sampled tokens, [K]."""
+    return values[place] if values.ndim == 1 else values[place, target]
 
 
 def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> Slice:
-    """Return the index arrays of a forward pass over ``rows`` for the games ``sequences``."""
+    """Return the index arrays of a forward pass over ``rows`` for ``sequences``."""
     positions = [data.positions[row] for row in rows]
     counts = np.array([len(p) for p in positions])
     offset = np.concatenate([[0], np.cumsum(counts)])
@@ -459,16 +452,16 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
         torch.from_numpy(np.repeat(np.arange(len(rows)), counts)),
         torch.tensor([p for ps in positions for p in ps]),
     )
-    asked, place = torch.unique(tree.node[row, position - 1], return_inverse=True)
+    prefixes, place = torch.unique(tree.node[row, position - 1], return_inverse=True)
     return Slice(
         rows=rows,
         tree=tree,
-        asked=asked,
+        prefixes=prefixes,
         row=row,
         place=place,
         target=tree.ids[tree.node[row, position]],
-        kept=_kept(data, rows, counts),
-        legal=magnet([found for row in rows for found in data.legal[row]]),
+        support=_supports(data, rows, counts),
+        legal=magnet([distribution for row in rows for distribution in data.legal[row]]),
         spread=torch.from_numpy(_ranges(offset[which], lengths)),
         tokens=_ranges(begin[sequences], lengths),
         sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
@@ -476,14 +469,14 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
     )
 
 
-def _kept(data: Pack, rows: IntArray, counts: IntArray) -> list[tuple[int, ...]]:
-    """Return the kept set of each sampled token; an empty one where it was not truncated."""
-    if not any(data.kept[row] for row in rows):
+def _supports(data: Pack, rows: IntArray, counts: IntArray) -> list[tuple[int, ...]]:
+    """Return the support of each sampled token; () without truncation."""
+    if not any(data.support[row] for row in rows):
         return []
     return [
         ids
         for row, count in zip(rows, counts, strict=True)
-        for ids in data.kept[row] or ((),) * int(count)
+        for ids in data.support[row] or ((),) * int(count)
     ]
 
 
@@ -504,23 +497,21 @@ class WeightedLoss:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Targets:
-    """What the tokens of a step are trained towards."""
+    """Training targets of the tokens of a step."""
 
     old: FloatArray  # [M] log-probabilities before the step
     advantages: FloatArray  # [M]
     value_targets: FloatArray | None  # [N]
-    turns: (
-        TurnTable | None
-    )  # rows of the turns; for losses that NEED "whole" and for the reverse order
+    turns: TurnTable | None  # for losses that NEED "whole" and for the reverse order
     uniform: FloatArray  # [M] or empty: numbers in [0, 1) for losses that NEED "whole"
     # [S] of a minibatch's sequences, with the reduction "agent_mean"; 0 for all others
     sequence_weight: FloatArray | None = None
 
 
-def whole(
+def minibatch_record(
     tokens: IntArray, columns: Mapping[str, Tensor], turn_of: IntArray, targets: Targets
 ) -> tuple[IntArray, Whole]:
-    """Return the tokens of a minibatch, sorted, and the record of it.
+    """Return the tokens of a minibatch, sorted, and their record.
 
     Args:
         tokens: int64 [M'], the minibatch's tokens by their index in the pack.
@@ -538,7 +529,7 @@ def whole(
     group = start_groups(turns)[0][starts]
 
     def on_device(column: FloatArray | IntArray) -> Tensor:
-        """Return a column as a tensor where the network's are, numbers in its precision."""
+        """Return a column as a tensor of the network's device and precision."""
         tensor = torch.from_numpy(np.ascontiguousarray(column))
         return tensor.to(like.device, like.dtype if tensor.is_floating_point() else torch.int64)
 
@@ -564,10 +555,10 @@ def _prompts(turns: TurnTable) -> IntArray:
 
 
 def fitted_at(needs: Collection[str]) -> Place:
-    """Return where an estimator with these NEEDS wants the critic fitted.
+    """Return where an estimator with these NEEDS reads the critic.
 
-    "value" is before a turn, whatever else is needed; then "token_value" before each token;
-    "value_after" alone after a turn.
+    The first of these decides: "value" is before a turn, "token_value" before each token, and
+    "value_after" after a turn.
     """
     if "value" in needs:
         return "before"
@@ -577,12 +568,12 @@ def fitted_at(needs: Collection[str]) -> Place:
 
 
 def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct sequence and the position [K] that the critic reads.
+    """Return the distinct sequences and the positions, [K] each, that the critic reads.
 
     Args:
         data: the pack.
-        place: "before" is the last token the seat was given, "after" the last one of its reply,
-            "token" the one before each token.
+        place: "before" is the last token of the prompt, "after" the last token of the reply,
+            "token" the token before each sampled token.
         which: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the
             pack.
     """
@@ -592,14 +583,14 @@ def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArr
     if place == "before":
         return sequence, position
     begin, end = (np.searchsorted(data.turn_of, which, side=side) for side in ("left", "right"))
-    said = end > begin  # else the reply is empty, and nothing came after what was asked
+    has_reply = end > begin  # else the reply is empty, and the prompt's last token stays
     position = position.copy()
-    position[said] = data.position_of[end[said] - 1]
+    position[has_reply] = data.position_of[end[has_reply] - 1]
     return sequence, position
 
 
 def num_values(data: Pack, place: Place, tokens: IntArray) -> int:
-    """Return how many values are fitted where these sampled tokens are trained."""
+    """Return the number of values that are fitted for these sampled tokens."""
     return len(tokens) if place == "token" else len(np.unique(data.turn_of[tokens]))
 
 
@@ -608,10 +599,10 @@ class Reader:
 
     Args:
         model: the model.
-        temperature: divides the logits, as it did when the tokens were sampled.
-        micro_tokens: distinct prefixes per forward pass.
-        features: plug-ins of the slot ``features`` that are read along.
-        reference: the policy before the first step, if it is to be read too.
+        temperature: divides the logits, as in sampling.
+        micro_tokens: most distinct prefixes per forward pass.
+        features: plug-ins of the slot ``features`` that are computed too.
+        reference: the policy before the first step, if it is read too.
     """
 
     def __init__(
@@ -632,9 +623,7 @@ class Reader:
 
     @torch.no_grad()
     def turn_values(self, data: Pack, *, at: Place = "before") -> FloatArray:
-        """Return the value head's estimates: [N] before each turn or after it, or [M] before each
-        sampled token; see ``critic.py``.
-        """
+        """Return the value head's estimates: [N] per turn, or [M] per sampled token."""
         sequence, position = read_at(
             data, at, np.arange(len(data.turn_of if at == "token" else data.ask))
         )
@@ -644,13 +633,13 @@ class Reader:
         ):
             tree = prefix_tree([data.sequences[row] for row in rows])
             place = {row: index for index, row in enumerate(rows.tolist())}
-            own = np.flatnonzero(np.isin(sequence, rows))
+            in_chunk = np.flatnonzero(np.isin(sequence, rows))
             row = torch.tensor(
-                [place[index] for index in sequence[own].tolist()], dtype=torch.int64
+                [place[index] for index in sequence[in_chunk].tolist()], dtype=torch.int64
             )
-            asked = tree.node[row, torch.from_numpy(position[own])].to(self.model.device)
-            values[own] = (
-                self.model.values(self.model.hidden(tree.to(self.model.device))[asked])
+            nodes = tree.node[row, torch.from_numpy(position[in_chunk])].to(self.model.device)
+            values[in_chunk] = (
+                self.model.values(self.model.hidden(tree.to(self.model.device))[nodes])
                 .double()
                 .cpu()
                 .numpy()
@@ -658,14 +647,12 @@ class Reader:
         return values
 
     def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
-        """Yield the chosen sequences in forward passes, where the model is."""
+        """Yield the chosen sequences in forward passes, on the model's device."""
         for part in slices(data, chosen, self.micro_tokens, padded=self._padded):
             yield part.to(self.model.device)
 
     def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:
-        """Return the sum of the log-probabilities of each turn's sampled tokens, now or by the
-        reference policy, [N].
-        """
+        """Return each turn's log-probability by the model or by the reference policy, [N]."""
         model = self.reference if of_reference else self.model
         assert model is not None, "made without a reference"
         return np.bincount(
@@ -673,12 +660,11 @@ class Reader:
         ).astype(np.float64)
 
     def logprobs(self, data: Pack) -> FloatArray:
-        """Return the log-probabilities of all sampled tokens, now, [M]."""
+        """Return the model's present log-probabilities of all sampled tokens, [M]."""
         return self._logprobs(data, self.model)
 
     @torch.no_grad()
     def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
-        """Return a model's log-probabilities of all sampled tokens, [M]."""
         logprobs = np.empty(len(data.turn_of))
         for part in self._parts(data, data.spoken):
             logprobs[part.tokens] = (
@@ -688,38 +674,34 @@ class Reader:
 
     @torch.no_grad()
     def entropies(self, data: Pack) -> FloatArray:
-        """Return the entropy of the distribution that each sampled token was drawn from, after
-        temperature and truncation, [M], nats.
-        """
-        found = np.empty(len(data.turn_of))
+        """Return the entropy of each sampled token's truncated distribution, [M], in nats."""
+        entropies = np.empty(len(data.turn_of))
         for part in self._parts(data, data.spoken):
             extra = self._forward(self.model, part, ("entropy",))[1]
-            found[part.tokens] = extra["entropy"][part.spread].double().cpu().numpy()
-        return found
+            entropies[part.tokens] = extra["entropy"][part.spread].double().cpu().numpy()
+        return entropies
 
     def _forward(
         self, model: LanguageModel, part: Slice, features: Sequence[str] | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the
-        distributions they came from.
-        """
+        """Return log-probabilities and features of the sampled tokens, [K] each."""
         chosen = self.features if features is None else features
         return model.computing(lambda: self._read(model, part, chosen))
 
     def _read(
         self, model: LanguageModel, part: Slice, features: Sequence[str]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Do what ``_forward`` does, with weights that are whole."""
+        """Do the work of ``_forward`` with gathered weights."""
         hidden = model.hidden(part.tree)
         logits, place = (
-            model.logits(hidden.index_select(0, part.asked)).float() / self.temperature,
+            model.logits(hidden.index_select(0, part.prefixes)).float() / self.temperature,
             part.place,
         )
         every = logits.log_softmax(-1)
         legal = part.legal.divergences(every, place)
-        if part.kept:
+        if part.support:
             logits, place = (
-                restrict(logits[place], part.kept),
+                restrict(logits[place], part.support),
                 torch.arange(len(place), device=place.device),
             )
             every = logits.log_softmax(-1)

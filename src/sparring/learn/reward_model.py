@@ -1,32 +1,27 @@
-"""The reward model: a second model that learns on line what tells won games from lost ones, and so
-what each turn was worth.
+"""The reward model: a second model, trained online on pairs of episodes, that scores single turns.
 
-It starts as a copy of the policy. At every step, before credit, it is trained on pairs of games of
-one start and role, a better and a worse one, by DPO at the level of whole games:
+The reward model starts as a copy of the policy. At every step, before credit, it is trained on
+pairs of trajectories of one initial state and role, a better and a worse one, by trajectory-level
+DPO:
 
 - Q = mean over a trajectory's turns of beta (log pi_phi(turn) - log pi_old(turn)),
   log-probabilities summed over the turn's tokens
 - loss = mean over pairs of -log sigmoid(Q_better - Q_worse)
 
-pi_old is the policy as it is before the step's update. After that log pi_phi of every turn is a
-column of the turn table, and the estimator makes step rewards beta (log pi_phi - log pi_old) of it.
-Better is the higher return of a trajectory, rewards included, as credit sees it: in games of won
-and lost the won one, in games of graded payoffs the one that was paid more. Ties give no pair.
+pi_old is the policy before the step's update. Then log pi_phi of every turn becomes a column of the
+turn table, from which the estimator makes step rewards beta (log pi_phi - log pi_old). The better
+trajectory has the higher return, rewards included. Values that differ by rounding alone are ties,
+and ties make no pair.
 
-Metrics, where there is a reward model; of the step's games before it has learnt from them:
-    process/loss            the loss above; only where there are pairs
-    process/accuracy        share of the pairs whose better game has the larger Q, ties count half;
-                            only where there are pairs
-    process/pairs           pairs of a better and a worse game of one start and role
-    process/unpaired_groups groups (trajectories of one start and role) that give no pair, as all
-    their returns are equal
+Metrics of runs with a reward model, before it has learnt from the step's episodes:
+    process/loss            the loss above; only if there are pairs
+    process/accuracy        share of the pairs whose better trajectory has the larger Q, ties count
+                            half; only if there are pairs
+    process/pairs           pairs of a better and a worse trajectory of one initial state and role
+    process/unpaired_groups groups (trajectories of one initial state and role) without a pair, as
+                            all their returns are equal
 
-Legend: as in ``pack.py``; N turns, G trajectories, P pairs.
-
-Pairs of a better and a worse member of one group.
-
-Legend: K members; P pairs, each the index of the better and of the worse. Values closer than
-rounding are ties, which make no pair.
+Legend: as in ``pack.py``; N turns, G trajectories, K members of groups, P pairs.
 """
 
 from __future__ import annotations
@@ -40,7 +35,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack
-from sparring.learn.weights import Snapshot
+from sparring.learn.weight_files import Snapshot
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.models.language_model import LanguageModel
 
@@ -48,15 +43,14 @@ TIE = 1e-9  # relative to the larger of the two values and 1
 
 
 def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
-    """Return pairs in which nobody is twice.
-
-    The best of a group with its worst, the second best with the second worst, and so on.
-
-    Where values are 0 and 1, that is as many pairs as there are of the rarer of the two.
+    """Pair the best member of each group with its worst, the second best with the second worst, ...
 
     Args:
         values: [K].
-        ids: int64 [K], the group of each.
+        ids: int64 [K], the group of each member.
+
+    Returns:
+        Indices of the better and of the worse members, [P] each; no member is in two pairs.
     """
     order = np.lexsort((values, ids))
     _, start, size = np.unique(ids[order], return_index=True, return_counts=True)
@@ -64,36 +58,35 @@ def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
     mirrored = np.repeat(2 * start + size - 1, size) - place
     lower = place < mirrored
     better, worse = order[mirrored[lower]], order[place[lower]]
-    kept = _differ(values[better], values[worse])
-    return better[kept], worse[kept]
+    differ = _differ(values[better], values[worse])
+    return better[differ], worse[differ]
 
 
 def every_pair(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
-    """Return all pairs of a group whose values differ; arguments as ``one_to_one``."""
+    """Return all pairs of a group whose values differ; arguments and result as ``one_to_one``."""
     order = np.lexsort((values, ids))
     largest = int(np.unique(ids, return_counts=True)[1].max(initial=0))
     better, worse = [order[:0]], [order[:0]]
     for shift in range(1, largest):
         low, high = order[:-shift], order[shift:]
-        kept = (ids[low] == ids[high]) & _differ(values[high], values[low])
-        better.append(high[kept])
-        worse.append(low[kept])
+        is_pair = (ids[low] == ids[high]) & _differ(values[high], values[low])
+        better.append(high[is_pair])
+        worse.append(low[is_pair])
     return np.concatenate(better), np.concatenate(worse)
 
 
 def _differ(high: FloatArray, low: FloatArray) -> BoolArray:
-    """Return where the first is larger by more than rounding."""
     larger: BoolArray = high - low > TIE * np.maximum(1.0, np.maximum(np.abs(high), np.abs(low)))
     return larger
 
 
 class ProcessLearner(Learner):
-    """Holds the reward model and its optimiser.
+    """The reward model and its optimiser.
 
     Args:
-        policy: what the reward model starts as a copy of; frozen weights are shared.
-        config: of the run; section ``process``, and ``learner`` for what that does not say.
-        credit: the estimator, at whose option ``beta`` the reward model is trained.
+        policy: the reward model starts as its copy; frozen weights are shared.
+        config: of the run; section ``process``, with defaults from ``learner``.
+        credit: the estimator, whose option ``beta`` is the reward model's.
 
     Raises:
         ConfigError: the estimator has no option ``beta``.
@@ -103,7 +96,7 @@ class ProcessLearner(Learner):
         if "beta" not in credit.plugin.options:
             raise ConfigError(
                 f"credit {credit.plugin.name!r} NEEDS 'process_logprob' but has no option beta, "
-                "at which the reward model is trained; give its function a keyword-only "
+                "with which the reward model is trained; give its function a keyword-only "
                 "parameter beta."
             )
         self.credit, self.process = credit, config.process
@@ -112,18 +105,16 @@ class ProcessLearner(Learner):
             if config.process.learning_rate is None
             else config.process.learning_rate
         )
-        own = config.learner.model_copy(update={"learning_rate": rate, "average": 0.0})
+        settings = config.learner.model_copy(update={"learning_rate": rate, "average": 0.0})
         self.snapshot = Snapshot.of(policy, "process")
-        super().__init__(self.snapshot.model, own, [], temperature=config.rollout.temperature)
+        super().__init__(self.snapshot.model, settings, [], temperature=config.rollout.temperature)
 
     def follow(self, policy: LanguageModel) -> None:
-        """Take on the policy's weights: what was learnt before the first step is common to both."""
+        """Copy the policy's weights, so that both share the warm-up before the first step."""
         self.snapshot.follow(policy)
 
     def fit(self, data: Pack, turns: TurnTable, *, progress: float) -> dict[str, float]:
-        """Train on the pairs of a step and return the metrics of this module.
-
-        Without any pair nothing changes.
+        """Train on the pairs of a step, if any, and return the metrics of this module.
 
         Args:
             data: the packed episodes.
@@ -152,24 +143,22 @@ class ProcessLearner(Learner):
         return metrics
 
     def _descend(self, data: Pack, slopes: FloatArray) -> None:
-        """One optimiser update, given the derivative of the loss by each turn's log-probability,
-        [N].
-        """
+        """Make one update, given the loss's derivative by each turn's log-probability, [N]."""
         weights = slopes[data.turn_of]
         chosen = np.unique(np.repeat(np.arange(len(data.tokens)), data.tokens)[weights != 0.0])
         self.optimizer.zero_grad(set_to_none=True)
         for part in self._parts(data, chosen):
             logprobs, _ = self._forward(self.model, part)
-            own = torch.from_numpy(weights[part.tokens]).to(logprobs.device, logprobs.dtype)
-            self.gradients.backward((own * logprobs[part.spread]).sum(), logprobs)
+            token_weights = torch.from_numpy(weights[part.tokens]).to(
+                logprobs.device, logprobs.dtype
+            )
+            self.gradients.backward((token_weights * logprobs[part.spread]).sum(), logprobs)
         self.gradients.check(imitating=True)
         self._apply()
 
 
 def mean_scores(logprob: FloatArray, turns: TurnTable, beta: float) -> FloatArray:
-    """Return Q [G], the mean of each trajectory's step scores, of a model's log-probabilities of
-    the turns [N].
-    """
+    """Return Q [G] of each trajectory, given a model's log-probabilities of the turns, [N]."""
     assert turns.old_logprob is not None
     totals = np.bincount(turns.trajectory, weights=beta * (logprob - turns.old_logprob))
     means: FloatArray = totals / np.bincount(turns.trajectory)
@@ -179,9 +168,7 @@ def mean_scores(logprob: FloatArray, turns: TurnTable, beta: float) -> FloatArra
 def gradient(
     margins: FloatArray, better: IntArray, worse: IntArray, turns: TurnTable, beta: float
 ) -> FloatArray:
-    """Return the derivative of the loss by each turn's log-probability [N], of margins Q_better -
-    Q_worse [P].
-    """
+    """Return the loss's derivative by each turn's log-probability, [N], given margins of Q, [P]."""
     counts = np.bincount(turns.trajectory)
     slope = np.exp(-np.logaddexp(0.0, margins)) / len(margins)  # sigmoid(-margin) / P
     of_trajectory = np.bincount(worse, slope, len(counts)) - np.bincount(better, slope, len(counts))

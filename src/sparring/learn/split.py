@@ -1,20 +1,20 @@
 """Weights that are split among learners, with torch's ``fully_shard`` (FSDP2).
 
-Each learner keeps a part of every parameter, of its gradient and of the optimiser's moments: rows
-of its first axis. A block's weights are whole while the block computes, forwards and backwards, and
-its gradients are added among the learners and split as soon as they are there. What is in no block,
-such as embeddings, is whole during a pass. So all learners make the same passes in the same order:
-one with fewer than others makes up for it with passes that count nothing.
+Each rank keeps rows (along the first axis) of every parameter, gradient and moment of the
+optimiser. A block's weights are gathered while the block computes, forwards and backwards; its
+gradients are then summed over the ranks and split. Weights outside of blocks, such as embeddings,
+are gathered for a whole pass. All ranks therefore make the same passes in the same order, and a
+rank with fewer passes repeats one with weight 0.
 
-Gradients are added along the tree of ``gradient_step.py``. Learner r of R computes the leaves r,
-R + r, 2 R + r ..., so that the lowest levels of the tree are sums over the learners, and those
-above are sums of parts. With ``learner.gradient_sync: leaf`` each learner adds up a leaf's passes
-first, as one learner does, so the bits are those of one. With ``pass`` every pass is added among
-the learners at once: no learner holds a whole gradient, and a leaf of several passes is added up in
-another order.
+Gradients are added along the tree of ``gradient_step.py``. Rank r of R computes the leaves r,
+R + r, 2 R + r ..., so that the lowest levels of the tree are sums over ranks, and the levels above
+are sums of parts. With ``learner.gradient_sync: leaf`` each rank adds up a leaf's passes first, as
+a single learner does, so that the bits are the same. With ``pass`` every pass is summed over the
+ranks at once: no rank holds a whole gradient, and a leaf of several passes is added in another
+order.
 
-Checkpoints do not know of learners that hold parts. Whole tensors come together one at a time, and
-learner 0 writes them as it would alone, with the bytes of ``safetensors.torch.save_file``.
+Checkpoints are the same as without splitting. Whole tensors are gathered one at a time, and rank 0
+writes them with the bytes of ``safetensors.torch.save_file``.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ from torch.distributed.fsdp import fully_shard
 from sparring.core.records import IntArray
 from sparring.learn.gradient_step import GradientTree, RankGroup, finite, leaves
 from sparring.learn.learner import Learner
-from sparring.learn.masters import MASTER, SplitAdamW, SplitMasterAdamW
+from sparring.learn.master_weights import MASTER, SplitAdamW, SplitMasterAdamW
 from sparring.learn.pack import PADDED, Pack, chunks
-from sparring.learn.weights import updated
+from sparring.learn.weight_files import updated
 from sparring.models.architectures import architecture
+from sparring.models.forward_pass import TreeForward
 from sparring.models.language_model import LanguageModel
-from sparring.models.lean import LeanForward
 
-SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # of the optimiser, by rows as its parameters are
+SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # state of the optimiser that is split by rows
 
 
 def split_optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
-    """Return an optimiser of one's parts of the weights."""
+    """Return an optimiser of this rank's parts of the weights."""
     kind = SplitMasterAdamW if learner.config.master_weights else SplitAdamW
     return learner.new_optimizer(partial(kind, rank=rank))
 
 
 def take_weights(model: LanguageModel, path: Path, rank: int, ranks: int) -> None:
-    """Take one's own part of weights from a file of whole ones."""
+    """Load this rank's part of the weights from a file of whole weights."""
     with safe_open(path, framework="pt") as file:
         for name, tensor in model.tensors().items():
             _take(tensor, file.get_slice(name), rank, ranks)
 
 
 def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
-    """Take one's own part of an optimiser's state from a file of the whole one."""
+    """Load this rank's part of an optimiser's state from a file of the whole state."""
     learner.optimizer = split_optimizer(learner, rank)
-    own = updated(learner.optimizer)
+    parameters = updated(learner.optimizer)
     with safe_open(path, framework="pt") as file:
         names = file.keys()
         for name in names:
             index, _, key = name.partition(".")
-            parameter = own[int(index)]
+            parameter = parameters[int(index)]
             state = learner.optimizer.state[parameter]
             if key not in SPLIT:
                 state[key] = file.get_tensor(name)
@@ -85,33 +85,33 @@ def _take(tensor: Any, whole: Any, rank: int, ranks: int) -> None:
 
 
 def local(tensor: Any) -> Tensor:
-    """Return one's own part of a tensor, in the same memory."""
+    """Return this rank's part of a tensor, in the same memory."""
     part: Tensor = tensor.to_local()
     return part.detach()
 
 
 def whole_weights(model: LanguageModel) -> dict[str, Callable[[], Tensor]]:
-    """Return what brings each weight together; every learner has to call it, in one order."""
+    """Return a gather function per weight; all ranks must call them in the same order."""
     parts: dict[str, Any] = {**model.tensors()}
     return {name: part.full_tensor for name, part in parts.items()}
 
 
 def whole_moments(learner: Learner) -> dict[str, Callable[[], Tensor]]:
-    """Return what brings each part of the optimiser's state together, named as in its file."""
-    found: dict[str, Callable[[], Tensor]] = {}
+    """Return a gather function per tensor of the optimiser's state, named as in its file."""
+    gather: dict[str, Callable[[], Tensor]] = {}
     for index, parameter in enumerate(updated(learner.optimizer)):
         for key, value in learner.optimizer.state.get(parameter, {}).items():
-            found[f"{index}.{key}"] = value.full_tensor if key in SPLIT else value.clone
-    return found
+            gather[f"{index}.{key}"] = value.full_tensor if key in SPLIT else value.clone
+    return gather
 
 
-KINDS = {  # in the order in which a file has them
+KINDS = {  # in the order of a file
     torch.float64: "F64",
     torch.float32: "F32",
     torch.bfloat16: "BF16",
     torch.float16: "F16",
 }
-ALIGNED = 8  # bytes that the header's length is a multiple of
+ALIGNED = 8  # the header's length is a multiple of so many bytes
 
 
 def save_streamed(
@@ -120,16 +120,16 @@ def save_streamed(
     path: Path | None,
     what: str,
 ) -> None:
-    """Call for each tensor in the file's order, and write it.
+    """Gather tensors one by one in the file's order, and write them.
 
     Args:
-        tensors: give one each.
-        shapes: of them.
-        path: of the file; None: another learner writes it, and this one only calls.
-        what: they are, as a message of what is not finite begins.
+        tensors: gather function of each tensor.
+        shapes: type and shape of each tensor.
+        path: of the file; None: another rank writes it.
+        what: the tensors, as the beginning of an error message.
 
     Raises:
-        DivergedError: one of them is not finite.
+        DivergedError: a tensor is not finite.
         OSError: the disk is full or not writable.
     """
     order = sorted(tensors, key=lambda name: (list(KINDS).index(shapes[name][0]), name))
@@ -159,14 +159,11 @@ def _header(order: list[str], shapes: Mapping[str, tuple[torch.dtype, tuple[int,
 Result = TypeVar("Result")
 
 
-class AlongTheTree:
-    """Gives each learner the sum of its rows over all learners, added in pairs in float32.
-
-    Torch calls it in place of its own; see ``FSDPModule.set_custom_reduce_scatter``.
-    """
+class TreeReduceScatter:
+    """A reduce-scatter for ``FSDPModule`` that sums rows over ranks in pairs in float32."""
 
     def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Return memory for torch to send from or to receive in."""
+        """Return a buffer for torch."""
         return torch.empty(size, dtype=dtype, device=device)
 
     def __call__(
@@ -177,7 +174,7 @@ class AlongTheTree:
         op: Any,
         async_op: bool = False,
     ) -> None:
-        """Send each learner its rows, and add one's own as they come from all."""
+        """Send each rank its rows, and sum this rank's rows of all ranks."""
         received, distributed = torch.empty_like(input_tensor), torch.distributed
         exchange: Any = distributed.all_to_all_single
         exchange(received, input_tensor, group=group)
@@ -187,12 +184,12 @@ class AlongTheTree:
         output_tensor.copy_(sums[0])
 
 
-class Split(nn.Module):
-    """A model whose weights are split.
+class SplitModel(nn.Module):
+    """A model whose weights are split among ranks.
 
     Args:
-        model: whose network and value head are split; it computes with them as before.
-        mesh: the learners.
+        model: its network and value head are split; it computes as before.
+        mesh: the ranks.
     """
 
     def __init__(self, model: LanguageModel, mesh: Any) -> None:
@@ -202,61 +199,60 @@ class Split(nn.Module):
         parts = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
         for part in parts:
             whole: Any = fully_shard(part, mesh=mesh)
-            whole.set_gradient_divide_factor(1.0)  # gradients are shares of the minibatch's: a sum
+            whole.set_gradient_divide_factor(1.0)  # losses are shares of the minibatch: sum
             whole.set_force_sum_reduction_for_comms(True)
-            whole.set_custom_reduce_scatter(AlongTheTree())
+            whole.set_custom_reduce_scatter(TreeReduceScatter())
         model.around = self.around
         model.renew()
 
     def around(self, compute: Callable[[], Result]) -> Result:
-        """Return what a call returns that computes with the weights."""
+        """Call a function that computes with the weights, and return its result."""
         if self._computes:
             return compute()
         self._computes = True
         try:
-            found: Result = self(compute)
+            result: Result = self(compute)
         finally:
             self._computes = False
         if not torch.is_grad_enabled():  # else the backward pass does it
-            again: Any = self
-            again.reshard()
-        return found
+            module: Any = self
+            module.reshard()
+        return result
 
     def forward(self, compute: Callable[[], Result]) -> Result:
-        """Do what is asked for; torch makes the weights whole before it."""
+        """Call a function; torch gathers the weights before."""
         return compute()
 
 
 def _blocks(model: LanguageModel) -> list[nn.Module]:
     forward = model.forward
-    lists = [list(one) for one in model.base.modules() if isinstance(one, nn.ModuleList)]
-    if not isinstance(forward, LeanForward):
-        return max(lists, key=len, default=[])  # which it calls itself
-    blocks = next(one for one in lists if len(one) == forward.parts.layers)
-    parts = architecture(model.base, held=False)
+    lists = [list(part) for part in model.base.modules() if isinstance(part, nn.ModuleList)]
+    if not isinstance(forward, TreeForward):
+        return max(lists, key=len, default=[])  # the network calls its blocks itself
+    blocks = next(modules for modules in lists if len(modules) == forward.parts.layers)
+    parts = architecture(model.base, has_fixed_parameters=False)
     assert parts is not None, "the forward pass is known"
     forward.parts, forward.modules = parts, blocks
     for block in blocks:
-        block.forward = _asked
+        block.forward = _run_block
     return blocks
 
 
-def _asked(run: Callable[..., Tensor], x: Tensor, layer: int) -> Tensor:
-    """Run a block as it is asked for, in place of its network's own way."""
+def _run_block(run: Callable[..., Tensor], x: Tensor, layer: int) -> Tensor:
+    """Run a block by a given function in place of the network's own forward method."""
     return run(x, layer)
 
 
-class Passes(GradientTree):
-    """Adds the gradients of leaves where weights are split: those of all learners at one place are
-    added by ``AlongTheTree``, and the sums here.
+class SplitGradientTree(GradientTree):
+    """Adds the gradients of leaves if weights are split, after ``TreeReduceScatter`` over ranks.
 
     Args:
         parameters: the parts of the weights.
         count: number of leaves.
-        others: the learners.
+        others: the ranks.
         size: ``micro_tokens`` and ``padded`` of a pass.
-        sync: is told before each pass whether its gradients are to be added among the learners,
-            with all that were not. None: those of every pass are.
+        sync: called before each pass with whether the gradients since the last sum are summed over
+            ranks after it. None: gradients are summed after every pass.
     """
 
     def __init__(
@@ -272,35 +268,39 @@ class Passes(GradientTree):
         self._beside: list[IntArray] = []
 
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
-        """Yield one's own leaves, in order."""
+        """Yield this rank's leaves, in order."""
         self._sums.clear()
-        found, ranks = leaves(data, chosen, self.count), self._learners.ranks
+        all_leaves, ranks = leaves(data, chosen, self.count), self._learners.ranks
         for begin in range(0, self.count, ranks):
-            self._beside = found[begin : begin + ranks]
+            self._beside = all_leaves[begin : begin + ranks]
             yield self._beside[self._learners.rank]
 
     def mine(self, data: Pack, chosen: IntArray) -> IntArray:
-        """Return all of the chosen sequences to learner 0, so that gradients have the same bits."""
+        """Return all chosen sequences on rank 0, and none elsewhere, for equal gradient bits."""
         self._beside = [chosen]
         return chosen if self._learners.rank == 0 else chosen[:0]
 
     def passes(self, data: Pack) -> int:
-        """Return the most passes that any learner's last leaf takes."""
+        """Return the largest number of passes of any rank's present leaf."""
         tokens, padded = self._size
         rows = (np.unique(data.distinct[leaf]) for leaf in self._beside)
-        return max(sum(1 for _ in chunks(data, own, tokens, padded=padded)) for own in rows)
+        return max(
+            sum(1 for _ in chunks(data, leaf_rows, tokens, padded=padded)) for leaf_rows in rows
+        )
 
     def passing(self, *, last: bool) -> None:
-        """Add gradients among the learners after a leaf's last pass alone, if that is asked for."""
+        """With ``sync``: sum gradients over ranks only after the last pass of a leaf."""
         if self._sync is not None:
             self._sync(last)
 
     def finish(self) -> None:
-        """Give the parts of the parameters their gradients of the minibatch."""
+        """Set the minibatch's gradients of the parts of the parameters."""
         ((_, total),) = self._sums
         self._sums.clear()
-        own = [local(parameter) for parameter in self.parameters]
-        *parts, alive = torch.split(total, [*(part.numel() for part in own), len(own)])
+        local_parts = [local(parameter) for parameter in self.parameters]
+        *parts, alive = torch.split(
+            total, [*(part.numel() for part in local_parts), len(local_parts)]
+        )
         for parameter, part, times in zip(self.parameters, parts, alive.tolist(), strict=True):
             parameter.grad = None
             if times:
@@ -309,38 +309,38 @@ class Passes(GradientTree):
                 rows.copy_(part.view_as(rows))
 
     def _taken(self) -> Tensor:
-        """Return the gradients' parts as one vector in float32, as ``GradientTree`` does."""
-        found = [
-            torch.zeros(own.numel(), device=own.device)
+        """Return the parts of the gradients as one float32 vector, as ``GradientTree`` does."""
+        gradients = [
+            torch.zeros(part.numel(), device=part.device)
             if parameter.grad is None
             else local(parameter.grad).reshape(-1).float()
             for parameter in self.parameters
-            for own in [local(parameter)]
+            for part in [local(parameter)]
         ]
-        alive = [float(parameter.grad is not None) for parameter in self.parameters]
+        has_gradient = [float(parameter.grad is not None) for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
-        return torch.cat([*found, torch.tensor(alive, device=found[0].device)])
+        return torch.cat([*gradients, torch.tensor(has_gradient, device=gradients[0].device)])
 
 
 def split_learner(
     learner: Learner, mesh: Any, others: RankGroup, *, each_pass: bool = False
 ) -> None:
-    """Split what a learner holds among several, which hold the same.
+    """Split the weights and the optimiser of equal learners among their ranks.
 
     Args:
         learner: before its first update.
-        mesh: the learners, for torch.
-        others: the learners, for us.
-        each_pass: add gradients among them after each pass, and not after each leaf.
+        mesh: the ranks, for torch.
+        others: the ranks, for the gradient tree.
+        each_pass: sum gradients over ranks after each pass instead of each leaf.
     """
-    copies = [one.model for one in learner.snapshots]
-    trained: Any = Split(learner.model, mesh)
+    copies = [snapshot.model for snapshot in learner.snapshots]
+    trained: Any = SplitModel(learner.model, mesh)
     for model in copies:
-        Split(model, mesh)
+        SplitModel(model, mesh)
     learner.optimizer = split_optimizer(learner, others.rank)
     padded = PADDED if learner.model.forward.shares_prefixes else 1
-    learner.tree = Passes(
+    learner.tree = SplitGradientTree(
         learner.model.parameters(),
         learner.config.leaves,
         others,

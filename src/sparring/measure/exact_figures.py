@@ -22,8 +22,8 @@ import numpy as np
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray, Observation, PlayerRef
 from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
-from sparring.environments.choose import Choose
-from sparring.environments.choose.proposer import numbers, remembered
+from sparring.environments.choose import ChooseEnvironment
+from sparring.environments.choose.proposer import candidates_key, numbers
 from sparring.measure.exploitability import (
     MOST,
     ask,
@@ -47,12 +47,12 @@ def beneath(game: Environment) -> Any:
 
     Where a seat proposes it is the game itself, of which there are none.
     """
-    return game.inner if type(game) is Choose else game
+    return game.inner if type(game) is ChooseEnvironment else game
 
 
 def as_beneath(game: Environment, policy: Any) -> Any:
     """Return a policy as one of the game in which exact figures are taken."""
-    return ChosenScorer(game, policy) if type(game) is Choose else policy
+    return ChosenScorer(game, policy) if type(game) is ChooseEnvironment else policy
 
 
 class _Line(NamedTuple):
@@ -71,7 +71,7 @@ class ChosenScorer:
         policy: which chooses; asked for numbers.
     """
 
-    def __init__(self, game: Choose, policy: ActionScorer) -> None:
+    def __init__(self, game: ChooseEnvironment, policy: ActionScorer) -> None:
         self.game, self.policy = game, policy
 
     def action_logprobs(self, queries: Sequence[Query]) -> list[FloatArray]:
@@ -163,7 +163,7 @@ def _chosen(line: _Line, chances: FloatArray, action: str) -> _Start:
         return 0.0, (), (), ""
     place = line.shown.index(action)
     replies = (*line.replies, numbers(len(line.shown))[place])
-    before = f"{line.before}{remembered(line.shown)}"
+    before = f"{line.before}{candidates_key(line.shown)}"
     return line.share * float(chances[place]), line.seen, replies, before
 
 

@@ -23,7 +23,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, Play
-from sparring.environments.combining import played
+from sparring.environments.combining import innermost_play
 from sparring.measure.info_states import InfoStates, exact_values
 from sparring.ops.game_tree import ExactValues, last_move_returns
 from sparring.ops.groups import discounted_returns, trajectory_starts, trajectory_sums
@@ -116,12 +116,12 @@ class TableAgent(TextAgent):
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a legal action with the table's probability, by one draw of the turn's stream."""
-        actions, sums = self._rows[seat, played(state).observe(seat).key]
+        actions, sums = self._rows[seat, innermost_play(state).observe(seat).key]
         return actions[min(bisect_right(sums, stream.uniform(0)), len(actions) - 1)]
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the table's probabilities of the legal actions."""
-        actions, sums = self._rows[seat, played(state).observe(seat).key]
+        actions, sums = self._rows[seat, innermost_play(state).observe(seat).key]
         return dict(zip(actions, np.diff([0.0, *sums]).tolist(), strict=True))
 
 

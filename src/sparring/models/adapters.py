@@ -1,7 +1,4 @@
-"""Low-rank adapters (LoRA, Hu et al., 2021), from peft.
-
-W x becomes W x + (alpha / rank) B A x, with W frozen.
-"""
+"""Low-rank adapters (LoRA, Hu et al., 2021) by peft: W x + (alpha / rank) B A x, with W frozen."""
 
 from __future__ import annotations
 
@@ -21,16 +18,14 @@ ALL_LINEAR = "all-linear"
 def add_adapters(
     network: Any, *, rank: int, alpha: float, targets: Sequence[str], stream: Stream
 ) -> Any:
-    """Return the network with adapters on its linear layers; only they are trained.
-
-    At the start they change nothing.
+    """Add trained adapters to a network's linear layers, which change nothing at the start.
 
     Args:
         network: a Hugging Face causal language model; its weights are frozen in place.
         rank: inner width of the adapters.
         alpha: numerator of their scale alpha / rank.
-        targets: names of the layers that get one, e.g. ["q_proj", "v_proj"]; empty for every linear
-            layer but the head.
+        targets: names of the layers with adapters, e.g. ["q_proj", "v_proj"]; empty for every
+            linear layer but the head.
         stream: the adapters' weights are drawn from this stream alone.
 
     Raises:
@@ -81,9 +76,10 @@ def _check_tied(base: Any) -> None:
 
 @torch.no_grad()
 def _draw(adapted: Any, stream: Stream) -> None:
-    """Draw anew from ``stream`` what peft draws, as peft does. The other factor of each pair stays
-    zero. The inner matrices A are uniform within 1 / sqrt(fan-in); for embeddings B is standard
-    normal and A zero."""
+    """Draw the weights of adapters from ``stream`` with peft's distributions.
+
+    A is uniform within 1 / sqrt(fan-in) and B zero; for embeddings B is standard normal and A zero.
+    """
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
     for name, parameter in adapted.named_parameters():
         if "lora_A" in name:
@@ -95,11 +91,10 @@ def _draw(adapted: Any, stream: Stream) -> None:
             parameter.copy_(torch.empty(parameter.shape).normal_(generator=generator))
 
 
-def with_the_weights_of(network: Any) -> Any:
-    """Return another network of the same weights, which are in memory once.
+def share_weights(network: Any) -> Any:
+    """Return another network that shares the weights, which must be frozen.
 
-    What is added to one, such as adapters, is not in the other. What changes the weights in place
-    changes both: they are to be frozen.
+    Modules added to one network, such as adapters, are not in the other.
     """
     shared = (*network.parameters(), *network.buffers())
     return copy.deepcopy(network, {id(tensor): tensor for tensor in shared})
@@ -110,11 +105,6 @@ def base_of(network: Any) -> Any:
     return network.get_base_model() if hasattr(network, "get_base_model") else network
 
 
-def merged(network: Any) -> Any:
-    """Return a network without adapters that computes the same.
-
-    One that has none is returned as it is.
-
-    The network is changed: give a copy.
-    """
+def merge_adapters(network: Any) -> Any:
+    """Merge a network's adapters, if any, into its weights in place; return the plain network."""
     return network.merge_and_unload() if hasattr(network, "merge_and_unload") else network

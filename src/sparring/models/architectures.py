@@ -1,9 +1,7 @@
-"""What the blocks of each family of decoders compute, position by position.
+"""The position-wise parts of each family of decoders, over the parameters of a Hugging Face model.
 
-They compute it over the parameters of a Hugging Face model.
-
-Everything here works on single positions, so that ``lean.py`` can run each distinct prefix once;
-attention is there.
+All functions work on single positions, so that ``forward_pass.py``, which adds attention, can run
+each distinct prefix once.
 
 Legend: N positions, C width, H heads, G key-value heads, D width of a head.
 """
@@ -18,7 +16,7 @@ from torch import Tensor
 
 from sparring.models.tiny import TinyNetwork, gpt2
 
-# classes of transformers that are known here; by name, as importing a family takes seconds
+# names of the supported classes of transformers, as importing a family takes seconds
 LLAMAS = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 FAMILIES = ("GPT2LMHeadModel", *LLAMAS, "Gemma3ForCausalLM")
 
@@ -33,24 +31,15 @@ class Architecture(Protocol):
     scale: float  # factor of attention's scores
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Return the input of the first block [N, C] for tokens and positions [N].
-
-        What blocks need of the positions comes with it.
-        """
+        """Return the first block's input [N, C] and the blocks' view of the positions [N]."""
         ...
 
     def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
-        """Return queries, keys and values side by side, [N, H + 2G, D].
-
-        They come from a block's input [N, C].
-        """
+        """Return queries, keys and values of a block's input [N, C], [N, H + 2G, D]."""
         ...
 
     def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
-        """Return a block's output [N, C].
-
-        It comes from the block's input [N, C] and attention's mixed values [N, H * D].
-        """
+        """Return a block's output [N, C] from its input [N, C] and mixed values [N, H * D]."""
         ...
 
     def final(self, x: Tensor) -> Tensor:
@@ -58,14 +47,12 @@ class Architecture(Protocol):
         ...
 
     def window(self, layer: int) -> int | None:
-        """Return how many positions a layer looks back, its own included; None for all."""
+        """Return a layer's sliding window in positions, the present one included; None: all."""
         ...
 
 
 class Llama:
-    """Llama, Qwen2 and Qwen3.
-
-    Rotary positions, root-mean-square norms, gated feed-forward, shared key-value heads.
+    """Llama, Qwen2 and Qwen3: rotary positions, RMS norms, gated feed-forward, grouped heads.
 
     Projections are called as modules, so that low-rank adapters on them take part.
     """
@@ -134,15 +121,12 @@ class Llama:
 
 
 class Gemma3(Llama):
-    """Gemma 3's text model.
-
-    Norms around each part, gains from one, local layers with their own rotation and window.
-    """
+    """Gemma 3's text model: norms around each part, gains from 1, local layers with a window."""
 
     norm_offset = 1.0
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Embed the tokens, scaled; one rotation for each type of layer."""
+        """Embed the tokens, scaled; compute one rotation for each type of layer."""
         x = self.body.embed_tokens(ids)
         pairs = {
             kind: self.body.rotary_emb(x, position[None], kind)
@@ -164,17 +148,15 @@ class Gemma3(Llama):
         return cosine, sine
 
 
-def architecture(network: Any, *, held: bool = True) -> Architecture | None:
-    """Return the position-wise parts of a network.
-
-    None if its family or a setting of it is not known here.
+def architecture(network: Any, *, has_fixed_parameters: bool = True) -> Architecture | None:
+    """Return the position-wise parts of a network; None if it is not supported.
 
     Args:
         network: the network.
-        held: whether its parameters stay the same objects, so that they may be held.
+        has_fixed_parameters: whether its parameters stay the same objects and may be stored.
     """
     if isinstance(network, TinyNetwork):
-        return gpt2(network, held)
+        return gpt2(network, has_fixed_parameters)
     config: Any = getattr(network, "config", None)
     family = next(
         (
@@ -188,7 +170,7 @@ def architecture(network: Any, *, held: bool = True) -> Architecture | None:
         plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
         dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
         known = plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
-        return gpt2(network, held) if known else None
+        return gpt2(network, has_fixed_parameters) if known else None
     if family in LLAMAS:
         return Llama(network) if config.attention_dropout == 0.0 else None
     if family == "Gemma3ForCausalLM":

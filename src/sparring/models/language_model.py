@@ -1,27 +1,18 @@
-"""A causal language model as the rest of Sparring sees it.
+"""A causal language model as the rest of Sparring uses it, and measured padding sizes of products.
 
-Hidden states, logits, cached extension, values.
+``LanguageModel`` gives hidden states, logits, cached extension and values. Families in
+``architectures.py`` run through ``TreeForward``. ``SequenceForward`` runs any other network of
+Hugging Face over whole sequences: its cache holds ids, and appending a token runs the whole
+sequence again. This is correct for every decoder, and slow.
 
-Legend: R sequences, T tokens, N distinct prefixes, C width, V vocabulary, M chosen positions.
+Padding sizes make each row's bits independent of its batch. A library of linear algebra chooses its
+kernel by the shape of a product, so that a row may be summed in another order beside few rows than
+beside many. From some number of rows on the choice is always the same, if rows fill whole kernels;
+the number depends on the processor. The functions here try products and choose the fewest rows. The
+result depends on the shapes of a network's weights alone, not on their values.
 
-The forward pass of any other causal language model.
-
-Hugging Face's own, over whole sequences every time.
-
-It knows nothing of the network's inside, so it cannot keep keys and values or share prefixes: its
-cache holds the ids, and appending a token runs the whole sequence again. Correct for every decoder,
-and slow; families that ``architectures.py`` knows take the lean forward instead.
-
-Legend: N distinct prefixes, R sequences of T tokens, B cached rows, P positions, C width.
-
-Whether, and how, a position's bits are its own on this machine: it is measured.
-
-A library of linear algebra chooses its kernel by the shape of a product. So a row may be summed up
-in another order beside few rows than beside many. From some number of rows on the choice is always
-the same, as long as rows come in whole kernels; which number depends on the processor. Here the
-fewest rows are found that products must be filled up to, by trying them. What is found depends on
-the shapes of a network's weights alone, not on their values: it is the same before and after an
-update.
+Legend: R sequences of T tokens, N distinct prefixes, B cached rows, P positions, C width, V
+vocabulary, M chosen positions.
 """
 
 from __future__ import annotations
@@ -41,35 +32,32 @@ from torch import Tensor, nn
 
 from sparring.core.errors import ModelError, RunError
 from sparring.core.files import disk_errors
-from sparring.models.adapters import base_of, merged
+from sparring.models.adapters import base_of, merge_adapters
 from sparring.models.architectures import architecture
 from sparring.models.attention import (
-    Blocks,
     InvariantAttention,
     KeyValueCache,
+    PaddingSizes,
     PrefixTree,
     prefix_tree,
     room_for,
 )
-from sparring.models.lean import LeanForward, how
+from sparring.models.forward_pass import TreeForward, decoding_of
 from sparring.models.tiny import is_projection
 
-# what products are tried to be filled up to: whole vectors, as what remains of a vector takes other
-# functions (SiLU, GELU); and whole tiles, of which there are such with 6, 8, 24 and 48 rows
+# candidates of padding: whole vectors, as the rest of a vector uses other functions (SiLU, GELU);
+# and whole tiles, which have 6, 8, 24 or 48 rows
 FILLS = (8, 16, 32, 48, 96)
-QUERIES = (8, 24, 48)  # what products of attention are tried with
-TIMES = (1, 2, 3, 5, 7)  # so many of them at once
-LEAST, MOST = 192, 960  # rows that are compared: what divides by all of FILLS
+QUERIES = (8, 24, 48)  # candidates for products of attention
+TIMES = (1, 2, 3, 5, 7)  # multiples that are tried
+LEAST, MOST = 192, 960  # limits of the compared rows: multiples of all FILLS
 WORK = 1 << 32  # multiplications of the largest comparison, about
-POSITIONS = 150  # of the conversations in which attention is compared
+POSITIONS = 150  # of the conversations that compare attention
 PARTS = ((0, 1), (5, 6), (13, 40), (16, 17), (63, 64), (64, 66), (140, POSITIONS))
 
 
 def invariant_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether the bits of a position can be its own with weights like this.
-
-    With several threads they cannot be, so that nothing is paid for it.
-    """
+    """Return whether bits can be independent of the batch; never with several threads."""
     return torch.get_num_threads() == 1 and device.type == "cpu" and dtype == torch.float32
 
 
@@ -79,31 +67,31 @@ class Product(NamedTuple):
     inner: int
     outer: int
     turned: bool  # whether the weight is [outer, inner], as in nn.Linear; else [inner, outer]
-    shifted: bool  # whether a bias is added in the same call; always, where it is not turned
+    shifted: bool  # whether the same call adds a bias; always if not turned
 
 
 def products(network: nn.Module) -> frozenset[Product]:
     """Return the shapes of a network's products, adapters' and the head's included."""
-    found = set()
+    shapes = set()
     for module in network.modules():
         if isinstance(module, nn.Linear):
             shape = (module.in_features, module.out_features)
-            found.add(Product(*shape, turned=True, shifted=module.bias is not None))
+            shapes.add(Product(*shape, turned=True, shifted=module.bias is not None))
         elif is_projection(module):
             weight = module.weight
             assert isinstance(weight, Tensor)
             inner, outer = weight.shape
-            found.add(Product(inner, outer, turned=False, shifted=True))
-    return frozenset(found)
+            shapes.add(Product(inner, outer, turned=False, shifted=True))
+    return frozenset(shapes)
 
 
-def holds(run: Callable[[int], Tensor], rows: int, every: Tensor) -> bool:
-    """Return whether a row's bits are its own where rows come in multiples.
+def is_batch_invariant(run: Callable[[int], Tensor], rows: int, every: Tensor) -> bool:
+    """Return whether results of multiples of ``rows`` rows equal those of many rows.
 
     Args:
         run: gives the results [M, ...] of the first M rows.
-        rows: the number that there are multiples of.
-        every: the results of very many.
+        rows: the candidate.
+        every: the results of many rows.
     """
     counts = (rows * times for times in TIMES if rows * times <= len(every))
     return all(torch.equal(run(count), every[:count]) for count in counts)
@@ -112,11 +100,11 @@ def holds(run: Callable[[int], Tensor], rows: int, every: Tensor) -> bool:
 @lru_cache(maxsize=1024)
 @torch.no_grad()
 def good_rows(product: Product) -> frozenset[int]:
-    """Return the numbers of ``FILLS`` that keep the bits of a row of a product its own."""
+    """Return the numbers of ``FILLS`` that make a product's rows independent of the batch."""
     inner, outer, turned, shifted = product
     draw = torch.Generator().manual_seed(0)
-    most = max(LEAST, min(MOST, WORK // (inner * outer) // LEAST * LEAST))
-    x = torch.randn(most, inner, generator=draw)
+    num_rows = max(LEAST, min(MOST, WORK // (inner * outer) // LEAST * LEAST))
+    x = torch.randn(num_rows, inner, generator=draw)
     weight = torch.randn(*((outer, inner) if turned else (inner, outer)), generator=draw)
     bias = torch.randn(outer, generator=draw)
 
@@ -125,27 +113,27 @@ def good_rows(product: Product) -> frozenset[int]:
             return F.linear(x[:count], weight, bias if shifted else None)
         return torch.addmm(bias, x[:count], weight)
 
-    every = run(most)
-    return frozenset(rows for rows in FILLS if holds(run, rows, every))
+    every = run(num_rows)
+    return frozenset(rows for rows in FILLS if is_batch_invariant(run, rows, every))
 
 
-def fewest_rows(wanted: Iterable[Product]) -> int:
-    """Return the fewest rows that products are filled up to, so that a row's bits are its own.
+def fewest_rows(products: Iterable[Product]) -> int:
+    """Return the smallest padding that makes all products' rows independent of the batch.
 
     Args:
-        wanted: the products.
+        products: shapes of the products.
 
     Returns:
-        A number of ``FILLS``; 0 where none is enough for all.
+        A number of ``FILLS``; 0 if no number works for all.
     """
-    good = frozenset(FILLS).intersection(*map(good_rows, wanted))
+    good = frozenset(FILLS).intersection(*map(good_rows, products))
     return min(good, default=0)
 
 
 @lru_cache(maxsize=1024)
 @torch.no_grad()
 def fewest_queries(heads: int, groups: int, width: int) -> int:
-    """Return the fewest rows of a product of attention with which a query's bits are its own.
+    """Return the fewest rows of attention's products that make queries independent of the batch.
 
     Args:
         heads: of queries.
@@ -153,7 +141,7 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
         width: of a head.
 
     Returns:
-        A number of ``QUERIES``; 0 where none is enough.
+        A number of ``QUERIES``; 0 if no number works.
     """
     draw, batch = torch.Generator().manual_seed(0), 3
     q = torch.randn(batch, POSITIONS, heads, width, generator=draw)
@@ -162,10 +150,10 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
 
     def mixed(queries: int, rows: slice, begin: int, end: int) -> Tensor:
         positions = torch.arange(begin, end)[None].expand(len(q[rows]), -1)
-        blocks = Blocks(FILLS[0], queries)
+        blocks = PaddingSizes(FILLS[0], queries)
         attention = InvariantAttention(positions, len(positions), **shape, blocks=blocks)
-        found = attention(q[rows, begin:end], k[rows], v[rows], width**-0.5, None)
-        return found[: positions.numel()].view(*positions.shape, -1)
+        result = attention(q[rows, begin:end], k[rows], v[rows], width**-0.5, None)
+        return result[: positions.numel()].view(*positions.shape, -1)
 
     for queries in QUERIES:
         every, alone = mixed(queries, slice(0, batch), 0, POSITIONS), slice(1, 2)
@@ -177,7 +165,7 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
     return 0
 
 
-WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual first
+WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual one first
 LIMITS = (
     "max_position_embeddings",
     "n_positions",
@@ -189,33 +177,33 @@ LIMITS = (
 
 
 def numbers_of(network: Any, names: tuple[str, ...]) -> list[int]:
-    """Return those of a network's settings under these names that are numbers above 0."""
+    """Return a network's settings of these names that are integers above 0."""
     config = (
         network.config.get_text_config()
         if hasattr(network.config, "get_text_config")
         else network.config
     )
-    found = [getattr(config, name, None) for name in names]
-    return [value for value in found if isinstance(value, int) and value > 0]
+    values = [getattr(config, name, None) for name in names]
+    return [value for value in values if isinstance(value, int) and value > 0]
 
 
 def number_of(network: Any, names: tuple[str, ...], what: str) -> int:
-    """Return the first of ``numbers_of``, or raise ModelError: there is none."""
-    found = numbers_of(network, names)
-    if not found:
+    """Return the first of ``numbers_of``, or raise ModelError."""
+    numbers = numbers_of(network, names)
+    if not numbers:
         raise ModelError(f"The configuration of {type(network).__name__} does not name {what}.")
-    return found[0]
+    return numbers[0]
 
 
-# transformers chooses their frequencies by the largest position of a batch
+# rotations whose frequencies transformers chooses by the largest position of a batch
 BY_LENGTH = ("dynamic", "longrope")
 
 
 def check_rotations(network: Any) -> None:
-    """Refuse a network whose rotations are chosen anew for every batch.
+    """Refuse a network whose rotary positions depend on the batch.
 
-    A reply would then have another probability beside a long conversation than alone, and sampler
-    and learner, whose batches differ, would disagree.
+    A reply's probability would depend on the other conversations of its batch, and sampler and
+    learner, whose batches differ, would disagree.
 
     Raises:
         ModelError: the rotations depend on the length of the batch.
@@ -233,7 +221,6 @@ def check_rotations(network: Any) -> None:
 
 
 def _instead(kind: str, config: Any) -> str:
-    """Return what to take instead."""
     if kind == "dynamic":
         limit = config.max_position_embeddings
         return (
@@ -256,7 +243,7 @@ class TokenCache(KeyValueCache):
         return self.tensor.shape[1]
 
     def take(self, rows: Tensor) -> TokenCache:
-        """Return a copy that holds these rows."""
+        """Return a copy of these rows."""
         return TokenCache(tensor=self.tensor.index_select(0, rows))
 
     def copy_from(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, length: int) -> None:
@@ -270,15 +257,12 @@ class TokenCache(KeyValueCache):
     def put(
         self, other: KeyValueCache, theirs: Tensor, ours: Tensor, start: Tensor, length: int
     ) -> None:
-        """Copy the first ``length`` ids of rows ``theirs`` of another cache.
-
-        They go into rows ``ours``, each to its ``start``.
-        """
+        """Copy the first ``length`` ids of rows ``theirs`` to rows ``ours``, from ``start`` on."""
         self.tensor[ours[:, None], self._from(start, length)] = other.tensor[theirs, :length]
 
 
-class WholeForward:
-    """The forward pass of a network through its own ``forward``."""
+class SequenceForward:
+    """The forward pass of any network, by its method ``forward``."""
 
     shares_prefixes = False
     recompute = False
@@ -291,10 +275,7 @@ class WholeForward:
         return TokenCache(tensor=torch.zeros((batch, positions), dtype=torch.int64, device=device))
 
     def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
-        """Return the last hidden state [N, C] of every prefix.
-
-        A cache of R rows takes the sequences.
-        """
+        """Return the last hidden state [N, C] of every prefix; write the sequences into a cache."""
         ids = tree.ids[tree.node]
         if cache is not None:
             cache.tensor[:, : ids.shape[1]] = ids
@@ -323,16 +304,12 @@ Result = TypeVar("Result")
 
 
 class LanguageModel:
-    """Network, tokenizer and optional value head.
+    """Network, tokenizer and optional value head; only low-rank adapters are trained if it has any.
 
-    ``version`` counts the updates the weights have seen.
-
-    Families known to ``models/architectures.py`` run through the lean forward of
-    ``models/lean.py``, others through their own. The network may carry low-rank adapters; then they
-    alone are trained.
-
-    ``over`` is the model of the frozen weights that it shares with others, if they are known; see
-    ``models/samplers/prefix_cache.py``.
+    Attributes:
+        version: number of updates of the weights.
+        over: the model of the frozen weights that other models share, if known; see
+            ``models/samplers/prefix_cache.py``.
     """
 
     def __init__(
@@ -347,10 +324,10 @@ class LanguageModel:
     ) -> None:
         self.network, self._longest, self.over = network, longest, over
         self.base = base_of(network)
-        self._weight: Tensor = next(network.parameters())  # one of all, as there is a walk to it
+        self._weight: Tensor = next(network.parameters())  # any weight, as the look-up is slow
         self.forward = _forward(self.base)
         self.around: Callable[[Callable[[], Any]], Any] | None = None  # see ``computing``
-        self._own: tuple[Blocks | None] | None = None  # measured when asked for
+        self._padding: tuple[PaddingSizes | None] | None = None  # measured at the first use
         self.tokenizer = tokenizer
         self.version = version
         self.value_head = (
@@ -373,12 +350,10 @@ class LanguageModel:
 
     @cached_property
     def context(self) -> int:
-        """Longest conversation in tokens: the network's limit, or a lower one that was asked for.
-
-        Asked at every turn.
+        """Longest conversation in tokens: the network's limit, or a lower configured one.
 
         Raises:
-            ModelError: the network has none, and none was asked for.
+            ModelError: neither the network nor the configuration has a limit.
         """
         if self._longest is not None and not numbers_of(self.base, LIMITS):
             return self._longest
@@ -391,7 +366,7 @@ class LanguageModel:
         return self._weight.device
 
     def modules(self) -> Iterator[tuple[str, nn.Module]]:
-        """Yield (prefix, module) of everything that is trained."""
+        """Yield (prefix, module) of the network and the value head."""
         yield "network", self.network
         if self.value_head is not None:
             yield "value_head", self.value_head
@@ -401,10 +376,7 @@ class LanguageModel:
         return [p for _, module in self.modules() for p in module.parameters() if p.requires_grad]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the named trained tensors (shared storage; tied weights once).
-
-        What is frozen is not among them.
-        """
+        """Return the trained tensors by name (shared storage; tied weights once)."""
         named = (
             (f"{prefix}.{name}", p)
             for prefix, module in self.modules()
@@ -414,10 +386,7 @@ class LanguageModel:
 
     @cached_property
     def frozen_digest(self) -> str:
-        """SHA-256 of the names and bytes of all weights that are not trained.
-
-        Empty where there are none.
-        """
+        """SHA-256 of the names and bytes of all frozen weights; "" without any."""
         frozen = [
             (name, p) for name, p in sorted(self.network.named_parameters()) if not p.requires_grad
         ]
@@ -434,22 +403,22 @@ class LanguageModel:
         Raises:
             ModelError: a name or shape differs from this model's.
         """
-        own = self.tensors()
-        if own.keys() != tensors.keys() or any(
-            own[name].shape != tensors[name].shape for name in own
+        weights = self.tensors()
+        if weights.keys() != tensors.keys() or any(
+            weights[name].shape != tensors[name].shape for name in weights
         ):
-            odd = sorted(set(own) ^ set(tensors)) or [
-                name for name in own if own[name].shape != tensors[name].shape
+            odd = sorted(set(weights) ^ set(tensors)) or [
+                name for name in weights if weights[name].shape != tensors[name].shape
             ]
             raise ModelError(
                 f"These weights are of another model: {odd[:3]} differ. Use the configuration "
                 "they were trained with."
             )
-        for name, tensor in own.items():
+        for name, tensor in weights.items():
             tensor.copy_(tensors[name])
 
     def clone(self) -> LanguageModel:
-        """Return a copy whose trained weights are its own; what is frozen is shared."""
+        """Return a copy of the trained weights that shares the frozen weights."""
         frozen = {id(p): p for p in self.network.parameters() if not p.requires_grad}
         other = copy.copy(self)
         other.network = copy.deepcopy(self.network, frozen)
@@ -461,18 +430,15 @@ class LanguageModel:
         return other
 
     def renew(self) -> None:
-        """Look for the parameters again, which have been replaced."""
+        """Look up the parameters again after they were replaced."""
         self._weight = next(self.network.parameters())
 
     def computing(self, compute: Callable[[], Result]) -> Result:
-        """Return what a call returns that computes with the weights, which may be split."""
+        """Call a function that computes with the weights, which may be split; return its result."""
         return compute() if self.around is None else self.around(compute)
 
     def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
-        """Return hidden states [N, C] of distinct prefixes.
-
-        A cache of R rows takes their keys and values.
-        """
+        """Return hidden states [N, C] of distinct prefixes; write keys and values into a cache."""
         return self.forward.hidden(tree, cache)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -495,66 +461,64 @@ class LanguageModel:
         return values
 
     @property
-    def own(self) -> Blocks | None:
-        """What products come in, so that a position's bits are its own.
+    def padding(self) -> PaddingSizes | None:
+        """The padding sizes that make each position independent of its batch.
 
-        None where they are not: with several threads, not in float32 on a CPU, where the network's
-        own forward pass is taken, or where none of the sizes tried does it on this machine.
+        None if that is impossible: with several threads, not in float32 on a CPU, for networks that
+        run through ``SequenceForward``, or if no size works on this machine.
         """
         forward = self.forward
-        if isinstance(forward, WholeForward) or not invariant_on(self.device, self.base.dtype):
+        if isinstance(forward, SequenceForward) or not invariant_on(self.device, self.base.dtype):
             return None
-        if self._own is None:
-            parts, wanted = forward.parts, products(self.network)
+        if self._padding is None:
+            parts, shapes = forward.parts, products(self.network)
             queries = fewest_queries(parts.heads, parts.groups, parts.head_width)
-            rows = fewest_rows(wanted)
-            self._own = (Blocks(rows, queries) if rows and queries else None,)
-        return self._own[0]
+            rows = fewest_rows(shapes)
+            self._padding = (PaddingSizes(rows, queries) if rows and queries else None,)
+        return self._padding[0]
 
     @property
     def decoding(self) -> str:
         """What computes replies, in words: "compiled", or "torch" and, for a tiny model, why."""
-        return how(self.forward.parts) if isinstance(self.forward, LeanForward) else "torch"
+        return decoding_of(self.forward.parts) if isinstance(self.forward, TreeForward) else "torch"
 
     def new_cache(self, batch: int, positions: int) -> KeyValueCache:
         """Return an empty cache for ``batch`` rows of ``positions`` positions."""
         forward, dtype = self.forward, self.base.dtype
-        if isinstance(forward, WholeForward):
+        if isinstance(forward, SequenceForward):
             return forward.new_cache(batch, positions, device=self.device)
-        return forward.new_cache(batch, positions, dtype=dtype, device=self.device, own=self.own)
+        return forward.new_cache(
+            batch, positions, dtype=dtype, device=self.device, padding=self.padding
+        )
 
     def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
         """Append right-padded tokens [B, T] at positions ``start`` [B] of cached rows.
 
-        Return hidden states [B, T, C].
+        Returns:
+            Hidden states [B, T, C].
         """
         return self.forward.extend(ids, start, cache)
 
     @torch.no_grad()
     def check(self) -> None:
-        """Compare this forward with the network's own on a few tokens.
-
-        Compare also what it says of a beginning with and without the rest.
+        """Compare this forward pass with the network's on a few tokens, and check causality.
 
         Raises:
-            ModelError: they differ: some models scale or cap their logits in ways that are not
-                known here, others look ahead, or what the network says of a conversation depends on
-                the others in its batch.
+            ModelError: they differ, as some models scale or cap their logits in unsupported ways;
+                or the network looks ahead, or its results depend on the batch.
         """
         check_forward(self)
 
     def save(self, folder: Path, *, dtype: str | None = None, adapter: bool = False) -> None:
-        """Write a folder that ``AutoModelForCausalLM.from_pretrained`` loads.
-
-        ``AutoTokenizer.from_pretrained`` loads it too.
+        """Write a folder for ``from_pretrained`` of ``AutoModelForCausalLM`` and ``AutoTokenizer``.
 
         Args:
-            folder: where to.
-            dtype: of the weights: "float32", "bfloat16" or "float16"; None: as they are.
-            adapter: write the adapters alone, for peft's ``PeftModel.from_pretrained``.
+            folder: to write.
+            dtype: of the weights: "float32", "bfloat16" or "float16"; None: unchanged.
+            adapter: write only the adapters, for peft's ``PeftModel.from_pretrained``.
 
         Raises:
-            ModelError: adapters alone are asked for and there are none.
+            ModelError: ``adapter`` is set and the model has no adapters.
             RunError: the folder cannot be written.
         """
         adapted = self.base is not self.network
@@ -566,7 +530,7 @@ class LanguageModel:
         network = self.network
         if dtype is not None or (adapted and not adapter):
             network = copy.deepcopy(network)
-        network = merged(network) if adapted and not adapter else network
+        network = merge_adapters(network) if adapted and not adapter else network
         if dtype is not None:
             network = network.to(getattr(torch, dtype))
         from transformers.utils import logging as transformers_logging
@@ -576,7 +540,7 @@ class LanguageModel:
             try:
                 network.save_pretrained(folder)
                 self.tokenizer.save_pretrained(folder)
-            except SafetensorError as error:  # of the disk, in words of its own
+            except SafetensorError as error:  # an error of the disk
                 raise RunError(
                     f"{folder} cannot be written: {error}. Name a folder on another disk."
                 ) from error
@@ -584,19 +548,19 @@ class LanguageModel:
                 transformers_logging.enable_progress_bar()
 
 
-def _forward(network: Any) -> LeanForward | WholeForward:
+def _forward(network: Any) -> TreeForward | SequenceForward:
     parts = architecture(network)
-    return LeanForward(parts) if parts is not None else WholeForward(network)
+    return TreeForward(parts) if parts is not None else SequenceForward(network)
 
 
-# largest difference of log-probabilities between this forward and the network's own, in float32
+# largest difference of log-probabilities between this forward pass and the network's, in float32
 TOLERANCE = 1e-3
-# and of their mean in half precision, whose single values are off by several from float32's
+# largest mean difference in half precision, where single values differ by several units
 HALF_TOLERANCE = 0.5
 
 
 def check_forward(model: LanguageModel) -> None:
-    """Compare a model's forward pass with its network's own; see ``LanguageModel.check``."""
+    """Compare a model's forward pass with its network's; see ``LanguageModel.check``."""
     check_rotations(model.base)
     kind, vocabulary = (
         type(model.base).__name__,
@@ -610,39 +574,41 @@ def check_forward(model: LanguageModel) -> None:
             )
     length = min([12, *numbers_of(model.base, LIMITS)])
     ids = torch.arange(length, device=model.device) * 7919 % vocabulary
-    own = _own_logprobs(model, ids)
-    if own.isnan().any():
+    expected = _network_logprobs(model, ids)
+    if expected.isnan().any():
         raise ModelError(
             f"{kind} gives no probabilities: its weights are so large that sums of them overflow. "
             "Take another model."
         )
     begin = max(1, length // 2)
-    if not agree(_own_logprobs(model, ids[:begin]), own[:begin], model.base.dtype):
+    if not logprobs_agree(
+        _network_logprobs(model, ids[:begin]), expected[:begin], model.base.dtype
+    ):
         raise ModelError(
             f"{kind} looks ahead: it reads a text as a whole and cannot write one token after "
             "another."
         )
     tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
-    found = model.logits(model.hidden(tree)).float().log_softmax(-1)
-    if not agree(found, own, model.base.dtype):
+    lean = model.logits(model.hidden(tree)).float().log_softmax(-1)
+    if not logprobs_agree(lean, expected, model.base.dtype):
         raise ModelError(
             f"{kind} cannot be run: its log-probabilities differ by up to "
-            f"{(found - own).abs().max().item():.2g} from what is computed here."
+            f"{(lean - expected).abs().max().item():.2g} from what is computed here."
         )
-    if isinstance(model.forward, LeanForward) and model.forward.compiled is not None:
+    if isinstance(model.forward, TreeForward) and model.forward.compiled is not None:
         compiled = _compiled_logprobs(model, model.forward, ids, begin)
-        if not agree(compiled, own, model.base.dtype):
+        if not logprobs_agree(compiled, expected, model.base.dtype):
             raise ModelError(
                 f"The compiled forward pass of {kind} differs by "
-                f"{(compiled - own).abs().max().item():.2g} from the model's own. Name another "
-                "compiler in $CC, or leave it out by CC=none."
+                f"{(compiled - expected).abs().max().item():.2g} from the model's own. Name "
+                "another compiler in $CC, or leave it out by CC=none."
             )
 
 
 def _compiled_logprobs(
-    model: LanguageModel, forward: LeanForward, ids: Tensor, begin: int
+    model: LanguageModel, forward: TreeForward, ids: Tensor, begin: int
 ) -> Tensor:
-    """Return the log-probabilities [T, V] of compiled code: a beginning read, the rest added."""
+    """Return log-probabilities [T, V] of compiled code: a prefix is read, the rest appended."""
     cache = forward.new_cache(1, len(ids), dtype=model.base.dtype, device=model.device)
     tree = prefix_tree([tuple(ids[:begin].tolist())])
     hidden = model.hidden(tree, cache)[tree.node[0]]
@@ -652,20 +618,20 @@ def _compiled_logprobs(
     return model.logits(hidden).float().log_softmax(-1)
 
 
-def agree(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
-    """Return whether log-probabilities are those of one model, as far as its precision tells.
+def logprobs_agree(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether log-probabilities are equal within the precision of a type.
 
-    In float32 every one is compared. In bfloat16 SmolLM2's own are off by up to 4.9 from float32's
-    and by 0.17 in the mean, so that there the mean is.
+    In float32 every value is compared; else the mean, as SmolLM2's values in bfloat16 differ from
+    those in float32 by up to 4.9, and by 0.17 in the mean.
     """
-    difference = (one - other).abs()
+    difference = (first - second).abs()
     if dtype == torch.float32:
         return bool(difference.max() < TOLERANCE)
     return bool(difference.mean() < HALF_TOLERANCE)
 
 
-def _own_logprobs(model: LanguageModel, ids: Tensor) -> Tensor:
-    """Return the log-probabilities [T, V] of the network's own forward for a sequence [T]."""
+def _network_logprobs(model: LanguageModel, ids: Tensor) -> Tensor:
+    """Return the log-probabilities [T, V] of the network's method ``forward``, given ids [T]."""
     logits: Tensor = model.network(
         input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]
     ).logits[0]

@@ -15,12 +15,12 @@ import torch
 from sparring.core.errors import ModelError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import find_device
 from sparring.models.pretrained import first_line, load_pretrained
 
-# what a network raises that our forward pass does not fit
+# errors of a network that this forward pass cannot run
 UNFIT = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
 
 
@@ -31,9 +31,7 @@ def load_language_model(
     training_bytes: Callable[[int], int] | None = None,
     device: torch.device | None = None,
 ) -> LanguageModel:
-    """Return the model and tokenizer of a folder, a packaged model or a Hugging Face id.
-
-    See ``load_pretrained``.
+    """Load a folder, a packaged model or a Hugging Face id; see ``load_pretrained``.
 
     Raises:
         ModelError: the folder is missing or damaged, the model does not fit into memory, or it
@@ -72,44 +70,45 @@ def saved_model(
     device: str = "auto",
     longest: int | None = None,
 ) -> LanguageModel:
-    """Return the model of a folder.
+    """Load a frozen model that ``LanguageModel.save`` wrote.
 
     Args:
-        folder: that ``LanguageModel.save`` wrote.
-        base: name of the pretrained model that the folder's adapters belong to; None: it is whole.
+        folder: of the model.
+        base: name of the pretrained model of the folder's adapters; None: the folder has all
+            weights.
         lora: the adapters' rank, alpha and targets.
         dtype: of the weights.
-        device: where they are put.
+        device: of the weights.
         longest: conversation in tokens; None: the model's limit.
 
     Raises:
         ModelError: the model is missing or damaged, or the adapters are another model's.
-        UnknownNameError: the pretrained model is not on this machine, and is no Hugging Face id.
+        UnknownNameError: the pretrained model is not on this machine, and not a Hugging Face id.
     """
     if base is None or lora is None:
         model = load_language_model(folder, dtype=dtype, device=find_device(device))
         network = model.network.to(find_device(device))
     else:
         model = base_model(base, dtype, device)
-        network = _adapted(folder, with_the_weights_of(model.network), lora)
-    found = LanguageModel(network, model.tokenizer, longest=longest)
-    for parameter in found.parameters():
+        network = _adapted(folder, share_weights(model.network), lora)
+    frozen = LanguageModel(network, model.tokenizer, longest=longest)
+    for parameter in frozen.parameters():
         parameter.requires_grad_(False)
-    return found
+    return frozen
 
 
 @lru_cache(maxsize=1)  # players of one pretrained model, and members of a mixture, share it
 def base_model(name: str, dtype: str, device: str) -> LanguageModel:
-    """Return a pretrained model, whose weights do not change.
+    """Load a pretrained model with frozen weights.
 
     Args:
         name: a folder, a packaged model or a Hugging Face id.
         dtype: of the weights.
-        device: where they are put.
+        device: of the weights.
 
     Raises:
         ModelError: as for ``load_language_model``.
-        UnknownNameError: it is not on this machine, and is no Hugging Face id.
+        UnknownNameError: the model is not on this machine, and not a Hugging Face id.
     """
     model = load_language_model(name, dtype=dtype, device=find_device(device))
     model.network = model.network.to(find_device(device))
@@ -130,22 +129,24 @@ def _adapted(folder: Path, network: Any, lora: Mapping[str, Any]) -> Any:
     adapted = add_adapters(network, **lora, stream=Stream.from_seed(0))  # drawn, then replaced
     from peft import get_peft_model_state_dict, set_peft_model_state_dict
 
-    own = get_peft_model_state_dict(adapted)
-    if own.keys() != tensors.keys() or any(own[n].shape != tensors[n].shape for n in own):
-        odd = sorted(own.keys() ^ tensors.keys()) or [
-            n for n in own if own[n].shape != tensors[n].shape
+    expected = get_peft_model_state_dict(adapted)
+    if expected.keys() != tensors.keys() or any(
+        expected[n].shape != tensors[n].shape for n in expected
+    ):
+        odd = sorted(expected.keys() ^ tensors.keys()) or [
+            n for n in expected if expected[n].shape != tensors[n].shape
         ]
         raise ModelError(f"{path} has adapters of another model: {odd[:3]} differ; {again}.")
     set_peft_model_state_dict(adapted, tensors)
     return adapted
 
 
-TEXTS = 65_536  # whose vectors are kept
+TEXTS = 65_536  # texts whose vectors are cached
 
 
 @lru_cache(maxsize=1)
 def _loaded(name: str) -> tuple[Any, Any]:
-    """Return a network that does not learn, and its tokenizer."""
+    """Return a frozen network and its tokenizer."""
     network, tokenizer = load_pretrained(name)
     return network.eval().requires_grad_(False), tokenizer
 
@@ -154,8 +155,8 @@ def _loaded(name: str) -> tuple[Any, Any]:
 def text_states(name: str, layer: int, text: str) -> FloatArray:
     """Return the mean hidden state of a text's tokens, [C].
 
-    The text stands alone in a forward pass, so that its vector does not depend on other texts. A
-    text without tokens is 0; of one that outgrows the model's context the beginning is read.
+    Each text has its own forward pass, so that its vector does not depend on other texts. A text
+    without tokens gives 0; a text longer than the model's context is truncated.
 
     Args:
         name: of the model, see ``load_pretrained``.
@@ -163,13 +164,13 @@ def text_states(name: str, layer: int, text: str) -> FloatArray:
         text: to embed.
 
     Raises:
-        ModelError: the model cannot be loaded, or it has no such layer.
+        ModelError: the model cannot be loaded, or has no such layer.
     """
     network, tokenizer = _loaded(name)
     layers = int(network.config.num_hidden_layers)
     if not -layers - 1 <= layer <= layers:
         raise ModelError(
-            f"{name!r} has {layers} layers, and layer={layer} is none of 0 (the embeddings of "
+            f"{name!r} has {layers} layers, and layer={layer} is not one of 0 (the embeddings of "
             f"tokens) to {layers}; write layer: -1 for the last one."
         )
     ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
@@ -178,5 +179,5 @@ def text_states(name: str, layer: int, text: str) -> FloatArray:
         return np.zeros(int(network.config.hidden_size))
     with torch.no_grad():
         states = network(ids.long(), output_hidden_states=True, use_cache=False).hidden_states
-    found: FloatArray = states[layer][0].double().mean(dim=0).numpy()
-    return found
+    mean: FloatArray = states[layer][0].double().mean(dim=0).numpy()
+    return mean

@@ -1,4 +1,4 @@
-"""How much memory a model takes, estimated before anything is loaded."""
+"""Estimates of a model's memory before anything is loaded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from sparring.core.errors import ConfigError, ModelError
 
 GIB = 1 << 30
 PROGRAM = GIB // 2  # Python, torch and their libraries
-# padded positions per distinct prefix that attention keeps: what the learner allows, and games that
-# share much reach
+# padded positions per distinct prefix in attention: the learner's limit, often reached
 PADDING = 8
 LOGIT_COPIES = 5  # logits over the temperature, their log-softmax, a feature of them, and gradients
 MEMINFO = Path("/proc/meminfo")
@@ -26,10 +25,7 @@ CGROUP_LIMITS = (
 
 
 def count_parameters(config: Any) -> int:
-    """Return the number of parameters of a configuration's model, without making it.
-
-    Tied weights count once.
-    """
+    """Return the number of parameters of a configuration's model; tied weights count once."""
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
@@ -45,31 +41,30 @@ def learning_bytes(size: int, *, master: bool = False) -> int:
 
     Args:
         size: bytes of the parameter.
-        master: whether AdamW is in float32 and keeps a copy of it, if it has 16 bits.
+        master: whether AdamW keeps a float32 copy of parameters of 16 bits.
     """
     wide = 4  # float32
     return (LEARNS + 1) * wide if master and size < wide else LEARNS * size
 
 
 def training_bytes(*, trained: int, copies: int, size: int = 4, each: int | None = None) -> int:
-    """Return the bytes that training takes besides the weights, activations left out.
+    """Return the bytes of training besides the weights and activations.
 
-    Per trained parameter of ``size`` bytes: its gradient, AdamW's two moments, and one for each
-    copy that is kept of the trained parameters (average, reference, snapshots); what is frozen is
-    shared by all copies.
+    Per trained parameter these are its gradient, AdamW's two moments and the copies (EMA,
+    reference, snapshots); all copies share frozen weights.
 
     Args:
         trained: number of trained parameters.
-        copies: that are kept of them.
-        size: bytes of each.
-        each: bytes of the gradient and moments of one; None: ``learning_bytes``.
+        copies: number of copies of them.
+        size: bytes of a parameter.
+        each: bytes of a parameter's gradient and moments; None: ``learning_bytes``.
     """
     return trained * ((learning_bytes(size) if each is None else each) + size * copies)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
-    """The sizes of a decoder that its activations depend on."""
+class ModelShape:
+    """The sizes of a decoder that determine its activations."""
 
     layers: int
     hidden: int
@@ -78,11 +73,8 @@ class Shape:
     vocabulary: int
 
     @classmethod
-    def of(cls, config: Any) -> Shape:
-        """Return the sizes in a transformers configuration.
-
-        They are the usual proportions where it has other names for them.
-        """
+    def of(cls, config: Any) -> ModelShape:
+        """Return the sizes of a transformers configuration, usual proportions where it has none."""
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
         hidden, heads = int(text.hidden_size), int(text.num_attention_heads)
         width = int(getattr(text, "head_dim", None) or hidden // heads)
@@ -101,18 +93,18 @@ class Shape:
 
 
 def activation_bytes(
-    shape: Shape, *, tokens: int, asked: int, size: int = 4, checkpointing: bool = False
+    shape: ModelShape, *, tokens: int, sampled: int, size: int = 4, checkpointing: bool = False
 ) -> int:
-    """Return about how many bytes a forward and backward pass keeps, a rough estimate.
+    """Return a rough estimate of the bytes that a forward and backward pass keeps.
 
     Per token and block: eight vectors of the model's width, four of the feed-forward layers', and
-    for attention two of queries, keys and values per padded position. With checkpointing one vector
-    per block, and one block whole. Logits are float32.
+    for attention two of queries, keys and values per padded position. With checkpointing: one
+    vector per block, and one whole block. Logits are float32.
 
     Args:
         shape: of the model.
         tokens: distinct prefixes of a pass, ``learner.micro_tokens``.
-        asked: how many of them a token was sampled after.
+        sampled: number of prefixes before sampled tokens.
         size: bytes of an activation.
         checkpointing: whether blocks are computed again in the backward pass.
     """
@@ -122,7 +114,7 @@ def activation_bytes(
         if checkpointing
         else shape.layers * block
     )
-    return blocks + LOGIT_COPIES * asked * shape.vocabulary * 4
+    return blocks + LOGIT_COPIES * sampled * shape.vocabulary * 4
 
 
 def find_device(name: str) -> torch.device:
@@ -143,12 +135,9 @@ def find_device(name: str) -> torch.device:
 
 
 def available_bytes(device: torch.device | None = None) -> int:
-    """Return the memory of a GPU, or else what is available on this machine.
+    """Return the memory of a GPU, or else the available memory of this machine or container.
 
-    In a container that is what is available there.
-
-    On Linux that is MemAvailable: what programs can get without swapping. Elsewhere it is all there
-    is.
+    On Linux this is MemAvailable, the memory without swapping; elsewhere all memory.
     """
     if device is not None and device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
@@ -162,7 +151,7 @@ def available_bytes(device: torch.device | None = None) -> int:
 
 
 def _machine_bytes() -> int:
-    """Return the machine's available memory, or all of it where it does not say."""
+    """Return the machine's available memory, or all memory where that is unknown."""
     try:
         for line in MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -185,12 +174,11 @@ def check_memory(
         name: of the model, for the message.
         config: transformers' configuration.
         dtype: of the weights.
-        more: from the number of parameters to the bytes needed besides the weights.
-        device: where it is trained; weights pass through the machine's own memory on their way to a
-            GPU.
+        more: bytes besides the weights, as a function of the number of parameters.
+        device: of the training; weights pass through the machine's memory on the way to a GPU.
 
     Raises:
-        ModelError: that is more than the device or the machine has.
+        ModelError: the device or the machine has less memory.
     """
     parameters = count_parameters(config)
     weights = parameters * dtype.itemsize
@@ -207,7 +195,7 @@ def check_memory(
 def refuse_beyond(
     name: str, parameters: int, needed: int, have: int, where: str = "this machine"
 ) -> None:
-    """Refuse a model that takes more bytes than there are.
+    """Refuse a model that needs more memory than there is.
 
     Raises:
         ModelError: ``needed`` is more than ``have``; the message says what to do.

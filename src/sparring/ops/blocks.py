@@ -1,7 +1,4 @@
-"""Order statistics inside groups, in numpy.
-
-Groups of equal size are worked on together, as the rows of a matrix.
-"""
+"""Order statistics inside groups, in numpy; groups of equal size become rows of one matrix."""
 
 from __future__ import annotations
 
@@ -14,13 +11,14 @@ from sparring.ops.groups import ROUNDING, group_counts
 
 
 def equal_sized(ids: IntArray, num_groups: int) -> Iterator[IntArray]:
-    """Yield, for each size s that occurs, the members of all groups of that size.
-
-    Row numbers, int64 [groups, s].
+    """Yield, for each group size s that occurs, the rows of all groups of that size.
 
     Args:
         ids: int64 [N] in 0..num_groups-1, group of each row.
         num_groups: number of groups.
+
+    Yields:
+        Row numbers, int64 [groups, s].
     """
     counts = group_counts(ids, num_groups)
     order = np.argsort(ids, kind="stable")
@@ -30,10 +28,7 @@ def equal_sized(ids: IntArray, num_groups: int) -> Iterator[IntArray]:
 
 
 def lower_median(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return the median of each group, [G].
-
-    A member of it, the lower of the middle two in groups of even size; 0 if empty.
-    """
+    """Return the median of each group, [G]; the lower of the middle two; 0 without rows."""
     median = np.zeros(num_groups)
     for rows in equal_sized(ids, num_groups):
         middle = (rows.shape[1] - 1) // 2
@@ -42,10 +37,7 @@ def lower_median(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArr
 
 
 def best_two(values: FloatArray, ids: IntArray, num_groups: int) -> tuple[FloatArray, FloatArray]:
-    """Return the largest and the second largest value of each group, [G] each.
-
-    In a group of one both are its value.
-    """
+    """Return the largest and the second largest value of each group, [G] each; of one row twice."""
     best, second = np.zeros(num_groups), np.zeros(num_groups)
     for rows in equal_sized(ids, num_groups):
         size, groups = rows.shape[1], ids[rows[:, 0]]
@@ -55,31 +47,26 @@ def best_two(values: FloatArray, ids: IntArray, num_groups: int) -> tuple[FloatA
 
 
 def steps(ordered: FloatArray) -> BoolArray:
-    """Return where neighbours of sorted rows differ by more than rounding.
-
-    Bool [groups, s - 1] for rows [groups, s].
-    """
+    """Return where neighbours of sorted rows [groups, s] differ, bool [groups, s - 1]."""
     size = np.abs(ordered).max(axis=1, keepdims=True)
     differ: BoolArray = np.abs(np.diff(ordered, axis=1)) > ROUNDING * size
     return differ
 
 
 def tied_means(differ: BoolArray, by_position: FloatArray) -> FloatArray:
-    """Return, per place of sorted rows, a mean over the run of equal members it is in.
-
-    It is the mean of ``by_position``.
+    """Return, per place of sorted rows, the mean of ``by_position`` over its run of equal members.
 
     Args:
         differ: bool [groups, s - 1], where a member differs from the one before it, as ``steps``
             gives.
-        by_position: [s] or [groups, s], what each place would get.
+        by_position: [s] or [groups, s], value of each place before ties are averaged.
 
     Returns:
         float64 [groups, s].
     """
     runs, groups, size = _runs(differ), len(differ), differ.shape[1] + 1
-    given = np.broadcast_to(by_position, (groups, size)).reshape(-1)
-    means: FloatArray = (np.bincount(runs, weights=given) / np.bincount(runs))[runs].reshape(
+    expanded = np.broadcast_to(by_position, (groups, size)).reshape(-1)
+    means: FloatArray = (np.bincount(runs, weights=expanded) / np.bincount(runs))[runs].reshape(
         groups, size
     )
     return means
@@ -92,9 +79,7 @@ def _runs(differ: BoolArray) -> IntArray:
 
 
 def distinct_rows(flags: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return one row of each pattern among rows of flags, and each row's pattern.
-
-    Both are numbers: of a row, and of a pattern.
+    """Return the first row of each distinct pattern, and the pattern number of each row.
 
     Args:
         flags: bool [groups, w].

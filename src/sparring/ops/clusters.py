@@ -1,8 +1,8 @@
 """Texts as vectors without a model, and weighted points in clusters.
 
-A text is made small, numbers and names are masked, so that statements are alike by what they say
-and not by whom. Each feature f of a text adds sign(f) to place h(f) of a vector of fixed size,
-which is then divided by its length:
+A text is written in small letters, and its numbers and names are masked: statements are compared
+by content, not by speaker. Each feature f of a text adds sign(f) to place h(f) of a vector of fixed
+size, which is then divided by its length:
 
     x[h(f)] += sign(f) for every f;   x / |x|
 
@@ -11,12 +11,11 @@ ends marked (Weinberger et al., 2009). h and sign are the same on every machine.
 
 k-means is seeded, and clusters keep their numbers. Starts are drawn as in k-means++: the next
 centre is a point with probability in proportion to its weight times its squared distance from the
-nearest centre (Arthur and Vassilvitskii, 2007). Of several starts the one of least inertia is
-taken,
+nearest centre (Arthur and Vassilvitskii, 2007). The start of least inertia is used,
 
     inertia = sum over points of weight * |point - its centre|^2
 
-and of equal ones the first. Points as near to two centres belong to the first.
+and the first of equal ones. Points as near to two centres belong to the first.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ def embedded(
     Args:
         texts: to embed.
         size: of a vector.
-        names: words that stand for players; all of them become one and the same.
-        salt: another one gives another table of places.
+        names: words that stand for players; all of them become the same token.
+        salt: seed of the hash.
     """
     masking = finder(tuple(names))
-    found = np.zeros((len(texts), size))
+    vectors = np.zeros((len(texts), size))
     for row, text in enumerate(texts):
         for feature in _features(masked(text, masking)):
             place, sign = _place(feature, size, salt)
-            found[row, place] += sign
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    return found / np.where(lengths > 0, lengths, 1.0)
+            vectors[row, place] += sign
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1.0)
 
 
 def masked(text: str, names: re.Pattern[str] | None = None) -> str:
@@ -67,11 +66,11 @@ def masked(text: str, names: re.Pattern[str] | None = None) -> str:
 
 @lru_cache(maxsize=64)
 def finder(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | None:
-    """Return what finds whole names, the longest first; None where there are none.
+    """Return the pattern that matches whole names, the longest first; None without names.
 
     Args:
         names: to find, in small letters.
-        flags: of ``re``; with ``re.IGNORECASE`` large letters are found too.
+        flags: of ``re``; ``re.IGNORECASE`` matches capital letters too.
     """
     words = sorted({name.lower() for name in names if name}, key=lambda name: (-len(name), name))
     if not words:
@@ -116,8 +115,8 @@ def nearest(points: FloatArray, centres: FloatArray) -> tuple[IntArray, FloatArr
 
 def squared_distances(points: FloatArray, centres: FloatArray) -> FloatArray:
     """Return the squared distance of each point from each centre, [n, k]."""
-    found: FloatArray = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
-    return found
+    distances: FloatArray = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
+    return distances
 
 
 def k_means(
@@ -129,25 +128,23 @@ def k_means(
     starts: int = 16,
     steps: int = 100,
 ) -> Clusters:
-    """Return k clusters of points; as many as there are distinct points, where these are fewer.
-
-    Clusters are in order of weight, the heaviest first.
+    """Return k clusters, the heaviest first; fewer if there are fewer distinct points.
 
     Args:
         points: [n, d], n at least 1.
         weights: of the points, above 0, [n].
         k: clusters, at least 1.
         stream: draws the starts.
-        starts: how many are tried.
-        steps: of each at most.
+        starts: number of starts.
+        steps: most steps of each start.
     """
     distinct, of = np.unique(points, axis=0, return_inverse=True)
     mass = np.bincount(of.reshape(-1), weights=weights).astype(np.float64)
-    found = [
+    candidates = [
         _descended(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
         for number in range(starts)
     ]
-    best = min(found, key=lambda one: one.inertia)
+    best = min(candidates, key=lambda one: one.inertia)
     total = np.bincount(best.of, weights=mass, minlength=len(best.centres))
     order = np.lexsort((*best.centres.T[::-1], -total))
     rank = np.empty_like(order)
@@ -187,16 +184,16 @@ def _descended(
 
 
 def matched(centres: FloatArray, earlier: FloatArray) -> IntArray:
-    """Return an order of centres in which those come first that are like earlier ones, [k].
+    """Return an order of centres in which those paired with earlier centres come first, [k].
 
-    Pairs have the least sum of squared distances. A centre without an earlier one comes after all
-    that have one; where there were more earlier, those without a successor are left out.
+    The pairs have the least sum of squared distances. Centres without a partner come last; earlier
+    centres without a partner are ignored.
 
     Args:
         centres: [k, d].
         earlier: [j, d].
     """
     before, now = linear_sum_assignment(squared_distances(earlier, centres))
-    first = [int(one) for _, one in sorted(zip(before.tolist(), now.tolist(), strict=True))]
-    rest = [one for one in range(len(centres)) if one not in first]
+    first = [int(centre) for _, centre in sorted(zip(before.tolist(), now.tolist(), strict=True))]
+    rest = [centre for centre in range(len(centres)) if centre not in first]
     return np.array([*first, *rest], dtype=np.int64)

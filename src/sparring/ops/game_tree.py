@@ -1,28 +1,25 @@
-"""A game tree as arrays, and what every decision in it is worth, exactly.
+"""A game tree as arrays, the exact value of every decision, and strategies near an equilibrium.
 
-Values are under a policy in every seat.
-
-For information state I of seat p, with reach(h) the probability of history h under the policy and
-u_p its seat's expected
-return from there:
+``policy_values`` evaluates a policy that sits in every seat. For information state I of seat p,
+with reach(h) the probability of history h and u_p(h) the expected return of seat p from there:
 
     V(I) = sum over h in I of reach(h) u_p(h) / sum over h in I of reach(h),    Q(I, a) the same
     with u_p(h a).
 
-By perfect recall the seat's own part of reach(h) is the same for all h in I and cancels, so the
-numbers are also defined where the policy itself never goes. I information states, T histories, Z of
+By perfect recall the seat's own factor of reach(h) is the same for all h in I and cancels, so the
+values are also defined where the policy itself never goes. I information states, T histories, Z of
 them terminal, P seats.
 
 ``average_strategies`` finds strategies near an equilibrium by counterfactual regret minimisation.
-For information state I of seat p, with others(h) the probability that chance and the other seats
-bring h about, and u_p the seat's expected return under the strategies of now,
+For information state I of seat p, with others(h) the probability of h by the choices of chance and
+the other seats, and u_p the seat's expected return under the present strategies,
 
     R(I, a) <- max(R(I, a) + sum over h in I of others(h) (u_p(h a) - u_p(h)), 0)
     sigma(I, a) = R(I, a) / sum over b of R(I, b),   uniform where no regret is above 0
 
-seat after seat (CFR+, Tammelin, 2014). The answer is the mean over the steps t = 1, 2, ... of
-sigma, weighted by t times the seat's own probability to come to I. It comes near an equilibrium of
-two opposed seats; with more seats, or payoffs of no constant sum, nothing is promised.
+seat after seat (CFR+, Tammelin, 2014). The result is the mean of sigma over the steps t = 1, 2,
+..., weighted by t times the seat's own probability of reaching I. In a zero-sum game of two seats
+the result approaches an equilibrium; for other games there is no such guarantee.
 
 CFR (Zinkevich et al., 2007) lets R fall below 0, where it counts as 0 in sigma, and weights each
 step by the seat's own probability alone.
@@ -58,12 +55,12 @@ class GameTree:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExactValues:
-    """Values of a policy in the game's units, and how often play comes by."""
+    """Values of a policy in the game's units, and expected visits."""
 
     action: tuple[FloatArray, ...]  # [I] arrays [num_legal]: Q
     state: FloatArray  # [I]: V = sum over a of policy(a) Q(a)
     reach: FloatArray  # [I] expected visits in one play
-    # [I] the same if its seat did all to get there; where it is 0, Q and V are 0 and say nothing
+    # [I] the same if the seat always moves towards I; where it is 0, Q and V are 0 and undefined
     others: FloatArray
     returns: FloatArray  # [P] expected return of each seat
 
@@ -84,9 +81,9 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     levels = levels_of(tree)
     worth = expected_returns(tree, edge, levels)
     mover = np.where(move, seats[tree.info_state], -1)
-    own = mover[:, None] == np.arange(worth.shape[1])[None, :]
+    is_mover = mover[:, None] == np.arange(worth.shape[1])[None, :]
     # [T, P] chance and all other seats
-    others = reached(tree, np.where(own, 1.0, edge[:, None]), levels)
+    others = reached(tree, np.where(is_mover, 1.0, edge[:, None]), levels)
     moves = np.flatnonzero(move)
     state, parent, seat = tree.info_state[moves], tree.parent[moves], mover[moves]
     weight = others[parent, seat]
@@ -104,15 +101,16 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
 
 
 def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> FloatArray:
-    """Return what a seat earns on average where a move was its last one, one number per move.
-
-    They are in the order of the legal actions of all information states; 0 where a move is never
-    the last.
+    """Return a seat's mean return over the plays in which a move was its last one, per move.
 
     Args:
         tree: every history.
         seats: the seat that acts in each information state, [I].
         policy: probabilities of the legal actions of each information state, I arrays [num_legal].
+
+    Returns:
+        [sum of num_legal], in the order of the information states' legal actions; 0 for a move that
+        is never the last.
     """
     starts = np.append(0, np.cumsum([len(row) for row in policy]))
     move, levels = tree.info_state >= 0, levels_of(tree)
@@ -127,80 +125,78 @@ def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArr
     reach = reached(tree, edge, levels)[tree.terminal]
     weight, earned = np.zeros(starts[-1]), np.zeros(starts[-1])
     for seat, returns in enumerate(tree.returns.T):
-        own = last[tree.terminal, seat]
-        moved = own >= 0
-        np.add.at(weight, own[moved], reach[moved])
-        np.add.at(earned, own[moved], (reach * returns)[moved])
-    found: FloatArray = earned / np.where(weight > 0, weight, 1.0)
-    return found
+        slots = last[tree.terminal, seat]
+        moved = slots >= 0
+        np.add.at(weight, slots[moved], reach[moved])
+        np.add.at(earned, slots[moved], (reach * returns)[moved])
+    means: FloatArray = earned / np.where(weight > 0, weight, 1.0)
+    return means
 
 
 def best_response(
     tree: GameTree, seats: IntArray, policy: Sequence[FloatArray], seat: int
 ) -> list[FloatArray]:
-    """Return the policy in which one seat plays its best response to all others.
+    """Return the policy in which one seat plays its best response and the others are unchanged.
 
-    They stay as they are.
-
-    A seat's last decisions are settled first, then those before them; of equally good actions the
-    first is taken, also where the others never let the seat come by. Needs perfect recall.
+    Decisions are solved from the last to the first. The first of equally good actions is taken,
+    also in states that the others never allow. Needs perfect recall.
     """
-    own = np.flatnonzero(seats == seat)
-    if not len(own):
+    states = np.flatnonzero(seats == seat)
+    if not len(states):
         return list(policy)
     # the seat's decisions on the way to each history
-    made = np.zeros(len(tree.parent), dtype=np.int64)
+    decisions = np.zeros(len(tree.parent), dtype=np.int64)
     turn = np.zeros(len(policy), dtype=np.int64)
     for rows in levels_of(tree)[1:]:
         state, parent = tree.info_state[rows], tree.parent[rows]
         mine = (state >= 0) & (seats[state] == seat)
-        turn[state[mine]] = made[parent[mine]]
-        made[rows] = made[parent] + mine
+        turn[state[mine]] = decisions[parent[mine]]
+        decisions[rows] = decisions[parent] + mine
     rows_of = list(policy)
-    for number in range(int(turn[own].max()), -1, -1):
+    for number in range(int(turn[states].max()), -1, -1):
         action = policy_values(tree, seats, rows_of).action
-        for index in own[turn[own] == number]:
+        for index in states[turn[states] == number]:
             rows_of[index] = np.eye(len(action[index]))[int(action[index].argmax())]
     return rows_of
 
 
 def folded(
-    tree: GameTree, own: BoolArray, others: Sequence[tuple[float, Sequence[FloatArray]]]
+    tree: GameTree, keep: BoolArray, others: Sequence[tuple[float, Sequence[FloatArray]]]
 ) -> GameTree:
-    """Return the tree of some decisions alone: chance and all others are in its payoffs.
+    """Return the tree of some decisions only: chance and all other decisions go into its payoffs.
 
-    A history is what was done in the information states ``own`` so far, in order, and it is paid
+    A history h of the new tree is the sequence of choices in the information states ``keep``:
 
-        payoff(h) = sum over p of share_p * sum over ends z in which just h was done there of
-                    P(what chance and the others do in z, by profile p) * payoff(z)
+        payoff(h) = sum over p of share_p * sum over ends z whose choices in ``keep`` are h of
+                    P(choices of chance and the others in z, by profile p) * payoff(z)
 
-    so that policies of those states are worth in it what they are worth in the whole tree.
+    so that policies of those states have the same value in both trees.
 
     Args:
         tree: every history.
-        own: which information states are kept, [I].
-        others: profiles of the rest, one of which is drawn unseen, with their probabilities; rows
-            of states that are kept are without effect.
+        keep: whether the new tree keeps an information state, [I].
+        others: (probability, profile) of the other states; one profile is drawn, unseen. Rows of
+            states in ``keep`` have no effect.
     """
     move, levels = tree.info_state >= 0, levels_of(tree)
-    kept = move & own[tree.info_state]
+    is_kept = move & keep[tree.info_state]
     weight = np.zeros(len(tree.parent))
     for share, rows in others:
         starts = np.cumsum([0, *map(len, rows)])
         edge = tree.chance.copy()
         edge[move] = np.concatenate(rows)[starts[tree.info_state[move]] + tree.choice[move]]
-        weight += share * reached(tree, np.where(kept, 1.0, edge), levels)
+        weight += share * reached(tree, np.where(is_kept, 1.0, edge), levels)
     place = np.zeros(len(tree.parent), dtype=np.int64)  # in the new tree, [T]
-    made, size = [np.array([[-1, -1, -1]])], 1
+    edge_lists, size = [np.array([[-1, -1, -1]])], 1
     for deeper in levels[1:]:
         place[deeper] = place[tree.parent[deeper]]
-        mine = deeper[kept[deeper]]
+        mine = deeper[is_kept[deeper]]
         edges = np.stack((place[mine], tree.info_state[mine], tree.choice[mine]), axis=1)
         new, number = np.unique(edges, axis=0, return_inverse=True)
         place[mine] = size + number.reshape(-1)
-        made.append(new)
+        edge_lists.append(new)
         size += len(new)
-    parent, info_state, choice = np.concatenate(made).T
+    parent, info_state, choice = np.concatenate(edge_lists).T
     terminal, number = np.unique(place[tree.terminal], return_inverse=True)
     returns = np.zeros((len(terminal), tree.returns.shape[1]))
     np.add.at(returns, number.reshape(-1), weight[tree.terminal, None] * tree.returns)
@@ -215,10 +211,7 @@ def folded(
 
 
 def expected_returns(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
-    """Return the expected return of every seat from every history, [T, P].
-
-    u(h) = sum over children c of edge(c) u(c).
-    """
+    """Return u(h) = sum over children c of edge(c) u(c), the expected returns, [T, P]."""
     worth = np.zeros((len(tree.parent), tree.returns.shape[1]))
     worth[tree.terminal] = tree.returns
     for rows in reversed(levels[1:]):
@@ -253,7 +246,7 @@ def average_strategies(
         tree: every history; perfect recall.
         seats: the seat that acts in each information state, [I].
         widths: number of legal actions of each, [I].
-        steps: how often regrets are added for every seat, at least 1.
+        steps: number of regret updates of every seat, at least 1.
         plus: CFR+; False: CFR.
     """
     starts = np.append(0, np.cumsum(widths)).astype(np.int64)
@@ -271,22 +264,22 @@ def average_strategies(
             edge[moves] = policy[slot]
             worth = expected_returns(tree, edge, levels)[:, seat]
             others = reached(tree, np.where(mine[:, seat], 1.0, edge), levels)
-            own = reached(tree, np.where(mine[:, seat], edge, 1.0), levels)
+            own_reach = reached(tree, np.where(mine[:, seat], edge, 1.0), levels)
             ours = mover == seat
             gain = others[parent[ours]] * (worth[moves[ours]] - worth[parent[ours]])
             added = np.bincount(slot[ours], weights=gain, minlength=size)
             regrets = np.maximum(regrets + added, 0.0) if plus else regrets + added
             # by perfect recall the same for all histories of a state
-            came = np.zeros(size)
-            came[slot[ours]] = own[parent[ours]]
-            sums += (step if plus else 1) * came * policy
+            seat_reach = np.zeros(size)
+            seat_reach[slot[ours]] = own_reach[parent[ours]]
+            sums += (step if plus else 1) * seat_reach * policy
     return np.split(_matched(sums, of, widths), starts[1:-1])
 
 
 def _matched(weights: FloatArray, of: IntArray, widths: IntArray) -> FloatArray:
     """Return weights [num_actions] in proportion within each state; uniform where all are 0."""
     total = np.bincount(of, weights=weights, minlength=len(widths))[of]
-    found: FloatArray = np.where(
+    strategies: FloatArray = np.where(
         total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / widths[of]
     )
-    return found
+    return strategies

@@ -54,33 +54,23 @@ def group_sum(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
 
 
 def group_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return the mean of each group, [G]; 0 for groups without rows.
-
-    Exact to rounding for values near 1e6, and where all are equal.
-    """
-    some = np.zeros(num_groups)
-    # one value of each group: sums are taken relative to it, so that no other group's size leaves
-    # rounding here
-    some[ids] = values
-    return some + group_sum(values - some[ids], ids, num_groups) / np.maximum(
+    """Return the mean of each group, [G]; 0 without rows; exact to rounding for equal values."""
+    origin = np.zeros(num_groups)
+    # sums are relative to one value of each group, so that other groups' sizes leave no rounding
+    origin[ids] = values
+    return origin + group_sum(values - origin[ids], ids, num_groups) / np.maximum(
         group_counts(ids, num_groups), 1
     )
 
 
 def centre(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return values minus their group's mean, [N].
-
-    A second pass removes what rounding left of the first.
-    """
+    """Return values minus their group's mean, [N]; a second pass removes rounding of the first."""
     once = values - group_mean(values, ids, num_groups)[ids]
     return once - group_mean(once, ids, num_groups)[ids]
 
 
 def group_std(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
-    """Return the standard deviation of each group, [G].
-
-    It is 0 where a group has no more than ``ddof`` rows.
-    """
+    """Return the standard deviation of each group, [G]; 0 for at most ``ddof`` rows."""
     centred = centre(values, ids, num_groups)
     degrees = group_counts(ids, num_groups) - ddof
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(degrees, 1)
@@ -89,25 +79,19 @@ def group_std(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int =
 
 
 def leave_one_out_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return, per row, the mean of the other rows of its group, [N].
-
-    A row alone in its group gets its own value.
-    """
+    """Return, per row, the mean of the other rows of its group, [N]; a single row's own value."""
     counts = group_counts(ids, num_groups)[ids]
     centred = centre(values, ids, num_groups)
     # mean of the others = mean - (value - mean) / (n - 1)
     return values - centred * (1.0 + 1.0 / np.maximum(counts - 1, 1)) * (counts > 1)
 
 
-# a deviation below this share of the group's mean size is what rounding left of equal values
+# a deviation below this share of the group's mean size is the rounding of equal values
 ROUNDING = 1e-13
 
 
 def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
-    """Return the standard deviation of each group, [G].
-
-    It is exactly 0 for groups that are equal up to rounding or too small.
-    """
+    """Return the standard deviation of each group, [G]; exactly 0 if too small or all equal."""
     centred, counts = centre(values, ids, num_groups), group_counts(ids, num_groups)
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
     size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
@@ -134,12 +118,12 @@ def over_deviation(
     Equation:
         result[i] = differences[i] / (std of values[j] over j in the group of i + epsilon)
 
-    It is exactly 0 in groups of one or of equal values.
+    The result is exactly 0 in groups of one row or of equal values.
 
     Args:
         differences: float64 [N], ``values`` minus any baseline.
-        values: float64 [N], whose deviation divides; for values minus their mean see
-            ``standardise``.
+        values: float64 [N], of which the deviation is taken; ``standardise`` also subtracts their
+            mean.
         ids: int64 [N], group of each row.
         num_groups: number of groups G.
         ddof: 1 for the sample deviation, 0 for the population's.
@@ -153,9 +137,7 @@ def over_deviation(
 def standardise(
     values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1, epsilon: float = 1e-6
 ) -> FloatArray:
-    """Return (value - mean) / (deviation + epsilon) by group, [N].
-
-    It is exactly 0 in groups of one or of equal values.
+    """Return (value - mean) / (deviation + epsilon) by group, [N]; 0 in groups of equal values.
 
     Args:
         values: float64 [N].
@@ -170,14 +152,12 @@ def standardise(
 
 
 def whitened(values: FloatArray, weights: FloatArray, size: float) -> FloatArray:
-    """Return values with weighted mean 0 and sample variance 1, [N].
-
-    Zeros where their deviation is rounding at this size.
+    """Return values with weighted mean 0 and sample variance 1, [N]; zeros if all are equal.
 
     Args:
         values: float64 [N].
         weights: float64 [N], how often each value counts.
-        size: mean size of what the values were computed from.
+        size: mean size of the inputs of the values, for the tolerance of rounding.
     """
     total = float(weights.sum())
     if total < 2.0:
@@ -193,24 +173,19 @@ def whitened(values: FloatArray, weights: FloatArray, size: float) -> FloatArray
 def backward_recurrence(
     inputs: FloatArray, coefficient: float | FloatArray, trajectory: IntArray
 ) -> FloatArray:
-    """Return the sum from each row on, discounted by coefficients.
+    """Return the discounted sum from each row to the end of its trajectory, float64 [N].
 
-    It is x[t] = inputs[t] + coefficient * x[t+1] inside each trajectory, and x = inputs at its last
-    row.
+    Equation:
+        x[t] = inputs[t] + coefficient * x[t+1] inside a trajectory; x = inputs at its last row
 
     Args:
         inputs: float64 [N].
-        coefficient: the factor, usually gamma or gamma * lambda; [N] for one of its own per row
-            (coefficient[t]).
+        coefficient: the factor, usually gamma or gamma * lambda; [N] for a factor per row.
         trajectory: int64 [N], non-decreasing; equal for the rows of a trajectory.
-
-    Returns:
-        float64 [N]. All trajectories are advanced together, one vector operation per turn index
-        from the end.
     """
     result = np.array(inputs, dtype=np.float64)
-    one = isinstance(coefficient, float | int)
-    if len(result) == 0 or (one and coefficient == 0.0):
+    is_scalar = isinstance(coefficient, float | int)
+    if len(result) == 0 or (is_scalar and coefficient == 0.0):
         return result
     factor = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), result.shape)
     last = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
@@ -222,16 +197,13 @@ def backward_recurrence(
         # trajectories longer than ``distance``
         running = int(np.searchsorted(-lengths, -distance, side="left"))
         rows = rows[:running]
-        result[rows - 1] += (coefficient if one else factor[rows - 1]) * result[rows]
+        result[rows - 1] += (coefficient if is_scalar else factor[rows - 1]) * result[rows]
         rows = rows - 1
     return result
 
 
 def discounted_returns(reward: FloatArray, trajectory: IntArray, *, gamma: float) -> FloatArray:
-    """Return the discounted return from each row on, float64 [N].
-
-    It is G[t] = sum over k >= t of gamma^(k-t) reward[k] inside each trajectory.
-    """
+    """Return G[t] = sum over k >= t of gamma^(k-t) reward[k] in each trajectory, float64 [N]."""
     return backward_recurrence(reward, gamma, trajectory)
 
 

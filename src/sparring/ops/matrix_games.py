@@ -5,31 +5,24 @@ player earns the value v against every column:
 
     max over x in the simplex, v of v   so that   x^T A[:, j] >= v for every j
 
-Least squares with unknowns that are at least 0, also where columns depend on each other.
+``nonnegative`` solves least squares with unknowns of at least 0 by the active-set method of Lawson
+and Hanson, 1974. SciPy's ``nnls`` fails for linearly dependent columns, which cones that contain a
+line have, and ends the process if there are no columns.
 
-The active-set method of Lawson and Hanson, 1974. SciPy's ``nnls`` fails where columns are linearly
-dependent, as those of cones that contain a line are, and ends the process where there is none.
-
-The correlated equilibrium of a game in normal form that has the largest Gini impurity.
-
-Equilibria are the distributions p over cells with A p <= 0, a row of A per deviation. Without their
-sum they are a cone K. The smallest sum of squares among those of sum 1 points where the projection
-of the vector of ones onto K does, and by Moreau's theorem
+``most_mixed`` is the correlated equilibrium of largest Gini impurity. Equilibria are the
+distributions p over cells with A p <= 0, a row of A per deviation; without the sum of 1 they form a
+cone K. The equilibrium of smallest sum of squares has the direction of the projection of the vector
+of ones onto K, and by Moreau's theorem
 
     projection onto K of 1 = 1 - G z,   G = [A^T, -I],   z = argmin over z >= 0 of |1 - G z|^2
 
-which is a least-squares problem with z at least 0, solved exactly.
+which ``nonnegative`` solves exactly.
 
-The optimal strategy of a matrix game that has the largest entropy.
-
-The optimal strategies x of the row player are those that earn the value v against every column:
-
-    x^T A[:, j] >= v for every j,   x in the simplex
-
-It is found in three steps. Linear programs say which rows any optimal strategy plays (the largest
-weight of each row), and the mean of what they give says which columns hold all of them to v.
-Then the entropy is maximised over these rows, by Newton's method on the multipliers y of the
-columns, which are at least 0 where a column does not hold all of them:
+``most_even`` is the optimal strategy of largest entropy. A linear program per row gives the rows
+that some optimal strategy plays (the largest weight of each row); the mean of their solutions gives
+the tight columns, against which every optimal strategy earns exactly v. Newton's method then
+maximises the entropy over these rows, with multipliers y of the columns, at least 0 for columns
+that are not tight:
 
     x_i proportional to exp((C y)_i),   min over y of log sum_i exp((C y)_i),   C = A - v
 """
@@ -45,7 +38,7 @@ from scipy.optimize import linprog
 from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.normal_form import in_range, softmax
 
-NEGLIGIBLE = 1e-11  # a column whose product with the rest is at most this is not taken in
+NEGLIGIBLE = 1e-11  # columns with at most this product with the remainder stay out
 DEPENDENT = 1e-11  # singular values below this share of the largest are 0
 
 
@@ -57,59 +50,62 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
         target: [m].
 
     Raises:
-        ArithmeticError: the search came to no end.
+        ArithmeticError: the search did not converge.
     """
     size = matrix.shape[1]
     alone = np.where((matrix != 0).sum(axis=0) == 1, np.abs(matrix).argmax(axis=0), -1)
-    found, taken, refused = np.zeros(size), np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
+    solution, used, refused = (
+        np.zeros(size),
+        np.zeros(size, dtype=bool),
+        np.zeros(size, dtype=bool),
+    )
     for _ in range(10 * size + 1):
-        slopes = matrix.T @ (target - matrix @ found)
-        slopes[taken | refused] = -np.inf
+        slopes = matrix.T @ (target - matrix @ solution)
+        slopes[used | refused] = -np.inf
         best = int(slopes.argmax()) if size else 0
         if not size or slopes[best] <= NEGLIGIBLE:
-            return found
-        taken[best] = True
-        solved = _solved(matrix, target, taken, alone)
-        if solved[best] <= 0.0:  # by rounding: the column depends on those taken
-            taken[best], refused[best] = False, True
+            return solution
+        used[best] = True
+        solved = _solved(matrix, target, used, alone)
+        if solved[best] <= 0.0:  # by rounding: the column depends on those in use
+            used[best], refused[best] = False, True
             continue
         refused[:] = False
-        while solved[taken].min() <= 0.0:
-            falling = np.flatnonzero(taken & (solved <= 0.0))
-            shares = found[falling] / np.maximum(found[falling] - solved[falling], 1e-300)
-            found = found + shares.min() * (solved - found)
-            taken[falling[shares == shares.min()]] = False
-            found[~taken] = 0.0
-            if not taken.any():
+        while solved[used].min() <= 0.0:
+            falling = np.flatnonzero(used & (solved <= 0.0))
+            shares = solution[falling] / np.maximum(solution[falling] - solved[falling], 1e-300)
+            solution = solution + shares.min() * (solved - solution)
+            used[falling[shares == shares.min()]] = False
+            solution[~used] = 0.0
+            if not used.any():
                 break
-            solved = _solved(matrix, target, taken, alone)
-        found = np.where(taken, solved, 0.0)
+            solved = _solved(matrix, target, used, alone)
+        solution = np.where(used, solved, 0.0)
     raise ArithmeticError("The least-squares problem was not solved.")
 
 
-def _solved(
-    matrix: FloatArray, target: FloatArray, taken: BoolArray, alone: IntArray
-) -> FloatArray:
-    """Return the least-squares solution in the columns that are taken, 0 elsewhere, [n]. A column
-    with a number in one row alone mends that row, whatever the others do: it is left out with its
-    row, which leaves few numbers of the large problems of this package."""
-    found = np.zeros(matrix.shape[1])
-    single, full = np.flatnonzero(taken & (alone >= 0)), np.flatnonzero(taken & (alone < 0))
+def _solved(matrix: FloatArray, target: FloatArray, used: BoolArray, alone: IntArray) -> FloatArray:
+    """Return the least-squares solution in the columns in use, 0 elsewhere, [n].
+
+    A column with a single entry solves its row exactly, so both are left out of the large solve.
+    """
+    solution = np.zeros(matrix.shape[1])
+    single, full = np.flatnonzero(used & (alone >= 0)), np.flatnonzero(used & (alone < 0))
     rows = np.ones(len(target), dtype=bool)
     rows[alone[single]] = False
     if len(full) and rows.any():
         part = matrix[np.ix_(rows, full)]
-        found[full] = lstsq(part, target[rows], cond=DEPENDENT, lapack_driver="gelsy")[0]
+        solution[full] = lstsq(part, target[rows], cond=DEPENDENT, lapack_driver="gelsy")[0]
     mended = alone[single]
-    left = target[mended] - matrix[np.ix_(mended, full)] @ found[full]
-    found[single] = left / matrix[mended, single]
-    return found
+    remainder = target[mended] - matrix[np.ix_(mended, full)] @ solution[full]
+    solution[single] = remainder / matrix[mended, single]
+    return solution
 
 
 def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
     """Return an optimal strategy of the row player, [m_0], and the value.
 
-    The strategy is a vertex of the set of optimal ones. Where all entries are equal it is uniform.
+    The strategy is a vertex of the set of optimal strategies, or uniform if all entries are equal.
 
     Args:
         matrix: what the row player earns, [m_0, m_1], finite.
@@ -121,7 +117,7 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
     rows, columns = matrix.shape
     if half == 0.0:
         return np.full(rows, 1.0 / rows), float(middle)
-    found = linprog(
+    program = linprog(
         np.append(np.zeros(rows), -1.0),
         A_ub=np.hstack([-scaled.T, np.ones((columns, 1))]),
         b_ub=np.zeros(columns),
@@ -130,14 +126,14 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
         bounds=[(0, None)] * rows + [(None, None)],
         method="highs-ds",
     )
-    if not found.success:
-        raise ArithmeticError(f"The linear program was not solved: {found.message}")
-    weights: FloatArray = np.maximum(found.x[:-1], 0.0)
+    if not program.success:
+        raise ArithmeticError(f"The linear program was not solved: {program.message}")
+    weights: FloatArray = np.maximum(program.x[:-1], 0.0)
     strategy = weights / weights.sum()
     return strategy, float(middle + half * (strategy @ scaled).min())
 
 
-SMALLEST = 1e-12  # deviations that gain less are none, of payoffs in [-1, 1]
+SMALLEST = 1e-12  # smaller gains of a deviation count as 0, of payoffs in [-1, 1]
 
 
 def most_mixed(payoffs: Sequence[FloatArray], *, recommended: bool) -> FloatArray:
@@ -145,23 +141,23 @@ def most_mixed(payoffs: Sequence[FloatArray], *, recommended: bool) -> FloatArra
 
     Args:
         payoffs: of each side, [m_0, ..., m_{n-1}], finite.
-        recommended: deviations may depend on the choice that is recommended (correlated
-            equilibria); else they are decided on before it is known (coarse ones).
+        recommended: whether deviations may depend on the recommended choice (correlated
+            equilibria) or not (coarse correlated equilibria).
     """
     tables, _, _ = in_range(payoffs)
     shape = tables[0].shape
     gains = np.array(list(_gains(tables, recommended=recommended))).reshape(-1, tables[0].size)
     sizes = np.abs(gains).max(axis=1, initial=0.0)
-    kept = gains[sizes > SMALLEST] / sizes[sizes > SMALLEST, None]
-    cone = np.hstack([kept.T, -np.eye(kept.shape[1])])
+    scaled = gains[sizes > SMALLEST] / sizes[sizes > SMALLEST, None]
+    cone = np.hstack([scaled.T, -np.eye(scaled.shape[1])])
     weights = np.ones(len(cone)) - cone @ nonnegative(cone, np.ones(len(cone)))
-    kept = np.maximum(weights, 0.0).reshape(shape)
-    found: FloatArray = kept / kept.sum()
-    return found
+    above = np.maximum(weights, 0.0).reshape(shape)
+    equilibrium: FloatArray = above / above.sum()
+    return equilibrium
 
 
 def _gains(tables: Sequence[FloatArray], *, recommended: bool) -> Iterator[FloatArray]:
-    """Yield for each deviation what it gains in each cell, [m_0, ..., m_{n-1}]."""
+    """Yield the gain of each deviation in each cell, [m_0, ..., m_{n-1}]."""
     for side, table in enumerate(tables):
         size = table.shape[side]
         for taken in range(size if size > 1 else 0):
@@ -169,19 +165,21 @@ def _gains(tables: Sequence[FloatArray], *, recommended: bool) -> Iterator[Float
             if not recommended:
                 yield gain
                 continue
-            for told in range(size):
-                if told != taken:
-                    only = np.zeros_like(gain)
-                    where = tuple(told if s == side else slice(None) for s in range(gain.ndim))
-                    only[where] = gain[where]
-                    yield only
+            for recommendation in range(size):
+                if recommendation != taken:
+                    masked = np.zeros_like(gain)
+                    where = tuple(
+                        recommendation if s == side else slice(None) for s in range(gain.ndim)
+                    )
+                    masked[where] = gain[where]
+                    yield masked
 
 
-PLAYED = 1e-7  # weights above it are of rows that an optimal strategy may play
-HELD = 1e-8  # columns earn less than this above the value where they hold a strategy to it
-LEFT = 1e-17  # slope of a step at which the search ends
-ALLOWED = 1e-8  # what a column's payoff may be off in the end
-ROUNDING = 1e-10  # singular values below it are 0
+PLAYED = 1e-7  # weight above which an optimal strategy may play a row
+TIGHT = 1e-8  # a column is tight if the strategy earns less than this above the value
+FLAT = 1e-17  # slope of a step at which the search ends
+ALLOWED = 1e-8  # largest error of a column's payoff at the end
+ROUNDING = 1e-10  # smaller singular values count as 0
 STEPS = 200
 SHRINKS = 40  # halvings of a step until the search ends
 
@@ -193,7 +191,7 @@ def most_even(matrix: FloatArray) -> FloatArray:
         matrix: what the row player earns and the column player pays, [m_0, m_1], finite.
 
     Raises:
-        ArithmeticError: a linear program was not solved, or the search came to no end.
+        ArithmeticError: a linear program was not solved, or the search did not converge.
     """
     (scaled,), _, half = in_range((matrix,))
     if half == 0.0:
@@ -201,18 +199,18 @@ def most_even(matrix: FloatArray) -> FloatArray:
     value = maximin(scaled)[1]
     within = _within(scaled, value)
     rows = np.flatnonzero(within > PLAYED)
-    held = within @ scaled - value < HELD
-    found = np.zeros(len(matrix))
-    found[rows] = _maximised(scaled[rows] - value, held)
-    return found
+    tight = within @ scaled - value < TIGHT
+    strategy = np.zeros(len(matrix))
+    strategy[rows] = _maximised(scaled[rows] - value, tight)
+    return strategy
 
 
 def _within(matrix: FloatArray, value: float) -> FloatArray:
-    """Return an optimal strategy that plays every row that any optimal one plays."""
+    """Return an optimal strategy that plays every row that some optimal strategy plays."""
     rows, columns = matrix.shape
     sums = np.zeros(rows)
     for row in range(rows):
-        found = linprog(
+        program = linprog(
             -np.eye(rows)[row],
             A_ub=-matrix.T,
             b_ub=np.full(columns, -value),
@@ -221,56 +219,59 @@ def _within(matrix: FloatArray, value: float) -> FloatArray:
             method="highs-ds",
             options={"primal_feasibility_tolerance": 1e-10},
         )
-        if not found.success:
-            raise ArithmeticError(f"The linear program was not solved: {found.message}")
-        sums += np.maximum(found.x, 0.0)
+        if not program.success:
+            raise ArithmeticError(f"The linear program was not solved: {program.message}")
+        sums += np.maximum(program.x, 0.0)
     within: FloatArray = sums / sums.sum()
     return within
 
 
-def _maximised(payoffs: FloatArray, held: BoolArray) -> FloatArray:
+def _maximised(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
     """Return the distribution of the largest entropy that earns at least 0 in every column.
 
     Args:
-        payoffs: less the value, [rows, columns].
-        held: whether a column earns exactly 0, [columns].
+        payoffs: minus the value, [rows, columns].
+        tight: whether a column must earn exactly 0, [columns].
     """
-    left, sizes, _ = np.linalg.svd(payoffs[:, held], full_matrices=False)
-    basis = left[:, sizes > ROUNDING]  # what earns 0 in it does so in all columns that hold
-    payoffs = np.hstack([basis, payoffs[:, ~held]])
-    held = np.arange(payoffs.shape[1]) < basis.shape[1]
-    if not len(held):
+    vectors, sizes, _ = np.linalg.svd(payoffs[:, tight], full_matrices=False)
+    basis = vectors[:, sizes > ROUNDING]  # earning 0 in it is earning 0 in all tight columns
+    payoffs = np.hstack([basis, payoffs[:, ~tight]])
+    tight = np.arange(payoffs.shape[1]) < basis.shape[1]
+    if not len(tight):
         return np.full(len(payoffs), 1.0 / len(payoffs))
     multipliers = np.zeros(payoffs.shape[1])
     for _ in range(STEPS):
-        moved = _stepped(payoffs, multipliers, held)
+        moved = _stepped(payoffs, multipliers, tight)
         if moved is None:
             break
         multipliers = moved
     weights = softmax(payoffs @ multipliers)
     earned = weights @ payoffs
-    off = float(np.where(held, np.abs(earned), np.maximum(-earned, 0.0)).max())
+    off = float(np.where(tight, np.abs(earned), np.maximum(-earned, 0.0)).max())
     if off > ALLOWED:
         raise ArithmeticError(f"The entropy was not maximised: {off:g} is left.")
     return weights
 
 
-def _stepped(payoffs: FloatArray, multipliers: FloatArray, held: BoolArray) -> FloatArray | None:
-    """Return the multipliers after a step of Newton's method, or None where none helps. With w =
-    exp(C y), the step of sum_i w_i is a least-squares problem in y, min over y' of sum_i w_i (C y'
-    - C y + 1)_i^2, which keeps the signs."""
+def _stepped(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> FloatArray | None:
+    """Return the multipliers after a step of Newton's method; None if no step helps.
+
+    With w = exp(C y), the step of sum_i w_i is a least-squares problem that respects the signs:
+
+        min over y' of sum_i w_i (C y' - C y + 1)_i^2
+    """
     values = payoffs @ multipliers
     roots = np.exp((values - values.max()) / 2)
-    signed = np.hstack([payoffs[:, held], -payoffs[:, held], payoffs[:, ~held]])
-    count = int(held.sum())
-    found = nonnegative(roots[:, None] * signed, roots * (values - 1.0))
-    wanted = np.zeros_like(multipliers)
-    wanted[held] = found[:count] - found[count : 2 * count]
-    wanted[~held] = found[2 * count :]
-    slope = float(softmax(values) @ payoffs @ (wanted - multipliers))
+    signed = np.hstack([payoffs[:, tight], -payoffs[:, tight], payoffs[:, ~tight]])
+    count = int(tight.sum())
+    solution = nonnegative(roots[:, None] * signed, roots * (values - 1.0))
+    target = np.zeros_like(multipliers)
+    target[tight] = solution[:count] - solution[count : 2 * count]
+    target[~tight] = solution[2 * count :]
+    slope = float(softmax(values) @ payoffs @ (target - multipliers))
     before, size = _log_sum(values), 1.0
-    for _ in range(SHRINKS if slope < -LEFT else 0):
-        moved = multipliers + size * (wanted - multipliers)
+    for _ in range(SHRINKS if slope < -FLAT else 0):
+        moved = multipliers + size * (target - multipliers)
         if _log_sum(payoffs @ moved) <= before + 1e-4 * size * slope:
             return moved
         size /= 2

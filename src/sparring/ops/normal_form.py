@@ -1,13 +1,11 @@
-"""Games given by a table: in normal form, and cooperative ones with their Shapley value.
+"""Games given by a table: games in normal form, Shapley values, and stationary distributions.
 
 In normal form there is one axis per side. A coalition of a cooperative game of n players is the bit
 mask of its members.
 
-The stationary distribution of a Markov chain, also where its rates differ by any factor.
-
-States are taken out one by one (Grassmann, Taksar and Heyman, 1985). Nothing is subtracted, so that
-it can be done on the logarithms of the rates: rates too small for a number of their own still say
-which of several closed sets of states has how much of the mass.
+``stationary`` eliminates the states of a Markov chain one by one (Grassmann, Taksar and Heyman,
+1985). The method never subtracts, so that it works on logarithms of rates: rates that would round
+to 0 still decide how much mass each closed set of states has.
 """
 
 from __future__ import annotations
@@ -22,17 +20,17 @@ from sparring.core.records import FloatArray
 
 
 def choice_payoffs(payoffs: FloatArray, strategies: Sequence[FloatArray], side: int) -> FloatArray:
-    """Return what each choice of a side earns where the other sides play so, [m_side].
+    """Return the expected payoff of each choice of a side against the other strategies, [m_side].
 
     Args:
         payoffs: the payoffs to this side, [m_0, ..., m_{n-1}].
         strategies: of each side a distribution over its choices, [m_s].
-        side: whose choices.
+        side: number of the side.
     """
-    left = np.moveaxis(payoffs, side, 0)
+    remaining = np.moveaxis(payoffs, side, 0)
     for other in reversed([s for s in range(len(strategies)) if s != side]):
-        left = left @ strategies[other]
-    return left
+        remaining = remaining @ strategies[other]
+    return remaining
 
 
 def largest_size(arrays: Sequence[FloatArray]) -> float:
@@ -41,14 +39,14 @@ def largest_size(arrays: Sequence[FloatArray]) -> float:
 
 
 def in_range(payoffs: Sequence[FloatArray]) -> tuple[tuple[FloatArray, ...], FloatArray, float]:
-    """Return payoffs moved and scaled into [-1, 1], what was taken from each, and the scale.
-
-    From each side's payoffs their middle is taken; all are divided by half of the largest range of
-    one. No preference between choices changes. Where no payoff differs from another of its side
-    they are zeros, and the scale is 0.
+    """Return payoffs moved and scaled into [-1, 1]; no preference between choices changes.
 
     Args:
         payoffs: of each side an array of finite numbers.
+
+    Returns:
+        Scaled payoffs, the middle subtracted from each side's, and the common divisor: half of the
+        largest range. If the payoffs of each side are all equal: zeros, the middles, and 0.
     """
     ends = np.array([(float(table.min()), float(table.max())) for table in payoffs])
     middles: FloatArray = ends.sum(axis=1) / 2
@@ -62,25 +60,23 @@ def in_range(payoffs: Sequence[FloatArray]) -> tuple[tuple[FloatArray, ...], Flo
 def softmax(values: FloatArray) -> FloatArray:
     """Return weights in proportion to the exponentials of some numbers, [m]."""
     raised = np.exp(values - values.max())
-    found: FloatArray = raised / raised.sum()
-    return found
+    weights: FloatArray = raised / raised.sum()
+    return weights
 
 
 def shares_above_zero(values: FloatArray) -> FloatArray:
-    """Return weights in proportion to what is above 0, [m]; uniform where nothing is.
-
-    Of regrets, this is regret matching.
-    """
+    """Return regret matching: weights in proportion to max(value, 0), [m]; uniform if all are 0."""
     above = np.maximum(values, 0.0)
     total = above.sum()
-    found: FloatArray = above / total if total > 0 else np.full(len(above), 1.0 / len(above))
-    return found
+    weights: FloatArray = above / total if total > 0 else np.full(len(above), 1.0 / len(above))
+    return weights
 
 
 def onto_simplex(weights: FloatArray, least: float = 0.0) -> FloatArray:
-    """Return the distribution nearest to some weights among those that are nowhere below ``least``.
+    """Return the nearest distribution with all probabilities of at least ``least``, [m].
 
-    It is max(w_i - t, least) with the one t that makes the sum 1.
+    Equation:
+        max(w_i - t, least), with the t that makes the sum 1
 
     Args:
         weights: any numbers, [m].
@@ -88,21 +84,21 @@ def onto_simplex(weights: FloatArray, least: float = 0.0) -> FloatArray:
     """
     size, total = len(weights), float(weights.sum())
     if abs(total - 1.0) < 1e-12 and float(weights.min()) >= least:
-        return weights / total  # nothing but rounding is to be mended
+        return weights / total  # the sum is off by rounding alone
     ordered = np.sort(weights)[::-1] - least
     counts = np.arange(1, size + 1)
     shifts = (np.cumsum(ordered) - (1.0 - size * least)) / counts
     last = int(np.flatnonzero(ordered >= shifts)[-1])
-    found: FloatArray = np.maximum(weights - shifts[last], least)
-    return found
+    distribution: FloatArray = np.maximum(weights - shifts[last], least)
+    return distribution
 
 
 def stationary(log_rates: FloatArray) -> FloatArray:
     """Return the share of time that a chain spends in each state, [n].
 
     Args:
-        log_rates: logarithm of the rate from each state to each other, [n, n]; -inf where there is
-            none. The diagonal is not looked at. Every state can be reached from every other.
+        log_rates: logarithm of the rate from each state to each other, [n, n]; -inf for rate 0.
+            The diagonal is ignored. Every state can be reached from every other.
     """
     rates, size = log_rates.copy(), len(log_rates)
     np.fill_diagonal(rates, -np.inf)
@@ -120,12 +116,13 @@ MAX_PLAYERS = 8
 
 
 def shapley_values(worth: FloatArray) -> FloatArray:
-    """Return what each player adds on average over all orders in which they could join, [n].
+    """Return each player's mean contribution over all orders in which players could join, [n].
 
-    phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! * (v(S with i) - v(S)).
+    Equation:
+        phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! * (v(S with i) - v(S))
 
     Args:
-        worth: v of every coalition, [2^n], 2^n <= 256; coalition S stands at the sum of 2^i over
+        worth: v of every coalition, [2^n], 2^n <= 256; coalition S has the index sum of 2^i over
             its members.
     """
     size = len(worth)

@@ -1,19 +1,17 @@
 """The sequence form of a game of two seats: policies as vectors in which payoffs are linear.
 
-A sequence of a seat is its last own decision on the way; number 0 is none yet. With pi(a|I) a
+A sequence of a seat is its last own decision; number 0 is the empty sequence. With pi(a|I) a
 policy and s(I) the sequence that leads to information state I, its realisation plan is
 
     x[0] = 1,    x[(I, a)] = x[s(I)] pi(a|I)
 
-and the expected return of seat p is x^T A_p y, with A_p[i, j] its returns, weighted by chance, at
-the ends where the seats' last sequences are i and j (Koller, Megiddo and von Stengel, 1994). So
-the plan of a policy that is drawn once per play is the weighted mean of the plans. Needs perfect
-recall.
+and the expected return of seat p is x^T A_p y, with A_p[i, j] the returns of seat p, weighted by
+chance, at the ends with last sequences i and j (Koller, Megiddo and von Stengel, 1994). The plan of
+a mixture, drawn once per play, is the weighted mean of the plans. Needs perfect recall.
 
-Equilibria of games of two opposed seats, by linear programming in sequence form.
-
-With x and y the realisation plans of seats 0 and 1, A the payoffs to seat 0 by the seats' last
-sequences, and E x = e, F y = f the plans' own sums (``sequence_form``),
+``equilibrium`` solves zero-sum games by linear programming. With x and y the realisation plans of
+seats 0 and 1, A the payoffs to seat 0 by last sequences, and E x = e, F y = f the constraints of
+the plans,
 
     max over x >= 0, q of q_0   so that   E x = e,   F^T q <= A^T x
 
@@ -32,11 +30,11 @@ from scipy.sparse import coo_matrix, csr_matrix, hstack
 from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.game_tree import GameTree
 
-TIE = 1e-12  # relative: actions that are worth so little less are as good
+TIE = 1e-12  # relative difference of values up to which actions are equally good
 
 
 class Level(NamedTuple):
-    """Information states of a seat before which it decided equally often, and their actions.
+    """Information states of a seat with equally many own decisions before them, and their actions.
 
     Attributes:
         states: their positions among the seat's states, [L].
@@ -53,9 +51,9 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SeatForm:
-    """The sequences of one seat; I information states of its own, S sequences, number 0 among them.
+    """The S sequences of one seat and its I information states.
 
-    The sequences after number 0 are the actions of state 0, then those of state 1, and so on.
+    Sequence 0 is empty; then come the actions of state 0, those of state 1, and so on.
     """
 
     states: IntArray  # [I] numbers of its information states in the game
@@ -75,12 +73,12 @@ class SeatForm:
         """Return the realisation plan of a policy, [S].
 
         Args:
-            policy: probabilities by sequence, [S]; entry 0 says nothing.
+            policy: probabilities by sequence, [S]; entry 0 is ignored.
         """
         plan: FloatArray = np.ones(self.size)
         for level in self.levels:
-            came = plan[self.before[level.states]][level.owner]
-            plan[level.sequences] = came * policy[level.sequences]
+            reach = plan[self.before[level.states]][level.owner]
+            plan[level.sequences] = reach * policy[level.sequences]
         return plan
 
     def policy(self, plan: FloatArray, otherwise: FloatArray) -> FloatArray:
@@ -88,54 +86,54 @@ class SeatForm:
 
         Args:
             plan: [S].
-            otherwise: what is played in states that the plan never comes to, [S].
+            otherwise: the policy in states that the plan never reaches, [S].
         """
-        there = plan[self.before][self.owner]
-        came = there > 0
+        reach = plan[self.before][self.owner]
+        is_reached = reach > 0
         policy = otherwise.copy()
-        policy[1:][came] = plan[1:][came] / there[came]
+        policy[1:][is_reached] = plan[1:][is_reached] / reach[is_reached]
         return policy
 
     def normalised(self, weights: FloatArray) -> FloatArray:
-        """Return the policy that plays in proportion to weights, [S]; alike where all are 0.
+        """Return the policy in proportion to weights, [S]; uniform in states where all are 0.
 
         Args:
-            weights: at least 0, [S]; entry 0 says nothing.
+            weights: at least 0, [S]; entry 0 is ignored.
         """
         total = np.bincount(self.owner, weights=weights[1:], minlength=len(self.states))[self.owner]
         alike = 1 / self.width[self.owner]
-        found = np.ones(self.size)
-        found[1:] = np.where(total > 0, weights[1:] / np.where(total > 0, total, 1.0), alike)
-        return found
+        policy = np.ones(self.size)
+        policy[1:] = np.where(total > 0, weights[1:] / np.where(total > 0, total, 1.0), alike)
+        return policy
 
     def values(
         self, payoff: FloatArray, policy: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what each sequence is worth, and each state, weighted by the others' reach.
+        """Return the values of sequences and of states, weighted by the others' reach.
 
         Args:
-            payoff: what ends at each sequence earn, A y, [S].
-            policy: how the seat goes on, [S]; None: by its best actions.
+            payoff: payoffs of the ends at each sequence, A y, [S].
+            policy: of the seat, [S]; None: the best actions.
 
         Returns:
-            [S], of which entry 0 is the value of the game, and [I].
+            Values of sequences, [S], with the value of the game at 0, and of states, [I].
         """
         worth, state = payoff.copy(), np.zeros(len(self.states))
         for level in reversed(self.levels):
-            own = worth[level.sequences]
+            action_values = worth[level.sequences]
             if policy is None:
-                found = np.maximum.reduceat(own, level.starts)
+                best = np.maximum.reduceat(action_values, level.starts)
             else:
-                found = np.add.reduceat(policy[level.sequences] * own, level.starts)
-            state[level.states] = found
-            worth += np.bincount(self.before[level.states], weights=found, minlength=self.size)
+                best = np.add.reduceat(policy[level.sequences] * action_values, level.starts)
+            state[level.states] = best
+            worth += np.bincount(self.before[level.states], weights=best, minlength=self.size)
         return worth, state
 
     def best_response(self, payoff: FloatArray) -> tuple[FloatArray, float]:
         """Return the first best action in every state, as a policy [S], and the game's value.
 
         Args:
-            payoff: what ends at each sequence earn, A y, [S].
+            payoff: payoffs of the ends at each sequence, A y, [S].
         """
         worth, state = self.values(payoff, None)
         best = worth[1:] >= (state - TIE * (1.0 + np.abs(state)))[self.owner]
@@ -154,16 +152,16 @@ class SequenceForm:
     chance: FloatArray  # [Z] product of chance on the way to every end
 
     def matrix(self, worth: FloatArray) -> csr_matrix:
-        """Return [S of seat 0, S of seat 1]: a value of the ends, [Z], weighted by chance."""
+        """Return values of the ends, [Z], weighted by chance, as [S of seat 0, S of seat 1]."""
         shape = (self.seats[0].size, self.seats[1].size)
         return csr_matrix((self.chance * worth, (self.last[:, 0], self.last[:, 1])), shape=shape)
 
 
 def one_choice(choices: int) -> SeatForm:
-    """Return the sequences of a seat that chooses once, and blindly.
+    """Return the sequences of a seat that chooses once, without information.
 
     Args:
-        choices: how many it has.
+        choices: number of choices.
     """
     zero, width = np.zeros(1, dtype=np.int64), np.array([choices])
     return SeatForm(
@@ -186,7 +184,7 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
         widths: number of legal actions of each information state, [I].
     """
     first, sizes = _sequences(seats, widths)
-    last, chance = _walked(tree, seats, first)
+    last, chance = _last_sequences(tree, seats, first)
     moves = np.flatnonzero(tree.info_state >= 0)
     state, at = tree.info_state[moves], tree.parent[moves]
     before: IntArray = np.zeros(len(seats), dtype=np.int64)
@@ -195,15 +193,15 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
     visits = state[once], last[at[once], 1 - seats[state[once]]], chance[at[once]]
 
     def form(seat: int) -> SeatForm:
-        own = np.flatnonzero(seats == seat)
+        states = np.flatnonzero(seats == seat)
         return SeatForm(
-            states=own,
-            first=first[own],
-            width=widths[own],
-            before=before[own],
-            owner=np.repeat(np.arange(len(own)), widths[own]),
-            levels=_levels(first[own], widths[own], before[own]),
-            reach=_reach(own, visits, sizes[1 - seat]),
+            states=states,
+            first=first[states],
+            width=widths[states],
+            before=before[states],
+            owner=np.repeat(np.arange(len(states)), widths[states]),
+            levels=_levels(first[states], widths[states], before[states]),
+            reach=_reach(states, visits, sizes[1 - seat]),
         )
 
     return SequenceForm(
@@ -220,9 +218,10 @@ def _sequences(seats: IntArray, widths: IntArray) -> tuple[IntArray, tuple[int, 
     return first, (count[0], count[1])
 
 
-def _walked(tree: GameTree, seats: IntArray, first: IntArray) -> tuple[IntArray, FloatArray]:
-    """Return each seat's last sequence, [T, 2], and the product of chance, [T], at every history.
-    Parents come before children."""
+def _last_sequences(
+    tree: GameTree, seats: IntArray, first: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Return each seat's last sequence, [T, 2], and the product of chance, [T]."""
     last = np.zeros((len(tree.parent), 2), dtype=np.int64)
     chance = tree.chance.copy()
     rows = zip(tree.parent.tolist(), tree.info_state.tolist(), tree.choice.tolist(), strict=True)
@@ -245,34 +244,36 @@ def _levels(first: IntArray, width: IntArray, before: IntArray) -> tuple[Level, 
         if (deeper == depth).all():
             break
         depth = deeper
-    found = []
+    levels = []
     for number in range(int(depth.max(initial=-1)) + 1):
         states = np.flatnonzero(depth == number)
         place = np.repeat(np.arange(len(states)), width[states])
         starts = np.cumsum(width[states]) - width[states]
         sequences = first[states][place] + np.arange(len(place)) - starts[place]
-        found.append(Level(states, sequences, place, starts))
-    return tuple(found)
+        levels.append(Level(states, sequences, place, starts))
+    return tuple(levels)
 
 
-def _reach(own: IntArray, visits: tuple[IntArray, IntArray, FloatArray], others: int) -> csr_matrix:
+def _reach(
+    states: IntArray, visits: tuple[IntArray, IntArray, FloatArray], others: int
+) -> csr_matrix:
     """Return [I, S of the other seat]: chance on the way to the histories of a seat's states."""
     state, sequence, chance = visits
-    mine = np.isin(state, own)
-    where = np.searchsorted(own, state[mine])
-    return csr_matrix((chance[mine], (where, sequence[mine])), shape=(len(own), others))
+    is_own = np.isin(state, states)
+    where = np.searchsorted(states, state[is_own])
+    return csr_matrix((chance[is_own], (where, sequence[is_own])), shape=(len(states), others))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Equilibrium:
-    """What both seats play, and what seat 0 earns by it."""
+    """The realisation plans of both seats, and the expected return of seat 0."""
 
     value: float
     plans: tuple[FloatArray, FloatArray]  # realisation plans, [S] of each seat
 
 
 def equilibrium_value(tree: GameTree, seats: IntArray, widths: IntArray) -> float:
-    """Return what seat 0 earns where both seats play an equilibrium of a zero-sum game.
+    """Return the value to seat 0 of a zero-sum game.
 
     Args:
         tree: every history; perfect recall; the returns of the two seats sum to 0.
@@ -291,41 +292,45 @@ def equilibrium(
     payoffs: csr_matrix,
     allowed: tuple[BoolArray, BoolArray] | None = None,
 ) -> Equilibrium:
-    """Return an equilibrium of a zero-sum game, or of one with fewer actions.
+    """Return an equilibrium of a zero-sum game, which may be restricted to some actions.
 
     Args:
         seats: of ``sequence_form``.
         payoffs: to seat 0, [S of seat 0, S of seat 1].
-        allowed: of each seat which sequences it may use, [S]; one action at least in every state
-            that can be come to. None: all.
+        allowed: of each seat which sequences it may use, [S], with at least one action in every
+            state that it can reach. None: all.
 
     Raises:
         ArithmeticError: the solver found no optimum.
     """
-    own, other = allowed or (np.ones(seats[0].size, bool), np.ones(seats[1].size, bool))
+    first_may, second_may = allowed or (
+        np.ones(seats[0].size, bool),
+        np.ones(seats[1].size, bool),
+    )
     (mine, sums), (theirs, _) = _constraints(seats[0]), _constraints(seats[1])
     cost = np.zeros(seats[0].size + theirs.shape[0])
     cost[seats[0].size] = -1.0
     empty = coo_matrix((mine.shape[0], theirs.shape[0]))
-    found = linprog(
+    program = linprog(
         cost,
-        A_ub=hstack([-payoffs.T, theirs.T]).tocsr()[other],
-        b_ub=np.zeros(int(other.sum())),
+        A_ub=hstack([-payoffs.T, theirs.T]).tocsr()[second_may],
+        b_ub=np.zeros(int(second_may.sum())),
         A_eq=hstack([mine, empty]).tocsr(),
         b_eq=sums,
-        bounds=[(0, None if may else 0) for may in own] + [(None, None)] * theirs.shape[0],
+        bounds=[(0, None if is_allowed else 0) for is_allowed in first_may]
+        + [(None, None)] * theirs.shape[0],
         method="highs",
     )
-    if not found.success:
-        raise ArithmeticError(f"The equilibrium was not found: {found.message}")
+    if not program.success:
+        raise ArithmeticError(f"The equilibrium was not found: {program.message}")
     answer = np.zeros(seats[1].size)
-    answer[other] = np.maximum(-found.ineqlin.marginals, 0.0)
-    plans = (np.maximum(found.x[: seats[0].size], 0.0), answer)
-    return Equilibrium(value=float(-found.fun), plans=plans)
+    answer[second_may] = np.maximum(-program.ineqlin.marginals, 0.0)
+    plans = (np.maximum(program.x[: seats[0].size], 0.0), answer)
+    return Equilibrium(value=float(-program.fun), plans=plans)
 
 
 def _constraints(seat: SeatForm) -> tuple[coo_matrix, FloatArray]:
-    """Return the sums of a seat's realisation plan: 1 at first, then what leads to each state."""
+    """Return the constraints of a seat's realisation plan, E and e."""
     count = len(seat.states)
     rows = np.concatenate([[0], seat.owner + 1, np.arange(count) + 1])
     columns = np.concatenate([np.arange(seat.size), seat.before])

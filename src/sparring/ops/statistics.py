@@ -1,4 +1,4 @@
-"""Intervals for what is estimated by playing."""
+"""Confidence intervals of estimates from played episodes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sparring.core.records import FloatArray, Interval
 def wilson_interval(successes: int, count: int, *, level: float = 0.95) -> Interval:
     """Return Wilson's score interval of a proportion (Wilson, 1927).
 
-    It keeps its coverage at 0 and 1 and for small counts, where the normal interval fails. Without
-    observations the interval is [0, 1] and the mean not a number.
+    The interval keeps its coverage at 0 and 1 and for small counts, where the normal interval
+    fails. Without observations the interval is [0, 1] and the mean NaN.
     """
     if count == 0:
         return Interval(mean=math.nan, low=0.0, high=1.0, count=0, level=level)
@@ -26,10 +26,7 @@ def wilson_interval(successes: int, count: int, *, level: float = 0.95) -> Inter
 
 
 def wilson_ends(share: float, count: float, level: float) -> tuple[float, float]:
-    """Return the ends of Wilson's interval of a share of ``count`` observations.
-
-    Their number need not be a whole one.
-    """
+    """Return the ends of Wilson's interval of a share; ``count`` may be fractional."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = (
@@ -43,16 +40,15 @@ def wilson_ends(share: float, count: float, level: float) -> tuple[float, float]
 
 
 def wilson_count(share: float, half: float, level: float = 0.95) -> float:
-    """Return of how many observations Wilson's interval of a share has this half-width.
+    """Return the number n of observations, fractional, that give Wilson's interval a half-width.
 
-    It need not be a whole number. With u = z^2 / n the half-width solves
+    Equation:
+        half^2 (1 + u)^2 = share (1 - share) u + u^2 / 4,   u = z^2 / n
 
-        half^2 (1 + u)^2 = share (1 - share) u + u^2 / 4
-
-    so that n grows with 1 / half^2 where it is large.
+    so that a large n grows with 1 / half^2.
 
     Args:
-        share: of the observations, as it is expected to stay.
+        share: expected share of the observations.
         half: half of the interval's width, in (0, 1/2).
         level: of the interval.
     """
@@ -63,10 +59,7 @@ def wilson_count(share: float, half: float, level: float = 0.95) -> float:
 
 
 def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) -> Interval:
-    """Return the mean with Student's t interval.
-
-    Its ends are infinite where fewer than two values leave no estimate.
-    """
+    """Return the mean with Student's t interval, which is infinite for fewer than two values."""
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0:
         return Interval(mean=math.nan, low=-math.inf, high=math.inf, count=0, level=level)
@@ -81,8 +74,8 @@ def student_half(deviation: float, count: float, level: float = 0.95) -> float:
     """Return the half-width of Student's t interval of a mean.
 
     Args:
-        deviation: of the values, with ``count - 1`` below the root.
-        count: of the values, above 1; a sum of weights counts as one.
+        deviation: sample standard deviation of the values.
+        count: number of values, above 1; may be a sum of weights.
         level: coverage.
     """
     return student_quantile(count - 1, level) * deviation / math.sqrt(count)
@@ -92,7 +85,7 @@ def student_quantile(degrees: float, level: float = 0.95) -> float:
     """Return the point below which Student's t lies in absolute value with probability ``level``.
 
     Args:
-        degrees: of freedom, above 0; they need not be a whole number.
+        degrees: of freedom, above 0, may be fractional.
         level: coverage.
     """
     return float(stdtrit(degrees, (1 + level) / 2))
@@ -103,11 +96,12 @@ def clustered_mean_interval(
 ) -> Interval:
     """Return the mean of observations in independent clusters, with Student's t interval.
 
-    See Cochran (1977, 6.4).
+    Equation (Cochran, 1977, 6.4):
+        mean r = sum_c sums / sum_c sizes
+        standard error^2 = C / (C - 1) * sum_c (sums - r * sizes)^2 / (sum_c sizes)^2
 
-    mean r = sum_c sums / sum_c sizes; standard error^2 = C / (C - 1) * sum_c (sums - r * sizes)^2 /
-    (sum_c sizes)^2, with C - 1 degrees of freedom; clusters of one are ``mean_interval``. Infinite
-    ends where fewer than two clusters leave no estimate.
+    with C - 1 degrees of freedom; for clusters of one this is ``mean_interval``. The interval is
+    infinite for fewer than two clusters.
 
     Args:
         sums: [C] sum of the observations of each cluster.
@@ -127,17 +121,15 @@ def clustered_mean_interval(
 def clustered_share_interval(
     successes: FloatArray, sizes: FloatArray, *, level: float = 0.95
 ) -> Interval:
-    """Return a share of observations that come in clusters, with Wilson's interval.
+    """Return a share of clustered observations, with Wilson's interval at the effective number.
 
-    The interval is at the effective number of observations.
-
-    effective n = share * (1 - share) / standard error^2 of ``clustered_mean_interval``, at most the
-    number of observations, times (z / t)^2 for C - 1 degrees of freedom (Korn and Graubard, 1998).
-    At a share of 0 or 1 the clusters tell nothing of how alike their observations are, so each
-    counts as one. [0, 1] where fewer than two clusters leave no estimate.
+    The effective number is share * (1 - share) / standard error^2 of ``clustered_mean_interval``,
+    at most the number of observations, times (z / t)^2 for C - 1 degrees of freedom (Korn and
+    Graubard, 1998). A share of 0 or 1 does not tell how alike a cluster's observations are, so that
+    each cluster counts as one. The interval is [0, 1] for fewer than two clusters.
 
     Args:
-        successes: [C] in each cluster.
+        successes: [C] number of successes in each cluster.
         sizes: [C] number of observations of each cluster, at least 1.
         level: coverage.
     """
@@ -165,16 +157,16 @@ def jackknife_interval(
 ) -> Interval:
     """Return the jackknife interval of a smooth statistic of n independent observations.
 
-    See Efron and Stein (1981).
+    Equation (Efron and Stein, 1981):
+        standard error^2 = (n - 1) / n * sum over k of (left_out[k] - mean of left_out)^2
 
-    standard error^2 = (n - 1) / n * sum over k of (left_out[k] - mean of left_out)^2, with
-    Student's t of n - 1 degrees.
+    with Student's t of n - 1 degrees of freedom.
 
     Args:
         estimate: the statistic of all observations.
         left_out: the statistic without each of them in turn, [n].
-        more_error: standard error of what the jackknife may miss, added in squares; for
-            U-statistics near where they degenerate.
+        more_error: standard error that the jackknife may miss, added in squares; for U-statistics
+            that are nearly degenerate.
         level: coverage.
     """
     count = len(left_out)

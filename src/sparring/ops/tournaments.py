@@ -1,10 +1,8 @@
-"""Ranks from pairwise matches.
+"""Ranks from pairwise matches: anchor, round robin, Swiss, single and double elimination.
 
-Anchor, round robin, Swiss, single and double elimination. n players.
-
-``scores[i, j]`` is what player i gets in its match against player j; i wins if that is more than
-``scores[j, i]``. Nothing is assumed about transitivity. In knock-out matches a tie sends the better
-seed on. Ranks begin at 0 for the best; ties share the mean rank.
+``scores[i, j]`` is the score of player i of n in its match against player j; i wins if it is above
+``scores[j, i]``. Results need not be transitive. In a knock-out match the better seed wins a tie.
+Ranks begin at 0 for the best; ties share the mean rank.
 """
 
 from __future__ import annotations
@@ -25,9 +23,9 @@ def tournament_ranks(scheme: Scheme, scores: FloatArray) -> FloatArray:
 
     Args:
         scheme: "anchor" plays all against player 0 (n - 1 matches), "round_robin" all against all,
-            "swiss" ceil(log2 n) rounds between players of like standing, the elimination schemes
+            "swiss" ceil(log2 n) rounds between players of similar points, the elimination schemes
             seed by anchor matches first.
-        scores: float64 [n, n]; the diagonal is not read.
+        scores: float64 [n, n]; the diagonal is ignored.
     """
     if len(scores) < 2:
         return np.zeros(len(scores))
@@ -49,7 +47,7 @@ def ranks_by(keys: Sequence[tuple[float, ...]]) -> FloatArray:
 def seed_positions(size: int) -> list[int]:
     """Return the seeds in the order of a standard bracket's slots, for a power of two.
 
-    It is 0 meets the last, 0 and 1 only in the final.
+    Seed 0 meets the last seed; seeds 0 and 1 can meet only in the final.
     """
     seeds = [0]
     while len(seeds) < size:
@@ -58,8 +56,7 @@ def seed_positions(size: int) -> list[int]:
 
 
 def _anchor_scores(scores: FloatArray) -> FloatArray:
-    """Return each player's score against player 0. For player 0 it is its mean score over these
-    matches."""
+    """Return each player's score against player 0, and for player 0 its mean score, [n]."""
     against: FloatArray = scores[:, 0].copy()
     against[0] = scores[0, 1:].mean()
     return against
@@ -79,7 +76,7 @@ def _swiss(scores: FloatArray) -> FloatArray:
     """Return ranks by points, then by the sum of the opponents' points (Buchholz)."""
     count = len(scores)
     points = [0.0] * count
-    met: list[set[int]] = [set() for _ in range(count)]
+    opponents: list[set[int]] = [set() for _ in range(count)]
     byes: set[int] = set()
     for number in range((count - 1).bit_length()):
         standing = sorted(range(count), key=lambda player: (-points[player], player))
@@ -90,21 +87,21 @@ def _swiss(scores: FloatArray) -> FloatArray:
             standing.remove(idle)
             byes.add(idle)
             points[idle] += 1.0
-        for a, b in _swiss_pairs(standing, met, first_round=number == 0):
-            met[a].add(b)
-            met[b].add(a)
+        for a, b in _swiss_pairs(standing, opponents, first_round=number == 0):
+            opponents[a].add(b)
+            opponents[b].add(a)
             won = (
                 1.0 if scores[a, b] > scores[b, a] else 0.5 if scores[a, b] == scores[b, a] else 0.0
             )
             points[a] += won
             points[b] += 1.0 - won
     return ranks_by(
-        [(points[player], sum(points[other] for other in met[player])) for player in range(count)]
+        [(total, sum(points[other] for other in opponents[n])) for n, total in enumerate(points)]
     )
 
 
 def _swiss_pairs(
-    standing: list[int], met: list[set[int]], *, first_round: bool
+    standing: list[int], opponents: list[set[int]], *, first_round: bool
 ) -> list[tuple[int, int]]:
     if first_round:
         half = len(standing) // 2
@@ -112,7 +109,7 @@ def _swiss_pairs(
     waiting, pairs = list(standing), []
     while waiting:
         player = waiting.pop(0)
-        fresh = next((other for other in waiting if other not in met[player]), waiting[0])
+        fresh = next((other for other in waiting if other not in opponents[player]), waiting[0])
         waiting.remove(fresh)
         pairs.append((player, fresh))
     return pairs
@@ -125,20 +122,23 @@ class _KnockOut:
         self.scores = scores
         seeding = _anchor_scores(scores)
         self.seeds: IntArray = np.argsort(-seeding, kind="stable")
-        self.made = [[float(score)] for score in scores[:, 0]]
-        self.made[0] = [float(score) for score in scores[0, 1:]]
-        self.left = [np.inf] * len(scores)  # round in which a player left; the winner never does
+        self.scored = [[float(score)] for score in scores[:, 0]]
+        self.scored[0] = [float(score) for score in scores[0, 1:]]
+        self.exit_rounds = [np.inf] * len(scores)  # round of each player's exit; inf: the winner
 
     def play(self, first: int, second: int) -> tuple[int, int]:
-        """Return winner and loser of a match; a tie is the first's."""
+        """Return winner and loser of a match; the first player wins a tie."""
         a, b = float(self.scores[first, second]), float(self.scores[second, first])
-        self.made[first].append(a)
-        self.made[second].append(b)
+        self.scored[first].append(a)
+        self.scored[second].append(b)
         return (first, second) if a >= b else (second, first)
 
     def ranks(self) -> FloatArray:
         return ranks_by(
-            [(left, sum(made) / len(made)) for left, made in zip(self.left, self.made, strict=True)]
+            [
+                (number, sum(row) / len(row))
+                for number, row in zip(self.exit_rounds, self.scored, strict=True)
+            ]
         )
 
 
@@ -151,33 +151,35 @@ def _single_elimination(scores: FloatArray) -> FloatArray:
     ]
     number = 0
     while len(slots) > 1:
-        going_on: list[int | None] = []
+        winners: list[int | None] = []
         for first, second in zip(slots[::2], slots[1::2], strict=True):
             if first is None or second is None:
-                going_on.append(second if first is None else first)
+                winners.append(second if first is None else first)
                 continue
             winner, loser = games.play(first, second)
-            games.left[loser] = number
-            going_on.append(winner)
-        slots, number = going_on, number + 1
+            games.exit_rounds[loser] = number
+            winners.append(winner)
+        slots, number = winners, number + 1
     return games.ranks()
 
 
 def _double_elimination(scores: FloatArray) -> FloatArray:
-    """Return ranks by the round of the second defeat. In both pools the best seed meets the worst
-    and, of an odd number, rests."""
+    """Return ranks by the round of the second defeat.
+
+    In each pool the best seed meets the worst; of an odd number of players the best rests.
+    """
     games = _KnockOut(scores)
     seed = {int(player): place for place, player in enumerate(games.seeds)}
     upper, lower, number = [int(player) for player in games.seeds], list[int](), 0
     while len(upper) + len(lower) > 1:
         if len(upper) == len(lower) == 1:
             _, loser = games.play(upper[0], lower[0])
-            games.left[loser] = number
+            games.exit_rounds[loser] = number
             break
         upper, beaten = _pool(games, upper)
         lower, out = _pool(games, lower)
         for loser in out:
-            games.left[loser] = number
+            games.exit_rounds[loser] = number
         upper.sort(key=seed.__getitem__)
         lower = sorted([*lower, *beaten], key=seed.__getitem__)
         number += 1
@@ -185,7 +187,7 @@ def _double_elimination(scores: FloatArray) -> FloatArray:
 
 
 def _pool(games: _KnockOut, players: list[int]) -> tuple[list[int], list[int]]:
-    """Play one round inside a pool sorted by seed; return who won or rested, and who lost."""
+    """Play one round of a pool sorted by seed; return who won or rested, and who lost."""
     rest = players[: len(players) % 2]
     playing = players[len(rest) :]
     half = len(playing) // 2

@@ -9,6 +9,7 @@ from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
+from sparring.models.render.base import HasWords
 from sparring.play.context.base import no_notes
 from sparring.play.episode import Draft, EpisodeInPlay
 from sparring.play.players.demonstrator import demonstrator
@@ -74,7 +75,7 @@ def _check_words(
     draft: Draft, context: BoundPlugin, environment: Environment, renderer: Any
 ) -> None:
     """Raise ContextError if a renderer with a closed vocabulary does not know a word."""
-    known = getattr(renderer, "words", None)
+    known = renderer.words if isinstance(renderer, HasWords) else None
     told = {*draft.observation.text.split(), *(known or draft.told.split())}
     strange = [word for word in draft.told.split() if word not in told]
     if strange:

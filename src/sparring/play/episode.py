@@ -37,14 +37,14 @@ from sparring.environments.base import (
     Environment,
     HasCorrection,
     Play,
-    Redealt,
+    Redealable,
     close_play,
     random_reply,
     read_reply,
     spec_of,
 )
 from sparring.environments.foreign import no_rules
-from sparring.environments.situation import copied, decision_of
+from sparring.environments.situation import copy_play, decision_of
 from sparring.play.context.base import Ledger, is_unsent, sampled
 from sparring.play.players.base import Agent, PendingTurn, Reply
 
@@ -570,7 +570,7 @@ class EpisodeInPlay:
     def question(self, draft: Draft) -> tuple[Any, Stream]:
         """Return the state of a decision that is due, and what an oracle that errs draws from."""
         stream = Stream(self.spec.deal.key).child("oracle").child(self.spec.episode_id)
-        game, play = self.spec.game, copied(self.spec.game, self.play)
+        game, play = self.spec.game, copy_play(self.spec.game, self.play)
         return decision_of(game, play, draft.seat, draft.moment), stream.child(draft.number - 1)
 
     def answer(
@@ -749,7 +749,7 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
         GameError: the turns are of another play, or end between those of one moment.
     """
     spec, place = episode.spec, 0
-    anew = episode.play if spec.redealt and isinstance(episode.play, Redealt) else None
+    anew = episode.play if spec.redealt and isinstance(episode.play, Redealable) else None
     if anew is not None and not prefix:
         anew.redeal(spec.stream.child("chance"))
     while place < len(prefix):

@@ -14,7 +14,7 @@ from sparring.core.records import Episode
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec
 from sparring.environments.drawing.canvas import Theme
-from sparring.environments.drawing.pieces import Exchange, describe_told, draw_told
+from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
 from sparring.environments.foreign import environment_call
 from sparring.play.replay import replayed
 
@@ -84,8 +84,8 @@ def picture(
         if number == turn:
             past = _past(episode, turn)
             with environment_call(game):
-                svg = draw_told(play, episode.roles, seat, theme, past)
-                return Pictured(svg, describe_told(play, episode.roles, seat, past))
+                svg = draw_play(play, episode.roles, seat, theme, past)
+                return Pictured(svg, describe_play(play, episode.roles, seat, past))
     raise AssertionError  # the play is yielded for every turn and the end
 
 
@@ -108,9 +108,9 @@ def sentences(
     game = environment_of(episode) if environment is None else environment
     for turn, play in enumerate(replayed(game, episode)):
         with environment_call(game):
-            said = describe_told(play, episode.roles, seat, _past(episode, turn))
+            said = describe_play(play, episode.roles, seat, _past(episode, turn))
         yield said
 
 
-def _past(episode: Episode, turn: int) -> list[Exchange]:
-    return [Exchange(one.seat, one.told, one.reply) for one in episode.turns[:turn]]
+def _past(episode: Episode, turn: int) -> list[PastTurn]:
+    return [PastTurn(one.seat, one.told, one.reply) for one in episode.turns[:turn]]

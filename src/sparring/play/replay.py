@@ -15,7 +15,13 @@ from typing import Any, Literal, NamedTuple
 from sparring.core.errors import GameError, RolloutError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
-from sparring.environments.base import Closed, Closing, Environment, Play, temporary_play
+from sparring.environments.base import (
+    ConversationEnd,
+    Environment,
+    HasConversationEnd,
+    Play,
+    temporary_play,
+)
 from sparring.environments.foreign import environment_call
 from sparring.environments.situation import close_copies
 from sparring.play.episode import sampled_tokens
@@ -136,7 +142,7 @@ def _foreign(game: Environment, episode: Episode, number: int, why: str) -> Roll
     )
 
 
-End = Literal[Closed, "context", "length", "cut", "over"]
+End = Literal[ConversationEnd, "context", "length", "cut", "over"]
 ENDS: dict[End, str] = {  # each in words
     "answered": "it had its say",
     "turns": "it ran out of turns",
@@ -168,7 +174,8 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     """Return the conversations of a play, in the order in which they ended.
 
     What the environment says comes first where it could not read the end; then that the model's
-    context or a reply's length was too short; then what else the environment says (``Closing``).
+    context or a reply's length was too short; then what else the environment
+    says (``HasConversationEnd``).
 
     Args:
         game: what the episode was played by.
@@ -198,9 +205,9 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     return found
 
 
-def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, Closed]]:
+def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, ConversationEnd]]:
     """Yield the seats whose conversations are over, as the environment knows it, and how."""
-    if isinstance(play, Closing):
+    if isinstance(play, HasConversationEnd):
         for seat in sorted(seats):
             how = play.closed(seat)
             if how is not None:

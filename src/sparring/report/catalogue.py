@@ -15,7 +15,7 @@ from sparring.config.recipe import layers, load_recipe, recipe_names, to_yaml
 from sparring.config.yaml_text import dump_yaml
 from sparring.core.errors import UnknownNameError
 from sparring.environments.catalogue import game_names
-from sparring.environments.openspiel.people import wrapped
+from sparring.environments.openspiel.people import wrap_lines
 from sparring.run.events import matches
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
@@ -92,7 +92,7 @@ def explanation(name: str) -> str:
         known = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
         where = "See `sparring list environments|methods|recipes|suites`, and docs/metrics.md."
         raise UnknownNameError("name", name, known, where, every=False)
-    shown = (text if text.startswith("recipe ") else wrapped(text, WIDTH) for text in texts)
+    shown = (text if text.startswith("recipe ") else wrap_lines(text, WIDTH) for text in texts)
     return "\n\n".join(shown)
 
 

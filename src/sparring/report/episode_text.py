@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sparring.core.errors import RunError, SparringError, quoted
 from sparring.core.records import MAIN, Episode, Turn, Verdict, ref
-from sparring.environments.openspiel.people import listed
+from sparring.environments.openspiel.people import list_actions
 from sparring.methods.oracles.judge import regret
 from sparring.play.replay import ENDS, Conversation, unsent
 from sparring.play.store import Credits
@@ -108,7 +108,7 @@ def turn_texts(
             turn=turn,
             role=episode.roles[turn.seat],
             told=turn.told or untold,
-            legal=listed(turn.legal_actions) if turn.is_decision else "",
+            legal=list_actions(turn.legal_actions) if turn.is_decision else "",
             reply=in_words(turn),
             oracle="" if turn.verdict is None else _judged(turn, turn.verdict),
             others=[in_words(other) for other in turn.candidates],

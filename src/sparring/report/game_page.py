@@ -16,7 +16,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import no_rules
 from sparring.environments.openspiel.people import (
     for_people,
-    listed,
+    list_actions,
     revealed_by,
     rules_of,
     seen_by,
@@ -81,7 +81,7 @@ def sample_play(name: str) -> SamplePlay:
             SampleTurn(
                 role=game.roles[state.seat],
                 seen=seen_by(told, state, state.seat),
-                legal=listed(legal, ACTIONS).replace(" (? lists all)", ""),
+                legal=list_actions(legal, ACTIONS).replace(" (? lists all)", ""),
                 action=action,
             )
         )

@@ -82,7 +82,7 @@ from sparring.measure.initial_states import SeenInitialStates, Starts, columns, 
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
 from sparring.measure.regret import Judge, without_faults
 from sparring.methods.oracles.base import Oracle
-from sparring.play.players.base import Agent
+from sparring.play.players.base import Agent, HasNotes
 from sparring.play.players.mixture import MemberMixture
 
 
@@ -190,7 +190,7 @@ class Evaluator:
         ended, every_game = 0, self._matches()
         if every_game:
             self._measuring(0, every_game)
-        for note in getattr(policy, "notes", ()):
+        for note in policy.notes if isinstance(policy, HasNotes) else ():
             self._note(note, "answer")
         for game in self.games:
             if game.name in self._info_states:

@@ -8,8 +8,8 @@ It stands in no other file: the others are functions of configuration, seed and 
 ``replies`` says what holds of replies that are sampled with others beside them, in another order,
 or split into other calls: "own bits", they are the same to the last bit; "within 1e-5", their ids
 are the same but for rare draws, and log-probabilities are so near. ``decoding`` says what computed
-them: "compiled", or "torch" and why (``models/lean.py``). A run that goes on with another of
-them goes on to other numbers, and a warning says so. ``measured`` says which weights evaluation
+them: "compiled", or "torch" and why (``models/forward_pass.py``). A run that goes on with another
+of them goes on to other numbers, and a warning says so. ``measured`` says which weights evaluation
 measures: "EMA weights", "live weights" or a mixture of members.
 """
 

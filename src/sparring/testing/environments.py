@@ -11,14 +11,14 @@ from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import (
-    Counting,
+    HasFigures,
     Play,
     close_play,
     random_reply,
     read_reply,
     teams_of,
 )
-from sparring.environments.foreign import completed, environment_call
+from sparring.environments.foreign import complete_environment, environment_call
 from sparring.testing.bound_plugin import bound, same
 
 NOTHING = "zzzqqq"  # a reply that no list of actions holds
@@ -58,7 +58,7 @@ def check_environment(
         PluginError: the environment's own code raised, or did not return.
     """
     bound_environment = bound("environments", environment, options)
-    rules = completed(bound_environment.plugin.name, bound_environment())
+    rules = complete_environment(bound_environment.plugin.name, bound_environment())
     with CheckedEnvironmentCall(rules):
         _check(rules, bound_environment.plugin.name, plays, seed)
 
@@ -163,7 +163,7 @@ def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
     if names := rules.figures:
-        figures = cast(Counting, play).figures()
+        figures = cast(HasFigures, play).figures()
         assert sorted(figures) == sorted(names), (
             f"{name}: figures() gave {sorted(figures)}; the environment's figures are {names}."
         )

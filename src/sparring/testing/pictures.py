@@ -12,8 +12,8 @@ from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
-from sparring.environments.drawing.pieces import Exchange, describe_told, draw_told
-from sparring.environments.foreign import completed
+from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
+from sparring.environments.foreign import complete_environment
 from sparring.testing.bound_plugin import bound, same
 from sparring.testing.environments import CheckedEnvironmentCall
 
@@ -75,7 +75,7 @@ def check_picture(
         PluginError: the environment's own code raised, or did not return.
     """
     bound_environment = bound("environments", environment, options)
-    rules = completed(bound_environment.plugin.name, bound_environment())
+    rules = complete_environment(bound_environment.plugin.name, bound_environment())
     with CheckedEnvironmentCall(rules):
         root = Stream.from_seed(seed)
         for number in range(plays):
@@ -118,14 +118,14 @@ def check_svg(svg: str, what: str = "the picture") -> None:
             assert "url(" not in value.lower() or key == "aria-label", f"{what}: {value!r:.60}."
 
 
-def _check_position(rules: Any, name: str, play: Play, past: list[Exchange]) -> None:
+def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> None:
     for seat in (None, *range(rules.num_seats)):
         what = f"{name}: the picture for {'all' if seat is None else rules.roles[seat]}"
         for theme in get_args(Theme):
-            svg = draw_told(play, rules.roles, seat, theme, past)
+            svg = draw_play(play, rules.roles, seat, theme, past)
             check_svg(svg, what)
-            same(svg, draw_told(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
-        sentence = describe_told(play, rules.roles, seat, past)
+            same(svg, draw_play(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
+        sentence = describe_play(play, rules.roles, seat, past)
         assert isinstance(sentence, str) and sentence.strip(), (
             f"{what}: the sentence is {sentence!r}."
         )
@@ -133,14 +133,13 @@ def _check_position(rules: Any, name: str, play: Play, past: list[Exchange]) -> 
 
 def _moments(
     rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
-) -> Iterator[tuple[Any, list[Exchange]]]:
-    """Play at random; yield (play, past exchanges) at some moments and at the end.
+) -> Iterator[tuple[Any, list[PastTurn]]]:
+    """Play at random; yield (play, past own_turns) at some moments and at the end.
 
-    The moments are the first four, and then each at twice the number of the one before. Replies
-    come
+    The moments are the first four, and then each at twice the number of the one before. Replies come
     from ``replies``, and those of the seat ``other`` from ``deal``.
     """
-    past, draws, moment = list[Exchange](), replies.child("play"), 0
+    past, draws, moment = list[PastTurn](), replies.child("play"), 0
     with temporary_play(rules, deal.child("deal")) as play:
         while not play.done:
             if moment < 4 or moment.bit_count() == 1:
@@ -153,7 +152,7 @@ def _moments(
                 reply = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
                 if reply is None or legal is not None:
                     reply = random_reply(play, seat, legal, draw)
-                past = [*past, Exchange(seat, play.observe(seat).told, reply)]
+                past = [*past, PastTurn(seat, play.observe(seat).told, reply)]
                 replies_by_seat[seat] = reply
             play.step(replies_by_seat)
         yield play, past
@@ -171,8 +170,8 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bo
                 if known is None:
                     continue
                 picture = (
-                    draw_told(play, rules.roles, seat, "light", past),
-                    describe_told(play, rules.roles, seat, past),
+                    draw_play(play, rules.roles, seat, "light", past),
+                    describe_play(play, rules.roles, seat, past),
                 )
                 number += known in pictures
                 what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
@@ -180,14 +179,14 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bo
     return number
 
 
-def _knowledge(play: Play, past: list[Exchange], seat: int, *, every_seat: bool) -> Any:
+def _knowledge(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
     """Return what a seat knows of a play, or None if it is not compared."""
     due = tuple(play.due())
-    exchanges = tuple((exchange.told, exchange.reply) for exchange in past if exchange.seat == seat)
+    own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)
     if seat in due:
         seen = play.observe(seat)
-        return due, seat, exchanges, seen.text, seen.key, play.legal(seat)
+        return due, seat, own_turns, seen.text, seen.key, play.legal(seat)
     ending = play.ending(seat) if play.done and hasattr(play, "ending") else None
     if every_seat:
-        return due, play.done, seat, exchanges, play.observe(seat).key, ending
-    return None if ending is None else (due, True, seat, exchanges, ending)
+        return due, play.done, seat, own_turns, play.observe(seat).key, ending
+    return None if ending is None else (due, True, seat, own_turns, ending)

@@ -9,7 +9,14 @@ from typing import Any
 from sparring.core.errors import ModelError
 from sparring.core.records import SampleRequest, SampleResult, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models.samplers.base import Ids, Lot, Sampler, backend_of, finished_together, sample
+from sparring.models.samplers.base import (
+    Ids,
+    SampleBatch,
+    Sampler,
+    backend_of,
+    finished_together,
+    sample,
+)
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
 NEAR = 1e-5  # tolerance of log-probabilities without a promise of bits
@@ -128,7 +135,7 @@ def _together(
 ) -> list[list[SampleResult]]:
     """Return the replies of samplers in one call, in order for each."""
     lots = [
-        Lot(sampler, batch, PARAMS, stop_ids)
+        SampleBatch(sampler, batch, PARAMS, stop_ids)
         for sampler, batch in zip(samplers, requests, strict=True)
     ]
     backend = backend_of(samplers[0])

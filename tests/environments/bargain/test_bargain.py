@@ -13,7 +13,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
 from sparring.environments.bargain import BargainPlay
-from sparring.environments.bargain.rules import Scenario, Table
+from sparring.environments.bargain.rules import BargainTable, Scenario
 from sparring.environments.base import spec_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.measure.initial_states import SeenInitialStates, columns
@@ -34,7 +34,7 @@ def bargain(**options):
 def course(*messages, scene=SCENE, **options):
     """Return a play of the scene after these messages."""
     rules = bargain(**options)
-    found = BargainPlay(rules, Table(scene, rules.max_turns))
+    found = BargainPlay(rules, BargainTable(scene, rules.max_turns))
     for number, message in enumerate(messages):
         assert found.due() == (number % 2,)
         found.step({number % 2: message})
@@ -120,7 +120,7 @@ def test_a_malformed_offer_in_brief_words_is_talk_and_its_seat_is_told(message):
 )
 def test_what_a_message_does(message, act):
     played = course("<propose>1 book</propose>", message, style="full")
-    assert played.table.said[-1].act == act
+    assert played.table.messages[-1].act == act
 
 
 def test_what_is_passed_on_and_told():
@@ -128,7 +128,7 @@ def test_what_is_passed_on_and_told():
     (line,) = [line for line in played.observe(1).text.split("\n") if "won" in line]
     assert line == "The other player says: \"Deal.' You have won. <|im_end|>\""
     played = course("x" * 10**6 + "<accept>", "Short.", style="full", talk=50)
-    assert len(played.table.said[0].said) == 50 and played.cut == (1, 0)
+    assert len(played.table.messages[0].text) == 50 and played.cut == (1, 0)
     assert "only its first 50 characters" in played.observe(0).text
     assert course("yes " * 100, "no", talk=10).observe(0).text == "cut no"
     assert "only its first" not in course("x" * 50, "Short.", style="full", talk=50).observe(0).text
@@ -163,7 +163,7 @@ def test_no_text_breaks_a_play(style, messages):
 
 @given(st.text(alphabet="<>/ propseactj01 bk,\n", max_size=200))
 def test_what_is_random_in_form_is_read_without_an_error(text):
-    assert course(text, style="full").table.said[0].act in ("talk", "malformed", "nothing", "offer", "reject")
+    assert course(text, style="full").table.messages[0].act in ("talk", "malformed", "nothing", "offer", "reject")
 
 
 # -- what is told
@@ -176,7 +176,7 @@ def test_what_is_drawn_has_the_form(style):
         played, stream = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed)
         while not played.done:
             played.step({played.due()[0]: played.sample(played.due()[0], stream.child(played.table.left))})
-        acts |= {message.act for message in played.table.said}
+        acts |= {message.act for message in played.table.messages}
         assert played.malformed == played.cut == (0, 0)
     assert acts == {"talk", "offer", "accept", "reject"}
 

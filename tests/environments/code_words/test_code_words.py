@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from sparring.core.rng import Stream
 from sparring.environments.base import filled_together, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.code_words import Deal, Position, code_words, coded, deals, decoded
+from sparring.environments.code_words import (
+    CodeWordsPosition,
+    Deal,
+    code_words,
+    deals,
+    decode_word,
+    encode_word,
+)
 from sparring.measure.exploitability import team_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import policy_values
@@ -20,7 +27,7 @@ from tests.environments.worlds import keeping, refusing
 def begun(deal=((0, 1), (1, 2)), **options):
     rules = code_words(**options)
     play = rules.reset(Stream.from_seed(0))
-    play.position = Position(Deal(*deal))
+    play.position = CodeWordsPosition(Deal(*deal))
     return play
 
 
@@ -79,10 +86,10 @@ def test_deals_teams_and_its_spec():
 # -- conventions ---------------------------------------------------------------------------------
 
 CONVENTIONS = {  # what a teller says for a word; what a guesser takes its own team's and the other's word for
-    "key": (coded, decoded, decoded),
-    "key, others as said": (coded, decoded, lambda said, key, size: said),
+    "key": (encode_word, decode_word, decode_word),
+    "key, others as said": (encode_word, decode_word, lambda said, key, size: said),
     "clear": (lambda word, key, size: word,) + (lambda said, key, size: said,) * 2,
-    "next word": (lambda word, key, size: coded(word, 1, size), lambda said, key, size: decoded(said, 1, size), lambda said, key, size: said),
+    "next word": (lambda word, key, size: encode_word(word, 1, size), lambda said, key, size: decode_word(said, 1, size), lambda said, key, size: said),
 }
 
 
@@ -158,13 +165,13 @@ def test_the_key_gets_what_the_others_do_not_understand_whatever_they_do(data, l
     paid = missed = 0.0
     for deal in deals(size):
         word, key = deal.secret[1], deal.key[1]
-        said = (coded(deal.secret[0], deal.key[0], size), say[word * size + key])
+        said = (encode_word(deal.secret[0], deal.key[0], size), say[word * size + key])
         heard = (key * size + said[1]) * size + said[0]
         theirs = guess[0][heard], guess[1][heard]
-        mine = tuple(decoded(one, deal.key[0], size) for one in said)
-        position = Position(deal, said, (mine, theirs))
+        mine = tuple(decode_word(one, deal.key[0], size) for one in said)
+        position = CodeWordsPosition(deal, said, (mine, theirs))
         assert position.understood[0]
-        paid += position.paid(leak)[0] / size**4
+        paid += position.payoffs(leak)[0] / size**4
         missed += (not position.understood[1]) / size**4
     assert paid == pytest.approx(missed) and paid >= 0
 

@@ -12,7 +12,13 @@ from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
 from sparring.environments.base import spec_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.lookups import Library, Question, Questions, library, lookups
+from sparring.environments.lookups import (
+    Library,
+    LookupQuestion,
+    QuestionEnvironment,
+    library,
+    lookups,
+)
 from sparring.measure.initial_states import SeenInitialStates, columns
 from tests.cases import every_case
 from tests.environments.worlds import keeping, refusing
@@ -24,7 +30,7 @@ def by_hand(style="brief", **options):
     """Return a play about the library above."""
     game = lookups(style=style, **options)
     course = game.reset(Stream.from_seed(0))
-    course.play = course.first = Question(game.inner, HAND)
+    course.play = course.first = LookupQuestion(game.inner, HAND)
     return course
 
 
@@ -53,10 +59,10 @@ def test_a_play_by_hand():
     assert told[1].startswith("Your reply holds neither a call nor a move.") and told[2] == "The result is 12."
     assert course.returns == (1.0 - 3 * 0.125,)
     sizes = {"things": 2, "largest": 9, "hops": 1, "terms": 1}
-    course = Questions(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
+    course = QuestionEnvironment(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
     course.step({0: f"answer {course.start.answer}"})
     assert course.returns == (1.0,)
-    with pytest.raises(GameError, match="no answer that is due"):
+    with pytest.raises(GameError, match="not an answer that is due"):
         course.step({0: "answer 1"})
 
 
@@ -89,7 +95,7 @@ HARD = ["", " ", "search", "answer", "answer 1 2", "search " + '"' * 99, "search
 def test_hard_replies_spend_a_call_and_then_are_illegal(reply, style):
     course = by_hand(style, calls=1)
     course.step({0: course.read(0, reply, True)})
-    assert course.left(0) == 0 and not course.done and len(course.observe(0).text) < 700
+    assert course.calls_left(0) == 0 and not course.done and len(course.observe(0).text) < 700
     assert course.read(0, reply, True) is None
     with pytest.raises(GameError, match="no move"):
         course.step({0: reply})
@@ -143,9 +149,9 @@ def test_banks_of_libraries_and_random_play():
         course, draws, told = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed), set()
         while not course.done:
             told |= set(course.observe(0).text.split())
-            reply = course.sample(0, draws.child(course.left(0)))
+            reply = course.sample(0, draws.child(course.calls_left(0)))
             assert told <= words and set(reply.split()) <= words
-            assert course.left(0) == 0 or set(reply.split()[1:]) <= told
+            assert course.calls_left(0) == 0 or set(reply.split()[1:]) <= told
             course.step({0: reply})
 
 

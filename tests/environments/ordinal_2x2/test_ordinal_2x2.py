@@ -8,7 +8,7 @@ import pytest
 from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player
 from sparring.core.errors import ConfigError
-from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, chosen
+from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, select_games
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
@@ -91,7 +91,7 @@ def test_the_suites_have_every_family_and_game_by_every_measure():
     rows = {(row.options["game"], row.options.get("pay", "own")): row for row in suite.rows}
     pays = ("own", "response", "equilibrium", "joint")
     assert set(rows) == set(itertools.product(FAMILIES, pays)) - {("cyclic", "equilibrium")} and len(rows) == len(suite.rows)
-    assert sum(len(chosen(name)) for name in FAMILIES) == 144
+    assert sum(len(select_games(name)) for name in FAMILIES) == 144
     for (_, pay), row in rows.items():
         assert (row.kind, row.in_totals) == ("match" if pay in ("own", "response") else "coplay", pay == "own")
         assert row.normalise == ((1, 4) if pay == "own" else (0, 1))

@@ -12,10 +12,10 @@ from sparring.environments.ordinal_2x2.games import (
     NAMED,
     all_games,
     canonical,
-    exchanged,
+    exchange_seats,
     family,
     number_of,
-    swapped,
+    swap_choices,
 )
 
 PATTERNS = list(itertools.permutations((1, 2, 3, 4)))
@@ -49,14 +49,14 @@ def test_games_families_and_measures():
     assert all(len(one) == 4 for one in classes)
     every = {frozenset(map(frozen, orders(tables(pair)))) for pair in itertools.product(PATTERNS, repeat=2)}
     assert every == set(classes) and 24 * 24 // 4 == 144
-    assert len({frozenset((game, canonical(exchanged(game)))) for game in all_games()}) == 78
-    symmetric = [number for number, game in enumerate(all_games(), start=1) if canonical(exchanged(game)) == game]
+    assert len({frozenset((game, canonical(exchange_seats(game)))) for game in all_games()}) == 78
+    symmetric = [number for number, game in enumerate(all_games(), start=1) if canonical(exchange_seats(game)) == game]
     assert symmetric == list(range(1, 145, 13))
     for number, game in enumerate(all_games(), start=1):
         row, column = divmod(number - 1, 12)
-        assert number_of(exchanged(game)) == 12 * column + row + 1
-    assert made.chosen("all") == tuple(range(1, 145)) and made.chosen("17 3") == (17, 3)
-    assert sorted(number for name in FAMILIES for number in made.chosen(name)) == list(range(1, 145))
+        assert number_of(exchange_seats(game)) == 12 * column + row + 1
+    assert made.select_games("all") == tuple(range(1, 145)) and made.select_games("17 3") == (17, 3)
+    assert sorted(number for name in FAMILIES for number in made.select_games(name)) == list(range(1, 145))
     # 36 win-win games, 18 without a pure equilibrium, 7 whose only one both would leave together: the dilemma and six alibi games.
     counts = Counter(map(family, all_games()))
     assert counts == {"win_win": 36, "cyclic": 18, "dilemma": 7, "coordination": 9, "one_dominant": 48, "both_dominant": 26}
@@ -74,19 +74,19 @@ def test_games_families_and_measures():
             rows = len({one for one, two in CELLS if cells[one, two][0] > cells[1 - one, two][0]}) == 1
             columns = len({two for one, two in CELLS if cells[one, two][1] > cells[one, 1 - two][1]}) == 1
             assert found == "dilemma" or (found == "both_dominant") == (rows and columns)
-        assert found == family(canonical(exchanged(game)))
+        assert found == family(canonical(exchange_seats(game)))
     dilemma = of("prisoners_dilemma")
     assert [made.is_equilibrium(dilemma, at) for at in CELLS] == [False, False, False, True]
     assert [made.is_joint_maximum(dilemma, at) for at in CELLS] == [True, False, False, False]
     assert [made.is_response(dilemma, 0, at) for at in CELLS] == [False, False, True, True]
     assert [made.is_response(dilemma, 1, at) for at in CELLS] == [False, True, False, True]
-    assert made.dominant(dilemma, 0) and not made.dominant(of("chicken"), 0)
+    assert made.has_dominant(dilemma, 0) and not made.has_dominant(of("chicken"), 0)
 
 
 @pytest.mark.parametrize("own", CELLS)
 def test_the_order_of_choices_does_not_change_the_number(own):
     for number, game in enumerate(all_games(), start=1):
-        other = swapped(game, own)
+        other = swap_choices(game, own)
         assert number_of(other) == number and frozen(tables(other)) in map(frozen, orders(tables(game)))
         assert tables(other) == {(one ^ own[0], two ^ own[1]): value for (one, two), value in tables(game).items()}
     assert all(pattern.index(4) % 2 for game in all_games() for pattern in game)
@@ -105,7 +105,7 @@ def test_the_order_of_choices_does_not_change_the_number(own):
 )
 def test_the_well_known_ones_are_there(name, cells, stable):
     assert tables(of(name)) == cells and equilibria(cells) == stable
-    (number,) = made.chosen(name)
+    (number,) = made.select_games(name)
     assert number == number_of(of(name)) and frozen(tables(all_games()[number - 1])) in map(frozen, orders(cells))
     assert len({number_of(of(other)) for other in NAMED}) == len(NAMED) == 6
 
@@ -113,4 +113,4 @@ def test_the_well_known_ones_are_there(name, cells, stable):
 @pytest.mark.parametrize("which", ["none", "0", "145", "", "1 1", "1 x"])
 def test_what_names_no_game_is_refused(which):
     with pytest.raises(ValueError):
-        made.chosen(which)
+        made.select_games(which)

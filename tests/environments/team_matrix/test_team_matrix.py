@@ -76,10 +76,10 @@ def test_what_one_team_gets_the_other_loses_whoever_of_it_chose_what(data, game,
     choice = st.lists(st.integers(0, len(payoffs.words) - 1), min_size=members, max_size=members)
     mine, theirs = (tuple(data.draw(choice)) for _ in range(2))
     shuffled = tuple(data.draw(st.permutations(mine)))
-    one, two = payoffs.counted(mine), payoffs.counted(theirs)
-    assert payoffs.paid(one, two) == -payoffs.paid(two, one)
-    assert payoffs.counted(shuffled) == one and payoffs.paid(one, one) == 0.0
-    assert abs(payoffs.paid(one, two)) <= payoffs.most
+    one, two = payoffs.summary_of(mine), payoffs.summary_of(theirs)
+    assert payoffs.payoff(one, two) == -payoffs.payoff(two, one)
+    assert payoffs.summary_of(shuffled) == one and payoffs.payoff(one, one) == 0.0
+    assert abs(payoffs.payoff(one, two)) <= payoffs.most
 
 
 def test_seats_by_hand():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
-from sparring.environments.urn.solver import Trial
+from sparring.environments.urn.solver import UrnValues
 from tests.environments.worlds import check_beliefs, maker, solver_of
 
 game = maker("urn")
@@ -31,17 +31,17 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, prior):
 
 @pytest.mark.parametrize("draws", [1, 3, 7, 15])
 def test_free_draws_from_mirrored_urns_are_a_majority_vote(draws):
-    trial = Trial(((7, 3), (3, 7)), draws, 0.0)
+    trial = UrnValues(((7, 3), (3, 7)), draws, 0.0)
     right = sum(comb(draws, red) * Fraction(7, 10) ** red * Fraction(3, 10) ** (draws - red) for red in range(draws // 2 + 1, draws + 1))
     assert trial.value((0, 0)) == pytest.approx(float(right), abs=1e-12)
 
 
 def test_values_by_hand():
-    trial = Trial(((7, 3), (3, 7)), 8, 0.0)
+    trial = UrnValues(((7, 3), (3, 7)), 8, 0.0)
     assert trial.chances((2, 1)) == pytest.approx([0.7, 0.3])
     assert trial.chances((0, 0)) == [0.5, 0.5]
-    assert Trial(((1, 4), (2, 3), (3, 2)), 8, 0.0).chances((1, 1)) == pytest.approx([4 / 16, 6 / 16, 6 / 16])
-    trial = Trial(((7, 3), (3, 7)), 1, 0.05)
+    assert UrnValues(((1, 4), (2, 3), (3, 2)), 8, 0.0).chances((1, 1)) == pytest.approx([4 / 16, 6 / 16, 6 / 16])
+    trial = UrnValues(((7, 3), (3, 7)), 1, 0.05)
     assert trial.drawing((0, 0)) == pytest.approx(0.65) and trial.value((1, 0)) == pytest.approx(0.7)
     state = game(cost=0.4).reset(Stream.from_seed(0))
     found = belief(state)
@@ -49,7 +49,7 @@ def test_values_by_hand():
     state.apply("draw")
     after = belief(state)
     assert sum(after.values[1:]) == pytest.approx(1.0 - 2 * 0.4)
-    one, double = Trial(((2, 3), (4, 1)), 6, 0.02), Trial(((4, 6), (8, 2)), 6, 0.02)
+    one, double = UrnValues(((2, 3), (4, 1)), 6, 0.02), UrnValues(((4, 6), (8, 2)), 6, 0.02)
     for counts in ((0, 0), (1, 0), (2, 3)):
         assert one.value(counts) == pytest.approx(double.value(counts), abs=1e-12)
     state = game(urns=6, colours=4, balls=20, apart=4, draws=20, sets=1).reset(Stream.from_seed(0))
@@ -68,7 +68,7 @@ def test_more_draws_or_a_lower_cost_never_hurt_and_drawing_on_is_a_martingale(da
     cost = data.draw(st.sampled_from([0.0, 0.01, 0.1]))
     counts = tuple(data.draw(st.lists(st.integers(0, 2), min_size=colours, max_size=colours)))
     drawn = sum(counts)
-    few, many, cheap = Trial(contents, drawn + 1, cost), Trial(contents, drawn + 3, cost), Trial(contents, drawn + 3, cost / 2)
+    few, many, cheap = UrnValues(contents, drawn + 1, cost), UrnValues(contents, drawn + 3, cost), UrnValues(contents, drawn + 3, cost / 2)
     assert max(few.chances(counts)) - 1e-12 <= few.value(counts) <= many.value(counts) + 1e-12 <= cheap.value(counts) + 2e-12 <= 1.0 + 3e-12
     now = few.chances(counts)
     expected = [0.0] * urns

@@ -20,7 +20,7 @@ def test_banks_and_a_game_for_one():
     assert distance((7, 3), (7, 3)) == 0 and distance((7, 3), (3, 7)) == 4 and distance((5, 4, 1), (3, 3, 4)) == 3
     with pytest.raises(ConfigError, match="apart=9"):
         game(apart=9)
-    with pytest.raises(ConfigError, match="urn: found no 6 urns"):
+    with pytest.raises(ConfigError, match="urn: there are no 6 urns"):
         game(urns=6, balls=4, apart=1)
     assert {frozenset(urns_of(3, 2, 7, 2, 0, number)) for number in range(30)} >= {frozenset({(1, 6), (3, 4), (5, 2)})}
     assert {start(game(sets=3), seed).spiel.table.contents for seed in range(40)} == {urns_of(2, 2, 10, 3, 0, number) for number in range(3)}
@@ -64,7 +64,7 @@ def test_balls_are_drawn_as_the_hidden_urn_has_them_and_put_back():
         table = state.spiel.table
         for _ in range(20):
             state.apply("draw")
-        seen.setdefault(table.contents[table.hidden], Counter()).update(state.spiel.table.drawn)
+        seen.setdefault(table.contents[table.hidden], Counter()).update(state.spiel.table.balls_seen)
     assert len(seen) == 2
     for content, counts in seen.items():
         number = sum(counts.values())
@@ -86,7 +86,7 @@ def test_play_against_an_independent_judge(data):
         said = state.observe(0, state.plies).text
         if word == "draw":
             drawn += 1
-            assert said in COLOURS[:2] and COLOURS.index(said) == state.spiel.table.drawn[-1]
+            assert said in COLOURS[:2] and COLOURS.index(said) == state.spiel.table.balls_seen[-1]
         else:
             assert said == ("right" if word == hidden else f"wrong {hidden}")
             assert state.returns == pytest.approx((float(word == hidden) - cost * drawn,))
@@ -110,7 +110,7 @@ def test_wording():
     )
     assert full.parse("I will draw a ball and see if beta is likelier") == "beta" and full.parse("I draw a ball") == "draw"
     full.apply("draw")
-    colour = COLOURS[full.spiel.table.drawn[0]]
+    colour = COLOURS[full.spiel.table.balls_seen[0]]
     assert full.observe(0, 1).text.startswith(f"You drew a {colour} ball.") and f"1 {colour}" in full.observe(0, 1).text
     full.apply(NAMES[full.spiel.table.hidden])
     assert f"You declared {NAMES[full.spiel.table.hidden]}: right." in full.observe(0).text and full.returns == (0.98,)

@@ -11,10 +11,10 @@ from transformers import PreTrainedTokenizerFast
 
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
-from sparring.environments.abstracted import filled
+from sparring.environments.abstracted import fill_names
 from sparring.environments.base import filled_together, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.environments.choose import Choose, ChoosePlay
+from sparring.environments.choose import ChooseEnvironment, ChoosePlay
 from sparring.environments.choose.proposer import Proposer
 from sparring.environments.history_tree import tree_of
 from sparring.environments.werewolf import werewolf
@@ -274,7 +274,7 @@ class Chosen:
     """A play inside ``choose`` that is stepped by actions, all of which are candidates."""
 
     def __init__(self, play, stream):
-        self.course = ChoosePlay(Choose(play.rules, Proposer(count=99)), play, stream)
+        self.course = ChoosePlay(ChooseEnvironment(play.rules, Proposer(count=99)), play, stream)
         self.observe, self.described, self.draw = self.course.observe, self.course.described, self.course.draw
 
     def __getattr__(self, name):
@@ -366,7 +366,7 @@ def test_patterns_of_phrases_filled_with_names_are_the_phrases():
                 if play.kind(seat):
                     patterns = dict.fromkeys(pattern(line, rules.called) for line in legal)
                     assert not any(name in line for name in rules.called for line in patterns)
-                    assert sorted(filled(tuple(patterns), play.named(seat))) == sorted(legal)
+                    assert sorted(fill_names(tuple(patterns), play.named(seat))) == sorted(legal)
                 replies[seat] = legal[draws.integer(0, len(legal))]
             play.step(replies)
     free = begun(style="full", speech="text")

@@ -15,7 +15,7 @@ from sparring.config.plugins.registry import bind
 from sparring.core.errors import CheckpointError, ConfigError, GameError, PluginError
 from sparring.core.records import Episode, Observation, Turn
 from sparring.core.rng import Stream
-from sparring.environments.abstracted import Abstracted
+from sparring.environments.abstracted import AbstractedEnvironment
 from sparring.environments.catalogue import make_game
 from sparring.environments.rps_spock_lizard import MOVES, rps_spock_lizard
 from sparring.methods.knowledge.base import Gathered, Knowledge, check_output, with_scores
@@ -24,7 +24,7 @@ from sparring.methods.knowledge.space import Space, clustered, solved
 from sparring.methods.knowledge.standing import Habits, Placed, habits_of, scores_of, standings
 from sparring.methods.knowledge.statements import Place, about, decisions, pattern, placed
 
-PAYOFFS = np.array([[rps_spock_lizard.won(one, other) for other in MOVES] for one in MOVES])
+PAYOFFS = np.array([[rps_spock_lizard.payoff(one, other) for other in MOVES] for one in MOVES])
 
 
 def exploited(strategy, sentences):
@@ -228,7 +228,7 @@ def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters()
     play = talk("you are a wolf", "no I am not")
     found = decisions(Chat(), play)
     assert [(one.number, one.kind, one.said, one.several) for one in found] == [(0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)]
-    few = Abstracted(Chat(), {"echo": FREE})
+    few = AbstractedEnvironment(Chat(), {"echo": FREE})
     assert placed(few, play, found, lambda kind, line: kind) == {0: Place("0 ", (), ()), 1: Place("1 asker", FREE, FREE)}
     assert placed(few, play, found, lambda kind, line: None) == {0: Place("0 ", (), ())}
     assert placed(few, play, found, lambda kind, line: "@") == {0: Place("0 ", (), ())}  # the rules refuse the sentence
@@ -402,7 +402,7 @@ STREAM_OF_HABITS = Stream.from_seed(0)
 
 
 def solver(game, stream=STREAM_OF_HABITS, **more):
-    return Sampled(Abstracted(game, {}), stream, depth=1, actions=True, gists=True, **more)
+    return Sampled(AbstractedEnvironment(game, {}), stream, depth=1, actions=True, gists=True, **more)
 
 
 class Signal:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments.abstracted import Abstracted, AbstractedPlay, Gist
+from sparring.environments.abstracted import AbstractedEnvironment, AbstractedPlay, Gist
 from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
 from sparring.methods.knowledge.latent_space import Sampled
@@ -17,7 +17,7 @@ STREAM = Stream.from_seed(0)
 
 def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
     game = make_game(name, options=options)
-    return Sampled(Abstracted(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True).solved(steps)
+    return Sampled(AbstractedEnvironment(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True).solved(steps)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -81,14 +81,14 @@ class Climb:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_several_decisions_in_a_row_are_learnt_by_any_depth(depth):
-    found = Sampled(Abstracted(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solved(400)
+    found = Sampled(AbstractedEnvironment(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solved(400)
     assert found["1 "] == [1.0]
     assert [found[f"0 {at}"][right] > 0.95 for at, right in enumerate((0, 0, 1))] == [True] * 3
 
 
 def played(moments, seed, **options):
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, **options})
-    play = AbstractedPlay(Abstracted(game, {}), game.reset(Stream.from_seed(seed)))
+    play = AbstractedPlay(AbstractedEnvironment(game, {}), game.reset(Stream.from_seed(seed)))
     for number in range(moments):
         due = play.due()
         if play.done:
@@ -148,7 +148,7 @@ def test_a_gist_by_hand():
     assert play.gist(1) == Gist("seer speak top - / plain / wolf", {"p1": "#wolf", "p3": "#plain", "p4": "#plain", "p5": "#plain", "p2": "me"})
     play.step({1: "seer p1 wolf"})
     play.step({2: "accuse p1"})
-    place = place_of(AbstractedPlay(Abstracted(game, {}), play), 3, gists=True)
+    place = place_of(AbstractedPlay(AbstractedEnvironment(game, {}), play), 3, gists=True)
     assert place.key == "villager speak plain - / plain / seer"
     assert {action: label for action, label in zip(place.legal, place.labels, strict=True) if action.startswith("accuse")} == {
         "accuse p1": "accuse #seer",
@@ -203,13 +203,13 @@ def test_texts_of_one_meaning_are_one_action():
     lines = ("I think that @ is a werewolf.", "I do not trust @.", "I am the seer and @ is a werewolf.", "Let us be careful.")
     play = game.begun((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
     play.step({0: "p4", 1: "p1"})
-    place = place_of(AbstractedPlay(Abstracted(game, {"wolf speaks": lines}), play), 0, gists=True)
+    place = place_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=True)
     assert place.called == ("accuse #plain", "claim seer", "seer #plain wolf", "silence")
     assert len(place.legal) == 13 and place.labels.count("accuse #plain") == 4  # two wordings, two players
     assert place.labels.count("silence") == 5  # of itself and of the dead it says nothing
     assert place.labels.count("claim seer") == 2
     assert place.number("I do not trust p2.") == place.number("I think that p3 is a werewolf.") == 0
-    whole = place_of(AbstractedPlay(Abstracted(game, {"wolf speaks": lines}), play), 0, gists=False)
+    whole = place_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False)
     assert whole.labels == whole.legal
     night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begun(tuple(range(7)), STREAM)
     assert night.gist(0).means("Not p3, but p4 tonight.") == "kill p4" and night.gist(0).means("Hm.") == "silence"
@@ -221,7 +221,7 @@ def test_texts_of_one_meaning_are_one_action():
 
 def test_few_plays_of_werewolf_teach_the_village_to_win_more():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
-    few = Abstracted(game, {})
+    few = AbstractedEnvironment(game, {})
     solver = Sampled(few, STREAM.child("solver"), depth=1, actions=True, gists=True)
     found = solver.solved(300)
     assert len(found) < 200  # so that most states are come to
@@ -249,16 +249,16 @@ def test_few_plays_of_werewolf_teach_the_village_to_win_more():
 def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "deduce": True})
     with pytest.raises(GameError, match="may say any text in werewolf where no statement of the kind was met"):
-        Sampled(Abstracted(game, {}), STREAM, depth=1, actions=True, gists=True).solved(1)
+        Sampled(AbstractedEnvironment(game, {}), STREAM, depth=1, actions=True, gists=True).solved(1)
 
 
 def test_free_text_may_name_who_is_dead():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
     said = dict.fromkeys(("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say."))
-    solver = Sampled(Abstracted(game, said), STREAM, depth=1, actions=True, gists=True)
+    solver = Sampled(AbstractedEnvironment(game, said), STREAM, depth=1, actions=True, gists=True)
     found = solver.solved(30)
     assert {len(row) for key, row in found.items() if " speak " in key} <= {2, 3}  # nothing, one or two kinds of others
-    play = AbstractedPlay(Abstracted(game, said), game.begun((0, 1, 2, 3), STREAM))
+    play = AbstractedPlay(AbstractedEnvironment(game, said), game.begun((0, 1, 2, 3), STREAM))
     play.step({0: "p4", 1: "p1"})
     place = place_of(play, 0, gists=True)
     labels = ("silence", "accuse #plain", "accuse #plain", "silence", "silence")

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import sample
 from sparring.models.samplers.in_process import in_process
@@ -30,7 +30,7 @@ class Fake:
     def __init__(self, base):
         self.base, self.faults, self.lock = base, Counter(), threading.Lock()
         self.odd = None  # in place of a log-probability, where the fault "odd logprob" happens
-        self.models, self.ever, self.asked, self.most, self.now = {"base": base}, [], [], 0, 0
+        self.models, self.ever, self.pending, self.most, self.now = {"base": base}, [], [], 0, 0
         self.server = Server(self.respond)
         self.url, self.close = self.server.url, self.server.close
 
@@ -65,7 +65,7 @@ class Fake:
             return 400, json.dumps({"error": {"message": f"The lora adapter '{name}' has already been loaded."}})
         settings = json.loads((folder / "adapter_config.json").read_text())
         network = add_adapters(
-            with_the_weights_of(self.base.network),
+            share_weights(self.base.network),
             rank=settings["r"],
             alpha=settings["lora_alpha"],
             targets=settings["target_modules"],
@@ -80,7 +80,7 @@ class Fake:
     def completion(self, request):
         if self.happens("restart"):
             self.models = {"base": self.base}
-        self.asked.append(request)
+        self.pending.append(request)
         model = self.models.get(request["model"])
         if model is None:
             return 404, json.dumps({"error": {"message": f"The model `{request['model']}` does not exist."}})

@@ -28,7 +28,7 @@ def moving(sampler, when, most=99):
 def every(looks, sampler):
     """Return what is true at every so manieth look at a sampler whose replicas draw."""
     count = itertools.count(1)
-    return lambda: any(one.stage == "ready" and one.asked for one in sampler.backend.replicas) and next(count) % looks == 0
+    return lambda: any(one.stage == "ready" and one.pending for one in sampler.backend.replicas) and next(count) % looks == 0
 
 
 def versions(reply, begun):

@@ -6,9 +6,16 @@ import torch
 from sparring.core.errors import ModelError
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import sample
+from sparring.models.samplers.base import (
+    HasBackend,
+    HasDecoding,
+    HasTokenHook,
+    Sampler,
+    backend_of,
+    sample,
+)
 from sparring.models.samplers.in_process import in_process
 from sparring.models.tiny import tiny_model
 from sparring.testing import check_backend, check_sampler
@@ -147,16 +154,46 @@ def members(backend=Server, count=3):
     return found
 
 
+def adapted_model():
+    """Return a model whose base other models may share."""
+    return adapters(model(), 1)[0].model
+
+
 def adapters(over, count=3):
     """Return samplers of models that are adapters over one base, whose weights differ."""
     found = []
     for number in range(count):
-        network = add_adapters(with_the_weights_of(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number))
+        network = add_adapters(share_weights(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number))
         found.append(in_process(LanguageModel(network, None, over=over)))
         with torch.no_grad():
             for place, tensor in enumerate(found[-1].model.tensors().values()):
                 tensor.add_(0.02 * (1 + (place + number) % 3))
     return found
+
+
+class Worded(Disordered):
+    """Says what computes its replies by a property, and takes weights between two tokens."""
+
+    decoding = property(lambda self: "by hand")
+    between = None
+
+
+def test_the_abilities_of_a_sampler_are_seen_by_its_attributes():
+    shared, plain, wrapper = in_process(adapted_model()), in_process(model()), Disordered()
+    assert all(isinstance(sampler, Sampler) for sampler in (shared, plain, wrapper, Worded()))
+    assert [isinstance(sampler, HasDecoding) for sampler in (plain, wrapper, Worded())] == [False, False, True]
+    assert isinstance(plain, HasTokenHook) and isinstance(Worded(), HasTokenHook)
+    assert isinstance(shared, HasBackend) and backend_of(shared) is shared.backend is not None
+    assert backend_of(plain) is None  # its model has no base that others share
+
+
+def test_a_wrapper_has_the_backend_that_it_names_and_not_that_of_the_wrapped_sampler():
+    wrapper = Disordered()
+    wrapper.inner = in_process(adapted_model())
+    assert wrapper.backend is wrapper.inner.backend is not None and backend_of(wrapper) is None
+    wrapper.backend = Server()
+    assert backend_of(wrapper) is wrapper.backend
+    assert backend_of(type("Slotted", (), {"__slots__": (), "backend": property(lambda self: wrapper.backend)})()) is wrapper.backend
 
 
 @pytest.mark.parametrize("threads", [1, 2])

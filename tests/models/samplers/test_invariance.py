@@ -17,14 +17,14 @@ from transformers import (
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.models import attention
-from sparring.models.attention import filled, prefix_tree
+from sparring.models.attention import pad_rows, prefix_tree
 from sparring.models.language_model import (
     FILLS,
     MOST,
     LanguageModel,
     Product,
     fewest_rows,
-    holds,
+    is_batch_invariant,
     products,
 )
 from sparring.models.samplers.in_process import in_process
@@ -184,9 +184,9 @@ def test_a_row_of_a_product_has_its_own_bits(inner, outer):
     x, weight = torch.randn(2051, inner, generator=draw), torch.randn(outer, inner, generator=draw)
     own = fewest_rows([Product(inner, outer, turned=True, shifted=False)])
     assert own in FILLS
-    expected = torch.nn.functional.linear(filled(x, own), weight)
+    expected = torch.nn.functional.linear(pad_rows(x, own), weight)
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
-        assert (torch.nn.functional.linear(filled(x[:rows], own), weight)[:rows] == expected[:rows]).all()
+        assert (torch.nn.functional.linear(pad_rows(x[:rows], own), weight)[:rows] == expected[:rows]).all()
 
 
 @pytest.mark.parametrize(("least", "good"), [(1, {8, 16, 32, 48, 96}), (16, {16, 32, 48, 96}), (17, {32, 48, 96}), (48, {48, 96}), (97, set())])
@@ -196,7 +196,7 @@ def test_rows_that_a_machine_sums_in_another_way_are_found(least, good):
     def run(count):
         return torch.full((count, 2), float(count % least > 0 if least % 16 == 0 else count < least))
 
-    assert {rows for rows in FILLS if holds(run, rows, run(MOST))} == good
+    assert {rows for rows in FILLS if is_batch_invariant(run, rows, run(MOST))} == good
 
 
 def test_the_shapes_of_all_products_are_asked_for():

@@ -1,6 +1,6 @@
 import pytest
 
-from sparring.models.samplers.in_process import strays
+from sparring.models.samplers.in_process import describe_difference
 
 OWN = [-0.5, -4.0, -16.0]
 
@@ -22,5 +22,5 @@ OWN = [-0.5, -4.0, -16.0]
     ],
 )
 def test_log_probabilities_may_stray_by_rounding_alone(said, dtype, wrong):
-    found = strays(said, OWN, dtype)
+    found = describe_difference(said, OWN, dtype)
     assert found is None if wrong is None else wrong in found

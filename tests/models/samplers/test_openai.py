@@ -20,9 +20,9 @@ from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import Lot, finished_together, sample
+from sparring.models.samplers.base import SampleBatch, finished_together, sample
 from sparring.models.samplers.in_process import in_process
 from sparring.models.samplers.openai import openai
 from sparring.models.tiny import tiny_model
@@ -68,7 +68,7 @@ def frozen(model):
 
 def adapters(base, number=0):
     network = add_adapters(
-        with_the_weights_of(base.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
+        share_weights(base.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
     )
     model = LanguageModel(network, None, over=base)
     update(model, 0)
@@ -122,7 +122,7 @@ def test_replies_are_of_the_weights_of_now_and_old_adapters_are_unloaded(base, s
         assert len(server.models) == 3 and len(server.ever) == 2 * (step + 1)
         for number, one in enumerate(models[:2]):
             update(one, step + number)
-    lots = [Lot(sampler, asked(5), PARAMS, STOP) for sampler in samplers]
+    lots = [SampleBatch(sampler, asked(5), PARAMS, STOP) for sampler in samplers]
     said = dict(one for found in finished_together(samplers[0].backend, lots) for one in found)
     for number in range(3):
         assert [said[5 * number + place] for place in range(5)] == sample(samplers[number], asked(5), PARAMS, STOP)
@@ -295,7 +295,7 @@ def test_adapters_are_in_the_folder_that_the_server_sees_too(base, server, monke
     gc.collect()
     assert not list((tmp_path / "shared").iterdir())
     monkeypatch.setenv("SPARRING_ADAPTERS", str(tmp_path / "nowhere"))
-    with pytest.raises(RunError, match=r"SPARRING_ADAPTERS names .*nowhere, which is no folder"):
+    with pytest.raises(RunError, match=r"SPARRING_ADAPTERS names .*nowhere, which is not a folder"):
         sample(at(server, adapters(base), timeout=7), asked(1), PARAMS, STOP)
 
 

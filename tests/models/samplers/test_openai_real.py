@@ -19,7 +19,7 @@ from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import sample
 from sparring.models.samplers.openai import openai
@@ -81,7 +81,7 @@ def base(llama):
 
 
 def with_adapters(base, number):
-    network = add_adapters(with_the_weights_of(base.network), rank=4, alpha=8.0, targets=[LINEAR, LINEAR[:2]][number], stream=Stream.from_seed(number))
+    network = add_adapters(share_weights(base.network), rank=4, alpha=8.0, targets=[LINEAR, LINEAR[:2]][number], stream=Stream.from_seed(number))
     model = LanguageModel(network, None, over=base)
     update(model, number)
     return model

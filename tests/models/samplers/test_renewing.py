@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sparring.core.records import Episode, SampledRun, SampleRequest, SamplingParams, Turn
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import Lot
-from sparring.models.samplers.in_process import Renewing, in_process, restrict
+from sparring.models.samplers.base import SampleBatch
+from sparring.models.samplers.in_process import WeightUpdates, in_process, restrict
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.context.base import Ledger, sampled
 from sparring.play.episode import said
@@ -113,7 +113,7 @@ def test_what_older_weights_computed_is_found_by_no_later_reply():
 
 def test_in_a_batch_of_several_models_each_has_its_own_runs():
     def adapted(number):
-        network = add_adapters(with_the_weights_of(BASE.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(number))
+        network = add_adapters(share_weights(BASE.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(number))
         model = LanguageModel(network, TOKENIZER, over=BASE)
         moved(model)
         return model
@@ -122,7 +122,7 @@ def test_in_a_batch_of_several_models_each_has_its_own_runs():
     backend = samplers[0].backend
     assert backend is not None and backend is samplers[1].backend
     models = moving(samplers[1], 3)
-    lots = [Lot(one, requests(CONTEXTS, place), PARAMS, STOP) for place, one in enumerate(samplers)]
+    lots = [SampleBatch(one, requests(CONTEXTS, place), PARAMS, STOP) for place, one in enumerate(samplers)]
     found = dict(pair for pairs in backend.submit(lots) for pair in pairs)
     first, second = [found[place] for place in range(6)], [found[place] for place in range(6, 12)]
     assert not any(one.runs for one in first) and any(one.runs for one in second)
@@ -142,8 +142,8 @@ def shown_runs(segments):
 
 def test_runs_by_hand():
     said = iter([[1, 5], [1, 5], [2, 5], [2, 6], [2, 6]])
-    renewing = Renewing(lambda: next(said), [1, 5])
-    assert [renewing.renewed(token) for token in range(1, 6)] == [False, False, True, True, False]
+    renewing = WeightUpdates(lambda: next(said), [1, 5])
+    assert [renewing.update_before(token) for token in range(1, 6)] == [False, False, True, True, False]
     assert renewing.runs(0, 6) == ((3, 1), (3, 2)) and renewing.runs(1, 6) == ((4, 5), (2, 6))
     assert renewing.runs(0, 3) == renewing.runs(1, 4) == ()
 

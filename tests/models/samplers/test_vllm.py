@@ -25,11 +25,11 @@ from sparring.engine.run_processes import playing
 from sparring.league.payoffs import Payoffs
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import Lot, finished_together, sample
-from sparring.models.samplers.in_process import in_process, kept_sets, truncate
+from sparring.models.samplers.base import SampleBatch, finished_together, sample
+from sparring.models.samplers.in_process import in_process, supports_of, truncate
 from sparring.models.samplers.vllm import replica as replicas
 from sparring.models.samplers.vllm import vllm
 from sparring.models.tiny import tiny_model
@@ -83,7 +83,7 @@ def test_replies_are_of_the_weights_of_now_adapters_merged():
     own = []
     for number in range(2):
         network = add_adapters(
-            with_the_weights_of(over.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
+            share_weights(over.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
         )
         own.append(LanguageModel(network, None, over=over))
     samplers = [vllm(one) for one in (*own, over)]
@@ -96,7 +96,7 @@ def test_replies_are_of_the_weights_of_now_adapters_merged():
         for one, sampler in zip((*own, over), samplers, strict=True):
             same(one, asked(), sample(sampler, asked(), PARAMS, STOP))
             assert sampler.version == one.version
-    lots = [Lot(sampler, asked(5), PARAMS, STOP) for sampler in samplers]
+    lots = [SampleBatch(sampler, asked(5), PARAMS, STOP) for sampler in samplers]
     said = dict(one for found in finished_together(samplers[0].backend, lots) for one in found)
     for number in range(3):
         assert [said[5 * number + place] for place in range(5)] == sample(samplers[number], asked(5), PARAMS, STOP)
@@ -152,7 +152,7 @@ def test_replicas_share_what_is_asked_and_one_that_is_killed_costs_no_reply():
     while not all(one.key for one in sampler.backend.replicas):  # the second may have come late
         assert sample(sampler, asked(40), PARAMS, STOP) == quiet and time.monotonic() < until
     coming = sampler.submit(asked(40), PARAMS, STOP)
-    assert all(one.asked for one in sampler.backend.replicas)
+    assert all(one.pending for one in sampler.backend.replicas)
     os.kill(pids[1], signal.SIGKILL)
     said = dict(one for found in coming for one in found)
     assert [said[place] for place in range(40)] == quiet and sampler.backend.limits.lost == 1
@@ -165,7 +165,7 @@ def test_a_call_that_is_closed_leaves_nothing_to_do_and_nothing_to_hear():
     for _ in range(3):
         sampler.submit(asked(40), PARAMS, STOP).close()
     (only,) = sampler.backend.replicas
-    assert not only.asked and sample(sampler, asked(), PARAMS, STOP) == quiet
+    assert not only.pending and sample(sampler, asked(), PARAMS, STOP) == quiet
 
 
 def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
@@ -176,7 +176,7 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
     assert not torn and sampler.backend.limits.lost == 0
     torn += [1, 1]
     sampler.refresh()
-    with pytest.raises(RunError, match=r"gives up: replica 0 refuses weights: Refused: .*is not what was written"):
+    with pytest.raises(RunError, match=r"gives up: replica 0 refuses weights: WeightFileError: .*is not what was written"):
         sample(sampler, asked(), PARAMS, STOP)
     torn.clear()
     same(own, asked(), sample(sampler, asked(), PARAMS, STOP))  # and all begins anew
@@ -276,7 +276,7 @@ def truncated_alike(own, params, said, tolerance, requests=None):
             with torch.inference_mode():
                 logits = own.logits(own.hidden(tree)[tree.node[0, len(ids) - 1 : len(ids)]])
             log_p = truncate(logits / params.temperature, top_p=params.top_p, top_k=params.top_k)
-            assert one.kept[t] == kept_sets(log_p)[0] and token in one.kept[t]
+            assert one.kept[t] == supports_of(log_p)[0] and token in one.kept[t]
             assert abs(float(log_p[0, token]) - one.logprobs[t]) < tolerance
 
 

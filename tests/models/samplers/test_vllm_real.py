@@ -18,14 +18,14 @@ from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import sample
 from sparring.models.samplers.in_process import in_process
 from sparring.models.samplers.vllm import replica as replicas
 from sparring.models.samplers.vllm import vllm
-from sparring.models.samplers.vllm.pool import Limits
-from sparring.models.samplers.vllm.weights import Served
+from sparring.models.samplers.vllm.pool import FailureLimits
+from sparring.models.samplers.vllm.served_weights import ServedWeights
 from sparring.models.tiny import tiny_model
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
@@ -102,7 +102,7 @@ def test_there_and_back_again_is_the_same_to_the_last_bit(kept):
 def test_adapters_are_merged(kept):
     over = model(9)  # which adapters freeze
     plain = vllm(over, **OPTIONS)
-    network = add_adapters(with_the_weights_of(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
+    network = add_adapters(share_weights(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
     own = LanguageModel(network, None, over=over)
     sampler = vllm(own, **OPTIONS)
     for step in range(3):
@@ -162,18 +162,18 @@ def test_after_an_update_in_flight_every_later_token_is_of_the_new_weights(kept)
 
 def test_adapters_are_merged_into_replies_that_go_on(kept):
     over = model(9)
-    network = add_adapters(with_the_weights_of(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
+    network = add_adapters(share_weights(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
     sampler = vllm(LanguageModel(network, None, over=over), **OPTIONS)
     assert all(one > 1 for one in renewed(sampler, every(3, sampler)))
 
 
 @pytest.mark.parametrize("kind", ["torn", "unknown"])
 def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(kept, kind, monkeypatch):
-    whole, failed = Served.write, []
+    whole, failed = ServedWeights.write, []
 
     def write(self, path, held):
         found = whole(self, path, held)
-        if not failed and kept.backend.replicas[0].asked:
+        if not failed and kept.backend.replicas[0].pending:
             failed.append(kind)
             if kind == "unknown":  # vLLM raises when it has loaded some
                 save_file({**load_file(path), "transformer.h.9.ln_1.weight": torch.zeros(64)}, path)
@@ -190,9 +190,9 @@ def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(kept, k
         said.append(what)
         real(self, replica, what)
 
-    real, said = Limits.wrong, []
-    monkeypatch.setattr(Limits, "wrong", wrong)
-    monkeypatch.setattr(Served, "write", write)
+    real, said = FailureLimits.wrong, []
+    monkeypatch.setattr(FailureLimits, "wrong", wrong)
+    monkeypatch.setattr(ServedWeights, "write", write)
     monkeypatch.setattr(replicas, "file_digest", digest)
     assert renewed(kept, every(4, kept), most=2)[1] > 1
     assert len(said) == 1 and ("is not what was written" if kind == "torn" else "h.9") in said[0] and kept.backend.limits.lost == 0
@@ -203,7 +203,7 @@ def test_a_replica_that_dies_in_an_update_is_asked_again(kept):
     look, killed = every(3, kept), []
 
     def when():
-        if replica.stage == "loading" and replica.asked and not killed:
+        if replica.stage == "loading" and replica.pending and not killed:
             killed.append(replica.pid)
             os.kill(replica.pid, signal.SIGKILL)
         return not killed and look()

@@ -15,11 +15,11 @@ from sparring.engine.workers.distributed import PublishedWeights
 from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker
 from sparring.league.seating import starts
-from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import Lot, finished_together, sample
+from sparring.models.samplers.base import SampleBatch, finished_together, sample
 from sparring.models.samplers.vllm import requests, vllm
-from sparring.models.samplers.vllm.requests import Call, replies_to
+from sparring.models.samplers.vllm.requests import PendingCall, replies_to
 from tests.engine.test_distributed import CONFIG, differences, runs_of
 from tests.models.samplers.renewed import check, every, moving
 from tests.models.samplers.test_vllm import PARAMS, STOP, asked, model
@@ -53,7 +53,7 @@ def stops(faults):
 def test_every_token_is_of_the_weights_that_its_run_names(stops, adapted):
     own = model()
     if adapted:
-        own = LanguageModel(add_adapters(with_the_weights_of(own.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1)), None, over=own)
+        own = LanguageModel(add_adapters(share_weights(own.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1)), None, over=own)
     sampler = vllm(own)
     models = moving(sampler, stops(3, 6))
     said = sample(sampler, asked(), LONG, STOP)
@@ -70,7 +70,7 @@ def test_a_reply_that_ends_where_weights_change_is_of_the_older_ones(stops):
     sampler = vllm(model())
     models = moving(sampler, stops(3))
     short = SamplingParams(max_new_tokens=3, temperature=0.8)
-    lots = [Lot(sampler, asked(2), short, STOP), Lot(sampler, asked(12)[2:], LONG, STOP)]
+    lots = [SampleBatch(sampler, asked(2), short, STOP), SampleBatch(sampler, asked(12)[2:], LONG, STOP)]
     found = dict(one for some in finished_together(sampler.backend, lots) for one in some)
     said = [found[place] for place in range(12)]
     check(models, 0, asked(2), said[:2], short, 1e-5)
@@ -95,7 +95,7 @@ def test_several_replicas_and_models_each_take_their_own():
     sampler, other = vllm(model(), replicas=2), vllm(model(4), replicas=2)
     models = moving(sampler, every(3, sampler), most=5)
     other.between = lambda: None
-    lots = [Lot(sampler, asked(20), LONG, STOP), Lot(other, asked(), LONG, STOP), Lot(sampler, asked(20), LONG, STOP)]
+    lots = [SampleBatch(sampler, asked(20), LONG, STOP), SampleBatch(other, asked(), LONG, STOP), SampleBatch(sampler, asked(20), LONG, STOP)]
     found = dict(one for some in finished_together(sampler.backend, lots) for one in some)
     said = [found[place] for place in range(52)]
     assert check(models, 0, asked(20), said[:20], LONG, 1e-5) and len(models) > 1
@@ -145,7 +145,7 @@ def test_a_replica_that_is_killed_after_an_update_is_asked_for_the_newest():
     when, killed = every(3, sampler), []
 
     def kills():
-        busy = [one for one in sampler.backend.replicas if one.stage in ("loading", "checking") and len(one.asked) > 1]
+        busy = [one for one in sampler.backend.replicas if one.stage in ("loading", "checking") and len(one.pending) > 1]
         if busy and not killed:
             killed.append(busy[0].pid)
             os.kill(busy[0].pid, signal.SIGKILL)
@@ -190,7 +190,7 @@ def test_without_between_weights_that_change_are_noticed_as_before():
     ],
 )
 def test_runs_as_a_replica_tells_them(runs, good):
-    (ask,) = replies_to([Lot(vllm(model(31)), asked(1), LONG, STOP)], Call(), iter([7]))
+    (ask,) = replies_to([SampleBatch(vllm(model(31)), asked(1), LONG, STOP)], PendingCall(), iter([7]))
     runs = json.loads(json.dumps(runs).replace('"1.', f'"{ask.served.number}.').replace('"2.', f'"{ask.served.number + 1}.'))
     found = requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
     assert (None if found is None else found.runs) == good

@@ -9,7 +9,7 @@ from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.reply import meant
+from sparring.environments.reply import actions_meant
 from sparring.play.players.base import PendingTurn
 from sparring.play.players.best_of_n import BestOfN
 
@@ -167,7 +167,7 @@ def test_kuhn_bot_goes_by_what_its_candidates_are(shuffle):
         state = chosen({"name": "kuhn_poker"}, seed, shuffle=shuffle)
         legal, seat = state.legal(0), 0
         chances = agent.chances(state, seat)
-        assert {meant(state, seat, legal)[legal.index(reply)]: share for reply, share in chances.items()} == {"pass": 0.0, "bet": 1.0}
+        assert {actions_meant(state, seat, legal)[legal.index(reply)]: share for reply, share in chances.items()} == {"pass": 0.0, "bet": 1.0}
         numbers |= {reply for reply, share in chances.items() if share}
     assert len(numbers) == (2 if shuffle else 1)
 
@@ -185,8 +185,8 @@ def test_fictitious_answers_among_candidates_and_inside_attempts():
     )
     state = trial.reset(ROOT)
     for word in ("rock", "rock"):
-        number = {seat: state.legal(seat)[meant(state, seat, state.legal(seat)).index(word)] for seat in (0, 1)}
+        number = {seat: state.legal(seat)[actions_meant(state, seat, state.legal(seat)).index(word)] for seat in (0, 1)}
         state.step(number)
     for seat in (0, 1):
         legal = state.legal(seat)
-        assert meant(state, seat, legal)[legal.index(agent.choose(state, seat, ROOT))] == "paper"
+        assert actions_meant(state, seat, legal)[legal.index(agent.choose(state, seat, ROOT))] == "paper"

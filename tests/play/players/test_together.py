@@ -9,7 +9,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import TableAgent, random_table
-from sparring.models.samplers.base import Lot
+from sparring.models.samplers.base import SampleBatch
 from sparring.play.players.base import Party, PendingTurn, Reply, parties
 from sparring.play.players.described import Described, chances_of
 from sparring.play.players.policy import PolicyAgent
@@ -38,7 +38,7 @@ class Named:
             self.backend = backend
 
     def submit(self, requests, params, stop_ids):
-        return Server().submit([Lot(self, requests, params, stop_ids)])
+        return Server().submit([SampleBatch(self, requests, params, stop_ids)])
 
     def publish(self, weights, version):
         return version

@@ -48,7 +48,7 @@ from sparring.engine.workers.fleet.processes import ONE_THREAD, Child
 from sparring.engine.workers.gpu_placement import for_learner, gpus_of_learners
 from sparring.engine.workers.units import error_of
 from sparring.learn.gradient_step import Means
-from sparring.learn.weights import fingerprint
+from sparring.learn.weight_files import fingerprint
 
 log = logging.getLogger(__name__)
 GRACE = 10.0  # seconds in which the other learners say why they have ended

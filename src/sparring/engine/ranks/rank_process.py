@@ -20,7 +20,7 @@ from sparring.engine.ranks.messages import LearnMessage, LostError, Sums
 from sparring.engine.workers.fleet.processes import end_with_parent
 from sparring.engine.workers.worker import failed, unexpected
 from sparring.learn.gradient_step import Means
-from sparring.learn.weights import fingerprint
+from sparring.learn.weight_files import fingerprint
 
 
 class Rank:

@@ -30,7 +30,7 @@ from sparring.learn.split import (
     whole_moments,
     whole_weights,
 )
-from sparring.learn.weights import refer, updated
+from sparring.learn.weight_files import update_reference, updated
 from sparring.models.language_model import LanguageModel
 
 LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors
@@ -94,7 +94,7 @@ class Shard(Rank):
         if what == "refer":
             (name,) = said[what]
             own = self.engine.policies[name]
-            refer(own.trained.snapshots, own.model)
+            update_reference(own.trained.snapshots, own.model)
             return b"{}\n"
         if what in ("weights", "moments"):
             name, *paths = said[what]

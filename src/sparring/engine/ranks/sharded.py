@@ -34,7 +34,7 @@ from sparring.engine.protocol import Batch
 from sparring.engine.ranks.data_parallel import STATE, Ranks, lesson_of
 from sparring.engine.ranks.messages import PATIENCE, LearnMessage, LostError
 from sparring.learn.gradient_step import Means
-from sparring.learn.weights import check_optimizer, save_optimizer, save_weights
+from sparring.learn.weight_files import check_optimizer, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
 
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # the interface on which gloo and nccl listen

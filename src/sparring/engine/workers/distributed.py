@@ -56,7 +56,7 @@ from sparring.engine.workers.units import (
     task_bytes,
 )
 from sparring.engine.workers.worker import check_same
-from sparring.learn.weights import save_weights
+from sparring.learn.weight_files import save_weights
 from sparring.models.language_model import LanguageModel
 from sparring.play.rollout import Begun, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec

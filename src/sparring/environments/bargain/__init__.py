@@ -1,4 +1,4 @@
-"""Bargain: two seats talk freely about how to divide a pool of items that they value privately."""
+"""Bargain: two seats talk freely about the division of a pool of items with private values."""
 
 from __future__ import annotations
 
@@ -15,21 +15,28 @@ from sparring.environments.bank import Bank
 from sparring.environments.bargain.rules import (
     KINDS,
     NAME,
+    BargainTable,
     Counts,
     Message,
     Scenario,
     Scenarios,
-    Table,
 )
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
-from sparring.environments.drawing.pieces import Said, due_sentence, heading, seats, table, timeline
-from sparring.environments.drawing.words import wrapped
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
+from sparring.environments.drawing.pieces import (
+    TimelineMessage,
+    due_sentence,
+    heading,
+    seats,
+    table,
+    timeline,
+)
+from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.reply import Style
 
 TITLE = "bargain"
-VERBS = ("offer", "accept", "reject")  # brief: what begins an act
-TALK = ("want", "need", "give", "keep", "yes", "no")  # brief: what may be said besides
+VERBS = ("offer", "accept", "reject")  # brief style: first words of acts
+TALK = ("want", "need", "give", "keep", "yes", "no")  # brief style: other words
 NOTES = {
     "malformed": (
         "Your last message held a proposal that could not be read: {why}. It was passed on as talk."
@@ -43,7 +50,7 @@ _BROKEN = re.compile(r"<\s?/?\s?(?:propos|accept|reject)", re.IGNORECASE)
 _PART = re.compile(r"([0-9]{1,3})\s?([a-z]+)")
 
 
-def listed(counts: Counts) -> str:
+def items_in_words(counts: Counts) -> str:
     """Return numbers of items in words, such as "2 books, 1 hat, 0 balls"."""
     return ", ".join(
         f"{number} {name[:-1] if number == 1 else name}"
@@ -54,11 +61,11 @@ def listed(counts: Counts) -> str:
 def clean(reply: str, talk: int) -> tuple[str, bool]:
     """Return a reply as one line of printable characters, and whether it was cut.
 
-    Thoughts before ``</think>``, or begun and not ended, are not said.
+    Thoughts before ``</think>``, and unfinished thoughts, are left out.
 
     Args:
         reply: any text.
-        talk: characters that are kept at most.
+        talk: most characters of the line.
     """
     spoken = reply.rpartition("</think>")[2].partition("<think>")[0]
     line = " ".join("".join(c if c.isprintable() else " " for c in spoken).split())
@@ -66,28 +73,28 @@ def clean(reply: str, talk: int) -> tuple[str, bool]:
 
 
 def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
-    """Return the share that a proposal names, 0 of other kinds, or None and what is wrong."""
+    """Return (share of a proposal, ""), with 0 for kinds without a number, or (None, error)."""
     names = KINDS[: len(counts)]
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for part in re.split(r",|\band\b", text.lower()):
         match = _PART.fullmatch(part.strip(" ."))
         if match is None:
-            return None, f"write it like {listed(counts)}"
+            return None, f"write it like {items_in_words(counts)}"
         name = match[2] if match[2] in names else f"{match[2]}s"
-        if name not in names or name in found:
+        if name not in names or name in amounts:
             return None, f"name each of {', '.join(names)} once"
-        found[name] = int(match[1])
-    share = tuple(found.get(name, 0) for name in names)
-    if any(taken > held for taken, held in zip(share, counts, strict=True)):
-        return None, f"there are only {listed(counts)}"
+        amounts[name] = int(match[1])
+    share = tuple(amounts.get(name, 0) for name in names)
+    if any(taken > count for taken, count in zip(share, counts, strict=True)):
+        return None, f"there are only {items_in_words(counts)}"
     return share, ""
 
 
 def read_full(line: str, cut: bool, counts: Counts) -> tuple[Message, str]:
-    """Return a message of full style, and what is wrong with its proposal, or "".
+    """Return a message of full style, and the error in its proposal, or "".
 
-    The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; "accept" or "reject"
-    alone will do as well.
+    The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; a message "accept" or
+    "reject" without a tag counts too.
     """
     alone, tags = _ALONE.fullmatch(line), [*_TAG.finditer(line)]
     verb = alone[1].lower() if alone else tags[-1][1].lower() if tags else ""
@@ -109,25 +116,25 @@ def read_full(line: str, cut: bool, counts: Counts) -> tuple[Message, str]:
 def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> Message:
     """Return a message of brief style: its known words, of which the last verb counts.
 
-    An offer is "offer" and a number per kind that the pool holds, no fewer and no more.
+    An offer is "offer" with exactly one number per kind of the pool.
     """
     words = [word for word in line.split() if word in known]
-    said = " ".join(words)
+    text = " ".join(words)
     place = max((at for at, word in enumerate(words) if word in VERBS), default=-1)
     if place < 0:
-        return Message(said, "talk", cut=cut)
+        return Message(text, "talk", cut=cut)
     if words[place] != "offer":
-        return Message(said, "accept" if words[place] == "accept" else "reject", cut=cut)
-    told = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
-    numbers = tuple(map(int, told))
+        return Message(text, "accept" if words[place] == "accept" else "reject", cut=cut)
+    digits = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
+    numbers = tuple(map(int, digits))
     fits = len(numbers) == len(counts)
     if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
-        return Message(said, "malformed", cut=cut)
-    return Message(said, "offer", numbers, cut)
+        return Message(text, "malformed", cut=cut)
+    return Message(text, "offer", numbers, cut)
 
 
 def brief_words(kinds: int, most: int, total: int) -> frozenset[str]:
-    """Return every word of brief style but the roles."""
+    """Return every word of brief style except the roles."""
     numbers = {str(number) for number in range(most + 1)}
     values = {f"={value}" for value in range(total + 1)}
     return frozenset({TITLE, ".", *NOTES, *VERBS, *TALK, *KINDS[:kinds], *numbers, *values})
@@ -139,11 +146,11 @@ def brief_pool(scenario: Scenario, seat: int) -> str:
     return " ".join(f"{name} {number} ={value}" for name, number, value in parts)
 
 
-def quoted(message: Message) -> str:
-    """Return what the other seat said, in quotation marks that it cannot close."""
-    if not message.said:
+def quote_message(message: Message) -> str:
+    """Return the other seat's message, in quotation marks that it cannot close."""
+    if not message.text:
         return "The other player says nothing."
-    return 'The other player says: "{}"'.format(message.said.replace('"', "'"))
+    return 'The other player says: "{}"'.format(message.text.replace('"', "'"))
 
 
 def full_rules(limit: int, talk: int, joint: bool) -> str:
@@ -170,13 +177,13 @@ def full_pool(scenario: Scenario, seat: int) -> str:
     """Return the pool and a seat's values in a sentence."""
     parts = zip(KINDS, scenario.values[seat], strict=False)
     prices = ", ".join(f"one {name[:-1]} {value}" for name, value in parts)
-    return f"The pool: {listed(scenario.counts)}. In points it is worth to you: {prices}."
+    return f"The pool: {items_in_words(scenario.counts)}. In points it is worth to you: {prices}."
 
 
 def full_form(counts: Counts) -> str:
-    """Return how a message is to be written, in a sentence."""
+    """Return the format of a message in sentences."""
     half = tuple(number // 2 for number in counts)
-    example = listed(half if any(half) else (1, *half[1:]))
+    example = items_in_words(half if any(half) else (1, *half[1:]))
     return (
         "Write one short message to the other player. A proposal of what you would take is "
         f"written <propose>{example}</propose>; write <accept> to agree to the other player's "
@@ -184,22 +191,24 @@ def full_form(counts: Counts) -> str:
     )
 
 
-FIRM, SOFT = 0.8, 0.3  # shares of the pool that the house asks for at its first and last message
+FIRM, SOFT = 0.8, 0.3  # shares of the pool that ``house`` asks for in its first and last message
 ACTS = {"offer": "offers", "accept": "accepts", "reject": "breaks off", "talk": ""}
 
 
-class BargainPlay(Painted):
-    """One live bargain.
+class BargainPlay(PaintedPlay):
+    """A play of bargain.
 
     Attributes:
-        rules: what never changes.
+        rules: the environment.
         table: the position.
-        why: per seat, what was wrong with the proposal of its last message, or "".
-        malformed: per seat, how many proposals could not be read.
-        cut: per seat, how many messages were too long.
+        why: per seat, the error in the proposal of its last message, or "".
+        malformed: per seat, the number of unparsable proposals.
+        cut: per seat, the number of too long messages.
     """
 
-    def __init__(self, rules: Bargain, table: Table, why: tuple[str, str] = ("", "")) -> None:
+    def __init__(
+        self, rules: Bargain, table: BargainTable, why: tuple[str, str] = ("", "")
+    ) -> None:
         self.rules, self.table, self.why = rules, table, why
 
     def clone(self) -> BargainPlay:
@@ -211,20 +220,24 @@ class BargainPlay(Painted):
 
     @property
     def returns(self) -> tuple[float, float]:
-        """Payoffs so far, nothing before an agreement."""
+        """Payoffs so far, 0 before an agreement."""
         return self.rules.pay(self.table)
 
     @property
     def malformed(self) -> tuple[int, int]:
-        """How many proposals of each seat could not be read."""
-        said = self.table.said
-        first, second = (sum(one.act == "malformed" for one in said[seat::2]) for seat in (0, 1))
+        """Number of unparsable proposals of each seat."""
+        messages = self.table.messages
+        first, second = (
+            sum(message.act == "malformed" for message in messages[seat::2]) for seat in (0, 1)
+        )
         return first, second
 
     @property
     def cut(self) -> tuple[int, int]:
-        """How many messages of each seat were too long."""
-        first, second = (sum(one.cut for one in self.table.said[seat::2]) for seat in (0, 1))
+        """Number of too long messages of each seat."""
+        first, second = (
+            sum(message.cut for message in self.table.messages[seat::2]) for seat in (0, 1)
+        )
         return first, second
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -233,35 +246,39 @@ class BargainPlay(Painted):
         kinds = KINDS[: len(scenario.counts)]
         seats(canvas, roles, due, _got(position, seat))
         rows = [("", *kinds), ("pool", *map(str, scenario.counts))]
-        for one, role in enumerate(roles):
-            known = seat in (None, one)
-            values = scenario.values[one] if known else ("?",) * len(kinds)
+        for player, role in enumerate(roles):
+            known = seat in (None, player)
+            values = scenario.values[player] if known else ("?",) * len(kinds)
             rows.append((f"worth to {role}", *map(str, values)))
-        for one, role in enumerate(roles):
-            if (share := position.offer_of(one)) is not None:
+        for player, role in enumerate(roles):
+            if (share := position.offer_of(player)) is not None:
                 rows.append((f"{role} would take", *map(str, share)))
         table(canvas, rows)
-        heading(canvas, "Messages", f"{len(position.said)} of {position.limit}")
-        said = [
-            Said(roles[number % 2], message.said or "(nothing)", seat_colour(number % 2), note)
-            for number, message in enumerate(position.said)
+        heading(canvas, "Messages", f"{len(position.messages)} of {position.limit}")
+        messages = [
+            TimelineMessage(
+                roles[number % 2], message.text or "(nothing)", seat_colour(number % 2), note
+            )
+            for number, message in enumerate(position.messages)
             for note in [_note(position, number, seat)]
         ]
-        timeline(canvas, said, most=8)
+        timeline(canvas, messages, most=8)
 
     def described(self, seat: int | None) -> str:
         position, roles = self.table, self.rules.roles
         scenario = position.scenario
         parts = [due_sentence([] if position.done else [roles[position.seat]])]
-        parts.append(f"The pool holds {_listed(scenario.counts)}.")
-        for one, role in enumerate(roles):
-            if seat in (None, one):
-                parts.append(f"Each is worth {_listed(scenario.values[one])} to {role}.")
-            if (share := position.offer_of(one)) is not None:
-                parts.append(f"{role} would take {_listed(share)}.")
-        if position.said:
-            number = len(position.said) - 1
-            last = wrapped(position.said[-1].said, 1, 60, 1)[0]
+        parts.append(f"The pool holds {_numbers_in_words(scenario.counts)}.")
+        for player, role in enumerate(roles):
+            if seat in (None, player):
+                parts.append(
+                    f"Each is worth {_numbers_in_words(scenario.values[player])} to {role}."
+                )
+            if (share := position.offer_of(player)) is not None:
+                parts.append(f"{role} would take {_numbers_in_words(share)}.")
+        if position.messages:
+            number = len(position.messages) - 1
+            last = wrap_text(position.messages[-1].text, 1, 60, 1)[0]
             parts.append(f"{roles[number % 2]} said last: {last or '(nothing)'}")
         return " ".join(parts)
 
@@ -273,25 +290,25 @@ class BargainPlay(Painted):
         return None
 
     def observe(self, seat: int) -> Observation:
-        """Return what the other seat said last, and first of all the pool and the own values."""
+        """Return the other seat's last message, and at first the pool and the seat's values."""
         table, brief = self.table, self.rules.brief
-        own, other = table.said[seat::2], table.said[1 - seat :: 2]
+        mine, theirs = table.messages[seat::2], table.messages[1 - seat :: 2]
         scenario, role = table.scenario, self.rules.roles[seat]
         parts: list[str] = []
         ask = "Write your next message: talk, <propose>...</propose>, <accept> or <reject>."
-        if not own and brief:
+        if not mine and brief:
             parts = [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
-        elif not own:
+        elif not mine:
             ask = full_form(scenario.counts)
             parts = [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
-        parts += [self._note(seat, own[-1])] if own else []
-        if other:
-            parts.append((other[-1].said or ".") if brief else quoted(other[-1]))
+        parts += [self._note(seat, mine[-1])] if mine else []
+        if theirs:
+            parts.append((theirs[-1].text or ".") if brief else quote_message(theirs[-1]))
         if not brief:
             parts.append(self._position(seat))
-        told = (" " if brief else "\n\n").join(part for part in parts if part)
+        prompt = (" " if brief else "\n\n").join(part for part in parts if part)
         key = f"{seat} {scenario.counts} {scenario.values[seat]} {_record(table, seat)}"
-        return Observation(told=told or ".", key=key, ask="" if brief else ask)
+        return Observation(told=prompt or ".", key=key, ask="" if brief else ask)
 
     def step(self, replies: Mapping[int, str]) -> None:
         seat, counts = self.table.seat, self.table.scenario.counts
@@ -303,10 +320,10 @@ class BargainPlay(Painted):
         self.table = self.table.after(message)
         self.why = (why, self.why[1]) if seat == 0 else (self.why[0], why)
 
-    # -- what might be said --------------------------------------------------------------------
+    # -- random and scripted messages ----------------------------------------------------------
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a message drawn at random: an offer mostly, talk, an acceptance, a refusal."""
+        """Return a random message: mostly an offer, or talk, an acceptance or a refusal."""
         table, counts = self.table, self.table.scenario.counts
         kind = stream.integer(0, 20)
         if kind < 6 and table.offer_of(1 - seat) is not None:
@@ -318,26 +335,26 @@ class BargainPlay(Painted):
         talk = "" if kind < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
         if kind == 19:
             return talk
-        share = tuple(stream.integer(3 + at, held + 1) for at, held in enumerate(counts))
+        share = tuple(stream.integer(3 + at, count + 1) for at, count in enumerate(counts))
         return f"{talk} {self._offer(share)}".strip()
 
     def house(self, seat: int, stream: Stream) -> str:
-        """Return what a partner would say who asks for much at first and less towards the end.
+        """Return the message of a scripted partner that asks for less and less until the end.
 
-        It accepts what is worth as much to it as it asks for, and anything at all at its last
-        message; else it proposes, of the shares that are worth so much to it, one of those that
-        leave the most items to the other.
+        The partner accepts a share that is worth its current demand, and any share at its last
+        message. Otherwise it proposes a share with the worth of its demand that leaves the most
+        items to the other seat.
         """
         table, total = self.table, self.rules.source.total
         scenario, offered = table.scenario, table.offer_of(1 - seat)
-        own = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
-        gone = (len(table.said) // 2) / max(own - 1, 1)
-        asked = (FIRM + (SOFT - FIRM) * gone) * total
+        num_messages = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
+        gone = (len(table.messages) // 2) / max(num_messages - 1, 1)
+        target = (FIRM + (SOFT - FIRM) * gone) * total
         got = scenario.worth(seat, scenario.rest(offered)) if offered is not None else 0
-        if got >= asked or (got > 0 and table.left <= 2):
+        if got >= target or (got > 0 and table.left <= 2):
             return self._act("accept")
-        shares = itertools.product(*(range(held + 1) for held in scenario.counts))
-        enough = [share for share in shares if scenario.worth(seat, share) >= asked]
+        shares = itertools.product(*(range(count + 1) for count in scenario.counts))
+        enough = [share for share in shares if scenario.worth(seat, share) >= target]
         least = min(map(sum, enough))
         best = [share for share in enough if sum(share) == least]
         return self._offer(best[stream.integer(0, len(best))])
@@ -348,18 +365,18 @@ class BargainPlay(Painted):
     def _offer(self, share: Counts) -> str:
         if self.rules.brief:
             return " ".join(["offer", *map(str, share)])
-        return f"<propose>{listed(share)}</propose>"
+        return f"<propose>{items_in_words(share)}</propose>"
 
     # -- wording -------------------------------------------------------------------------------
 
     def _note(self, seat: int, last: Message) -> str:
-        """Return what a seat is told of its own last message, if something was wrong with it."""
+        """Return the error notice about a seat's own last message, or ""."""
         wrong: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
         wrong += ["cut"] if last.cut else []
         if self.rules.brief:
             return " ".join(wrong)
         return " ".join(
-            NOTES[one].format(why=self.why[seat], talk=self.rules.talk) for one in wrong
+            NOTES[fault].format(why=self.why[seat], talk=self.rules.talk) for fault in wrong
         )
 
     def _position(self, seat: int) -> str:
@@ -368,7 +385,7 @@ class BargainPlay(Painted):
         if offered is not None:
             got = table.scenario.rest(offered)
             lines.append(
-                f"By the other player's last proposal you would get {listed(got)}, worth "
+                f"By the other player's last proposal you would get {items_in_words(got)}, worth "
                 f"{table.scenario.worth(seat, got)} points to you."
             )
         last = table.left == 1
@@ -376,53 +393,52 @@ class BargainPlay(Painted):
         return " ".join([*lines, more])
 
 
-def _record(table: Table, seat: int) -> str:
-    """Return all messages as a seat knows them: what its own did, what the other seat said."""
+def _record(table: BargainTable, seat: int) -> str:
+    """Return all messages as a seat knows them: its own with their acts, the other's texts."""
     return repr(
         [
-            (one.said, one.act, one.cut) if number % 2 == seat else one.said
-            for number, one in enumerate(table.said)
+            (message.text, message.act, message.cut) if number % 2 == seat else message.text
+            for number, message in enumerate(table.messages)
         ]
     )
 
 
-def _listed(numbers: Counts) -> str:
+def _numbers_in_words(numbers: Counts) -> str:
     return ", ".join(f"{kind} {number}" for kind, number in zip(KINDS, numbers, strict=False))
 
 
-def _note(position: Table, number: int, seat: int | None) -> str:
-    """Return what a message does; what is wrong with a proposal its own seat alone is told."""
-    message = position.said[number]
-    own = seat is None or number % 2 == seat
-    return ACTS.get(message.act, message.act if own else "")
+def _note(position: BargainTable, number: int, seat: int | None) -> str:
+    """Return the act of a message; only its own seat sees that it is malformed."""
+    message = position.messages[number]
+    is_own = seat is None or number % 2 == seat
+    return ACTS.get(message.act, message.act if is_own else "")
 
 
-def _got(position: Table, seat: int | None) -> dict[int, str]:
-    """Return what each seat has got, as far as the reader can count it."""
+def _got(position: BargainTable, seat: int | None) -> dict[int, str]:
     if position.shares() is None:
         return {}
     points = enumerate(position.worth())
-    return {one: f"{worth} points" for one, worth in points if seat in (None, one)}
+    return {player: f"{worth} points" for player, worth in points if seat in (None, player)}
 
 
 ROLES = ("first", "second")
 
 
 class Bargain(Bank):
-    """Bargain for 2 seats: free talk about how to divide a pool of items of private value.
+    """Bargain for 2 seats: free talk about the division of a pool of items with private values.
 
-    The pool holds some books, hats and balls. Each seat has a value per item, whole numbers at
-    which the pool is worth ``total`` to it; it is told its own. Every kind is worth something to a
-    seat, and some kind to both. Seats send messages in turn; any text is legal. A message may hold
-    a proposal of what its seat would take, which stands until the seat's next one, accept the
-    other's last proposal, which ends the play, or break the talks off.
+    The pool has some books, hats and balls. Each seat has its own whole-number value per item, at
+    which the pool is worth ``total``, and sees only its own values. Every kind is worth something
+    to a seat, and some kind to both. Seats send messages in turn; any text is legal. A message can
+    propose a share for its seat, which stands until the seat's next proposal; it can accept the
+    other's last proposal, which ends the episode, or break the talks off.
 
     In full style an act is ``<propose>2 books, 0 hats, 1 ball</propose>``, ``<accept>`` or
-    ``<reject>`` anywhere in the message, and the last one counts. In brief style it is "offer 2 0
-    1", a number per kind, "accept" or "reject", and words that are not of the vocabulary are not
-    passed on. A proposal that cannot be read is talk, and its seat is told what was wrong when it
-    is asked again; so is one that accepts where nothing was proposed, or whose message was cut. A
-    play counts these per seat (``malformed``, ``cut``).
+    ``<reject>`` anywhere in the message, and the last act counts. In brief style it is "offer 2 0
+    1", a number per kind, "accept" or "reject", and words outside the vocabulary are left out. An
+    unparsable proposal counts as talk, and the next prompt of its seat has an error notice, as
+    after an acceptance without a proposal and after a cut message. A play counts these per seat
+    (``malformed``, ``cut``).
 
     Mathematics: with n items of each kind, a proposal x and values v,
 
@@ -430,21 +446,21 @@ class Bargain(Bank):
         r^i = x . v^i / total,  r^j = (n - x) . v^j / total    if j accepts what i proposed, else 0
         r^0 = r^1 = (r^0 + r^1) / 2                            with pay=joint
 
-    Pitfalls: the play is general-sum, so that a policy that only ever met itself may agree on a
-    convention that nobody else knows; measure it against others as well. The player ``house`` says
-    what a stubborn partner would that concedes towards the end. Who speaks last but one can ask for
-    nearly all. As any text is legal, an entropy bonus may fill messages with random words. Rule
-    and penalty for illegal replies apply only where a renderer asks for a form of answer; one that
+    Pitfalls: the game is general-sum, so that a policy from self-play may learn a convention that
+    no other policy knows; measure it against others as well. The player ``house`` is a stubborn
+    partner that concedes towards the end. The seat with the last message but one can ask for nearly
+    everything. As any text is legal, an entropy bonus may fill messages with random words. Rule and
+    penalty for illegal replies apply only if a renderer requires a form of answer; a renderer that
     does not (``answer: free``) fits best.
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
-        most: items of one kind, drawn from 1 to this, 1 to 5.
-        total: what the whole pool is worth to each seat, 2 to 20.
-        messages: of both seats together, 2 to 40; without an agreement by then both get 0.
-        talk: characters of a message, 10 to 2000; what is longer is cut, and counted.
-        pay: "own": what a seat's items are worth to it, as a share of ``total`` (general-sum);
-            "joint": the mean of both shares to each seat (cooperative).
+        most: largest number of items of one kind, drawn from 1 to this, 1 to 5.
+        total: worth of the whole pool to each seat, 2 to 20.
+        messages: most messages of both seats together, 2 to 40; without an agreement both get 0.
+        talk: most characters of a message, 10 to 2000; longer messages are cut and counted.
+        pay: "own": worth of a seat's items to it, as a share of ``total`` (general-sum); "joint":
+            the mean of both shares for each seat (cooperative).
         scenarios: pools with values in the bank, 1 to 100,000.
         bank: number of the bank, 0 to 2^31 - 1; another one has other scenarios.
         style: wording, "brief" for tiny models, "full" for language models.
@@ -486,7 +502,7 @@ class Bargain(Bank):
 
     def reset(self, stream: Stream) -> BargainPlay:
         scenario = self.start(stream.integer(0, self.scenarios))
-        return BargainPlay(self, Table(scenario, self.max_turns))
+        return BargainPlay(self, BargainTable(scenario, self.max_turns))
 
     def start(self, number: int) -> Scenario:
         """Return a scenario of the bank: pool and values."""
@@ -496,13 +512,13 @@ class Bargain(Bank):
         """Return the scenario of a play."""
         return play.table.scenario
 
-    def pay(self, table: Table) -> tuple[float, float]:
-        """Return what a position pays, shares of the worth of the whole pool."""
-        one, other = (points / self.source.total for points in table.worth())
-        return ((one + other) / 2,) * 2 if self.cooperative else (one, other)
+    def pay(self, table: BargainTable) -> tuple[float, float]:
+        """Return the payoffs of a position, as shares of the worth of the whole pool."""
+        first, second = (points / self.source.total for points in table.worth())
+        return ((first + second) / 2,) * 2 if self.cooperative else (first, second)
 
     def stake(self, play: BargainPlay, seat: int) -> float:
-        """Return what a seat has at stake, for the "mars" forfeiture: the whole pool."""
+        """Return the stake of a seat for the "mars" forfeit: the whole pool."""
         return 1.0
 
 

@@ -16,32 +16,32 @@ KINDS = ("books", "hats", "balls", "pens")
 
 Counts = tuple[int, ...]  # a number per kind of item
 Act = Literal["talk", "offer", "accept", "reject", "malformed", "nothing"]
-"""What a message does: "malformed" is an offer that cannot be read, "nothing" an acceptance where
-there is no offer; both are talk to the other seat."""
+"""The act of a message: "malformed" is an unparsable offer, "nothing" an acceptance without an
+offer; both are talk to the other seat."""
 
 
 class Scenario(NamedTuple):
-    """What is divided, and what one item of each kind is worth to each seat."""
+    """The pool, and the value of one item of each kind for each seat."""
 
     counts: Counts
     values: tuple[Counts, Counts]
 
     def worth(self, seat: int, share: Counts) -> int:
-        """Return what a share is worth to a seat."""
+        """Return the worth of a share to a seat."""
         return sum(units * value for units, value in zip(share, self.values[seat], strict=True))
 
     def rest(self, share: Counts) -> Counts:
-        """Return what a share leaves of the pool."""
-        return tuple(held - taken for held, taken in zip(self.counts, share, strict=True))
+        """Return the rest of the pool without a share."""
+        return tuple(count - taken for count, taken in zip(self.counts, share, strict=True))
 
 
 class Message(NamedTuple):
-    """One message: its words as the other seat is told them, and what it does."""
+    """One message: its text as the other seat sees it, and its act."""
 
-    said: str
+    text: str
     act: Act
-    share: Counts = ()  # of an offer: what its seat would take
-    cut: bool = False  # it was longer than is allowed
+    share: Counts = ()  # share for its seat, in an offer
+    cut: bool = False  # whether it was too long
 
 
 @lru_cache(maxsize=4096)
@@ -56,40 +56,44 @@ def valuations(counts: Counts, total: int) -> tuple[Counts, ...]:
     )
 
 
-def _opposed(one: Counts, other: Counts) -> bool:
+def _share_interest(first: Counts, second: Counts) -> bool:
     """Return whether every kind is worth something to a seat, and some kind to both."""
-    pairs = list(zip(one, other, strict=True))
+    pairs = list(zip(first, second, strict=True))
     return all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
 
 
 @lru_cache(maxsize=64)
 def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, ...]:
-    """Return all pools of 1 to ``most`` items of each kind that two seats can value so.
+    """Return all pools of 1 to ``most`` items of each kind that can be worth ``total`` to both.
 
-    ``name`` is that of the environment, for errors.
+    Args:
+        kinds: number of kinds.
+        most: largest number of items of a kind.
+        total: worth of the pool to each seat.
+        name: of the environment, for errors.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such pool.
     """
-    found = tuple(
+    fitting = tuple(
         counts
         for counts in itertools.product(range(1, most + 1), repeat=kinds)
         if any(
-            _opposed(one, other)
-            for one, other in itertools.product(valuations(counts, total), repeat=2)
+            _share_interest(first, second)
+            for first, second in itertools.product(valuations(counts, total), repeat=2)
         )
     )
-    if not found:
+    if not fitting:
         raise ConfigError(
             f"{name}: no pool of {kinds} kinds with at most {most} of each can be worth {total} "
             f"to both seats; write total={kinds * most}."
         )
-    return found
+    return fitting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scenarios:
-    """The numbered scenarios from which a play draws one; number and bank alone settle each."""
+    """The numbered scenarios of a bank; number and bank alone determine each."""
 
     kinds: int
     most: int
@@ -98,13 +102,13 @@ class Scenarios:
     bank: int
 
     def check(self, name: str = NAME) -> None:
-        """Refuse numbers that make no scenario.
+        """Check that these options make scenarios.
 
         Args:
-            name: of the environment whose options they are.
+            name: of the environment with the options.
 
         Raises:
-            ConfigError: one is out of range, or no scenario has these.
+            ConfigError: a number is out of range, or there is no such scenario.
         """
         for option, low, high in (
             ("kinds", 2, len(KINDS)),
@@ -124,59 +128,61 @@ class Scenarios:
         counts = known[stream.integer(0, len(known))]
         every = valuations(counts, self.total)
         for draw in itertools.count(1, 2):
-            one, other = (every[stream.integer(draw + seat, len(every))] for seat in (0, 1))
-            if _opposed(one, other):
-                return Scenario(counts, (one, other))
+            first, second = (every[stream.integer(draw + seat, len(every))] for seat in (0, 1))
+            if _share_interest(first, second):
+                return Scenario(counts, (first, second))
         raise AssertionError  # a count has no end
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class BargainTable:
     """A position: the scenario and the messages so far, of seats 0 and 1 in turn."""
 
     scenario: Scenario
     limit: int  # messages of both seats together
-    said: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
 
     @property
     def seat(self) -> int:
-        """The seat whose message is wanted."""
-        return len(self.said) % 2
+        """The seat whose message is due."""
+        return len(self.messages) % 2
 
     @property
     def done(self) -> bool:
         """Whether an offer was accepted, the talks were broken off, or no message is left."""
-        over = bool(self.said) and self.said[-1].act in ("accept", "reject")
-        return over or len(self.said) >= self.limit
+        over = bool(self.messages) and self.messages[-1].act in ("accept", "reject")
+        return over or len(self.messages) >= self.limit
 
     @property
     def left(self) -> int:
-        """How many messages of both seats together are left."""
-        return self.limit - len(self.said)
+        """Number of messages of both seats together that are left."""
+        return self.limit - len(self.messages)
 
     def offer_of(self, seat: int) -> Counts | None:
-        """Return what a seat would take by its last offer, which stands until its next one."""
-        own = (one.share for one in reversed(self.said[seat::2]) if one.act == "offer")
-        return next(own, None)
+        """Return the share for a seat in its last offer, or None."""
+        offers = (
+            message.share for message in reversed(self.messages[seat::2]) if message.act == "offer"
+        )
+        return next(offers, None)
 
-    def after(self, message: Message) -> Table:
+    def after(self, message: Message) -> BargainTable:
         """Return the position after a message; an acceptance needs an offer of the other seat."""
         if message.act == "accept" and self.offer_of(1 - self.seat) is None:
             message = message._replace(act="nothing")
-        return replace(self, said=(*self.said, message))
+        return replace(self, messages=(*self.messages, message))
 
     def shares(self) -> tuple[Counts, Counts] | None:
-        """Return what seats 0 and 1 have got; None without an agreement."""
-        if not self.said or self.said[-1].act != "accept":
+        """Return the items of seats 0 and 1; None without an agreement."""
+        if not self.messages or self.messages[-1].act != "accept":
             return None
-        proposer = len(self.said) % 2  # who has not sent the last message
+        proposer = len(self.messages) % 2  # who has not sent the last message
         share = self.offer_of(proposer)
         assert share is not None
         rest = self.scenario.rest(share)
         return (rest, share) if proposer else (share, rest)
 
     def worth(self) -> tuple[int, int]:
-        """Return what seats 0 and 1 have got, in points; nothing without an agreement."""
+        """Return the points of seats 0 and 1; 0 without an agreement."""
         shares = self.shares()
         if shares is None:
             return (0, 0)

@@ -17,7 +17,7 @@ from sparring.environments.battleship_hunt.fleets import SHIPS, waters
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -246,7 +246,7 @@ register(NAME, BattleshipOptions, rules)
 SAID = ("a miss.", "a hit.", "a hit, and a ship is sunk.")
 
 
-class BattleshipHunt(Banked):
+class BattleshipHunt(BankGame):
     """Battleship for 1 seat: find and sink a hidden fleet with a limited number of shots.
 
     Each shot is answered miss, hit or sunk.

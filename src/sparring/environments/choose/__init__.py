@@ -1,4 +1,4 @@
-"""Combinator: a proposer names a few actions, and the seat chooses one by its number."""
+"""Combinator: a proposer names a few actions, and the seat chooses one by number."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from sparring.environments.base import (
     read_reply,
     teams_of,
 )
-from sparring.environments.choose.proposer import Proposer, listed, numbers, remembered
+from sparring.environments.choose.proposer import Proposer, candidates_key, join_actions, numbers
 from sparring.environments.combining import (
-    Combined,
+    CombinedEnvironment,
     CombinedPlay,
     ending_of,
     inner_of,
-    joined,
+    join_texts,
     shown_of,
     with_news,
 )
 from sparring.environments.drawing.canvas import Canvas
-from sparring.environments.drawing.pieces import heading, printed
+from sparring.environments.drawing.pieces import heading, printed_lines
 from sparring.environments.options import seats_of, unknown_words
 from sparring.environments.reply import listed_reply
 
 NOTHING = "(nothing)"  # a text without letters, as a candidate
 
 
-class Choose(Combined):
-    """Rules: those of the other environment, with candidates in place of actions.
+class ChooseEnvironment(CombinedEnvironment):
+    """The rules of the other environment, with candidates in place of actions.
 
     Attributes:
-        proposer: draws the candidates.
-        choosers: the seats that choose; the others say their actions themselves.
-        figures: names of what the other environment counts.
+        proposer: the source of the candidates.
+        choosers: the seats that choose; the others reply with actions.
+        figures: names of the figures of the other environment.
         version: 1 drew candidates by the moment of the play.
     """
 
@@ -61,44 +61,44 @@ class Choose(Combined):
     def reset(self, stream: Stream) -> ChoosePlay:
         return ChoosePlay(self, self.inner.reset(stream.child(0)), stream.child(1))
 
-    def offered(self, seen: Observation, shown: Sequence[str], before: str) -> Observation:
-        """Return what a seat is told where it is to choose.
+    def offered(self, seen: Observation, candidates: Sequence[str], before: str) -> Observation:
+        """Return the observation of a seat that is to choose.
 
         Args:
-            seen: what the other environment tells it.
-            shown: the candidates.
-            before: those of its decisions before, as ``remembered`` has them.
+            seen: the observation of the other environment.
+            candidates: the candidates in order.
+            before: earlier candidates of the seat, by ``candidates_key``.
         """
-        listed = list(zip(numbers(len(shown)), shown, strict=True))
-        key = f"{before}{seen.key} {remembered(shown)}"
+        listed = list(zip(numbers(len(candidates)), candidates, strict=True))
+        key = f"{before}{seen.key} {candidates_key(candidates)}"
         if self.brief:
             choices = " ".join(f"{number} {action}" for number, action in listed)
             ask = ""
         else:
-            lines = (f"{one}. {' '.join(action.split()) or NOTHING}" for one, action in listed)
+            lines = (f"{place}. {' '.join(action.split()) or NOTHING}" for place, action in listed)
             choices = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
-        view = joined([seen.view, choices], self.brief) if seen.view else ""
-        told = joined([seen.told, choices], self.brief)
-        return seen._replace(told=told, ask=ask, key=key, view=view)
+        view = join_texts([seen.view, choices], self.brief) if seen.view else ""
+        prompt = join_texts([seen.told, choices], self.brief)
+        return seen._replace(told=prompt, ask=ask, key=key, view=view)
 
 
 class ChoosePlay(CombinedPlay):
-    """A play in which a seat is shown candidates and replies with a number.
+    """A play in which a seat sees candidates and replies with a number.
 
     Attributes:
-        drawn: candidates of the seats that are due, as the proposer said them.
-        candidates: the same, as they are shown.
-        chosen: by seat, its last candidates and the one that it chose.
+        draws: candidates of the seats that are due, in the order of the draws, by seat.
+        candidates: the same candidates in the order of their numbers, by seat.
+        chosen: the last candidates and the chosen one, by seat.
     """
 
     def __init__(self, rules: Any, play: Any, stream: Stream) -> None:
         super().__init__(rules, play)
         self.stream = stream
-        self.taken = (0,) * rules.num_seats  # choices so far
-        self.keys = ("",) * rules.num_seats  # what each seat was shown before
+        self.num_choices = (0,) * rules.num_seats
+        self.keys = ("",) * rules.num_seats  # earlier candidates of each seat
         self.chosen: dict[int, tuple[tuple[str, ...], str]] = {}
-        self.drawn: dict[int, tuple[str, ...]] = {}
+        self.draws: dict[int, tuple[str, ...]] = {}
         self.candidates: dict[int, tuple[str, ...]] = {}
         try:
             self._propose()
@@ -107,18 +107,20 @@ class ChoosePlay(CombinedPlay):
             raise
 
     def _propose(self) -> None:
-        """Draw the candidates of every chooser that is due; none where it may say any text."""
-        self.drawn, self.candidates = {}, {}
+        """Draw the candidates of every chooser that is due; none where any text is legal."""
+        self.draws, self.candidates = {}, {}
         for seat in self.play.due():
             legal = self.play.legal(seat)
             if seat in self.rules.choosers and legal is not None:
-                stream = self._draws(seat)
-                self.drawn[seat] = self.rules.proposer.drawn(legal, stream)
-                self.candidates[seat] = self.rules.proposer.shown(legal, self.drawn[seat], stream)
+                stream = self._choice_stream(seat)
+                self.draws[seat] = self.rules.proposer.draw(legal, stream)
+                self.candidates[seat] = self.rules.proposer.in_order(
+                    legal, self.draws[seat], stream
+                )
 
-    def _draws(self, seat: int) -> Stream:
-        """Return the stream of a seat's next choice, which hangs on nothing that others do."""
-        return self.stream.child(seat).child(self.taken[seat])
+    def _choice_stream(self, seat: int) -> Stream:
+        """Return the stream of a seat's next choice, which does not depend on other seats."""
+        return self.stream.child(seat).child(self.num_choices[seat])
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         if seat not in self.candidates:
@@ -142,7 +144,7 @@ class ChoosePlay(CombinedPlay):
         return numbers(len(self.candidates[seat]))[stream.integer(0, len(self.candidates[seat]))]
 
     def observe(self, seat: int) -> Observation:
-        """Return what the play tells a seat, with its candidates."""
+        """Return the current play's observation with the candidates."""
         seen = super().observe(seat)
         if seat not in self.candidates:
             return seen._replace(key=f"{self.keys[seat]}{seen.key}")
@@ -150,62 +152,66 @@ class ChoosePlay(CombinedPlay):
         return offered
 
     def step(self, replies: Mapping[int, str]) -> None:
-        said = dict(replies)
-        for seat, shown in self.candidates.items():
-            said[seat] = shown[int(replies[seat]) - 1]
-            self.chosen = {**self.chosen, seat: (shown, said[seat])}
+        actions = dict(replies)
+        for seat, candidates in self.candidates.items():
+            actions[seat] = candidates[int(replies[seat]) - 1]
+            self.chosen = {**self.chosen, seat: (candidates, actions[seat])}
             self.keys = tuple(
-                f"{key}{remembered(shown)}" if place == seat else key
+                f"{key}{candidates_key(candidates)}" if place == seat else key
                 for place, key in enumerate(self.keys)
             )
         chosen = self.candidates
-        self.taken = tuple(count + (seat in chosen) for seat, count in enumerate(self.taken))
-        super().step(said)
+        self.num_choices = tuple(
+            count + (seat in chosen) for seat, count in enumerate(self.num_choices)
+        )
+        super().step(actions)
         self._propose()
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return what the other environment counts in a play that is over."""
+        """Return the figures of the other environment for a finished play."""
         return dict(self.play.figures())
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
         for line in self._lines(seat):
             heading(canvas, line[0])
-            printed(canvas, line[1])
+            printed_lines(canvas, line[1])
 
     def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
-        """Return a heading and numbered candidates of every seat whose candidates are seen."""
-        found, roles = list[tuple[str, list[str]]](), self.rules.roles
-        for one in range(self.rules.num_seats):
-            if seat not in (None, one):
+        """Return a heading and the numbered candidates of every seat that the reader may see."""
+        lines, roles = list[tuple[str, list[str]]](), self.rules.roles
+        for player in range(self.rules.num_seats):
+            if seat not in (None, player):
                 continue
-            if one in self.candidates:
-                found.append((f"Candidates of {roles[one]}", _listed(self.candidates[one])))
-            elif one in self.chosen:
-                shown, action = self.chosen[one]
-                found.append((f"{roles[one]} chose among", _listed(shown, action)))
-        return found
+            if player in self.candidates:
+                lines.append(
+                    (f"Candidates of {roles[player]}", _numbered_lines(self.candidates[player]))
+                )
+            elif player in self.chosen:
+                candidates, action = self.chosen[player]
+                lines.append((f"{roles[player]} chose among", _numbered_lines(candidates, action)))
+        return lines
 
     def described(self, seat: int | None) -> str:
         parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
         return " ".join([super().described(seat), *parts])
 
 
-def _listed(shown: Sequence[str], chosen: str | None = None) -> list[str]:
+def _numbered_lines(candidates: Sequence[str], chosen: str | None = None) -> list[str]:
     return [
         f"{number} {action}{' (chosen)' if action == chosen else ''}"
-        for number, action in zip(numbers(len(shown)), shown, strict=True)
+        for number, action in zip(numbers(len(candidates)), candidates, strict=True)
     ]
 
 
-PROPOSE, TOOK = "propose", "took"  # the question, and how a choice is told, in brief style
+PROPOSE, TOOK = "propose", "took"  # the question, and the word before a choice, in brief style
 FIRST = "Propose an action."
 MORE = "Propose an action once more."
 OTHER = "Propose another action."
 
 
-class Asked(Choose):
-    """Rules: every seat has a proposer, which is a seat after all others and of the same team."""
+class ChooseWithProposerSeats(ChooseEnvironment):
+    """Rules in which every seat has a proposer, a further seat of the same team."""
 
     def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
         super().__init__(inner, proposer, choosers)
@@ -219,54 +225,54 @@ class Asked(Choose):
         """Return the words around proposals and choices."""
         return (*super().words(), PROPOSE, TOOK)
 
-    def reset(self, stream: Stream) -> AskedPlay:
-        return AskedPlay(self, self.inner.reset(stream.child(0)), stream.child(1))
+    def reset(self, stream: Stream) -> ProposerSeatsPlay:
+        return ProposerSeatsPlay(self, self.inner.reset(stream.child(0)), stream.child(1))
 
 
-class AskedPlay(ChoosePlay):
+class ProposerSeatsPlay(ChoosePlay):
     """A play in which proposers name the candidates, one after the other, before a seat chooses.
 
-    Where a seat may say any text candidates are texts. What it notes for itself it says itself.
+    Where any text is legal, candidates are texts. Seats write their notes themselves.
 
     Attributes:
-        said: by seat that is to choose, what has been proposed for it.
+        proposals: the proposals so far, by seat that is to choose.
     """
 
     def _propose(self) -> None:
-        """Have nothing proposed yet, for every chooser that is due, unless it notes something."""
-        self.drawn, self.candidates = {}, {}
-        self.said: dict[int, tuple[str, ...]] = {
+        """Reset the proposals of every chooser that is due, unless it is to write a note."""
+        self.draws, self.candidates = {}, {}
+        self.proposals: dict[int, tuple[str, ...]] = {
             seat: ()
             for seat in self.play.due()
             if seat in self.rules.choosers and not self.play.observe(seat).note
         }
 
     def within(self, seat: int) -> int:
-        """Return the seat that a proposer proposes for; of any other, itself."""
+        """Return the chooser of a proposer, or the seat itself."""
         chooser: int = seat % self.rules.inner.num_seats
         return chooser
 
     def _waiting(self) -> tuple[int, ...]:
-        """Return the seats for which something is to be proposed yet."""
-        rules, found = self.rules.proposer, list[int]()
-        for seat, said in self.said.items():
+        """Return the seats that need more proposals."""
+        rules, seats = self.rules.proposer, list[int]()
+        for seat, proposals in self.proposals.items():
             legal = self.play.legal(seat)
             most = len(legal) if rules.diverse and legal is not None else rules.count
-            if len(said) < min(most, rules.count):
-                found.append(seat)
-        return tuple(found)
+            if len(proposals) < min(most, rules.count):
+                seats.append(seat)
+        return tuple(seats)
 
     def _proposes(self, seat: int) -> bool:
         return self.within(seat) != seat
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Payoffs so far; a proposer has those of its seat."""
+        """Payoffs so far; a proposer has the payoff of its chooser."""
         return tuple(self.play.returns) * 2
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return what the other environment counts; a proposer has what its seat has."""
-        return {name: tuple(own) * 2 for name, own in super().figures().items()}
+        """Return the figures of the other environment; a proposer has those of its chooser."""
+        return {name: tuple(values) * 2 for name, values in super().figures().items()}
 
     def due(self) -> tuple[int, ...]:
         waiting = self._waiting()
@@ -275,16 +281,18 @@ class AskedPlay(ChoosePlay):
         return tuple(self.play.due())
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the numbers of a seat's candidates, or what may be proposed; None: any text."""
+        """Return the numbers of candidates, or the possible proposals; None: any text."""
         if not self._proposes(seat):
             return super().legal(seat)
-        own = self.within(seat)
-        said = self.said.get(own, ()) if self.rules.proposer.diverse else ()
-        legal = self.play.legal(own)
-        return None if legal is None else tuple(one for one in legal if one not in said)
+        chooser = self.within(seat)
+        proposed = self.proposals.get(chooser, ()) if self.rules.proposer.diverse else ()
+        legal = self.play.legal(chooser)
+        return (
+            None if legal is None else tuple(action for action in legal if action not in proposed)
+        )
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the number in a reply, or the action that is proposed."""
+        """Return the number or the proposed action in a reply."""
         if not self._proposes(seat):
             return super().read(seat, reply, exact)
         legal = self.legal(seat)
@@ -297,78 +305,78 @@ class AskedPlay(ChoosePlay):
         return random_reply(self.play, self.within(seat), self.legal(seat), stream)
 
     def observe(self, seat: int) -> Observation:
-        """Return what the play tells a seat; a proposer is told what its seat is."""
+        """Return the current play's observation; a proposer gets that of its chooser."""
         if not self._proposes(seat):
             return super().observe(seat)
-        rules, said = self.rules, self.said.get(self.within(seat), ())
+        rules, proposals = self.rules, self.proposals.get(self.within(seat), ())
         seen: Observation = self.play.observe(self.within(seat))
         if self.within(seat) not in self._waiting():
             seen = seen._replace(ask="", key=f"{self.keys[seat]}{seen.key}")
             return with_news(seen, self.news.get(seat, ""), rules.brief)
-        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {listed(said)}"
-        told = "" if said else seen.told
+        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {join_actions(proposals)}"
+        prompt = "" if proposals else seen.told
         if rules.brief:
-            seen = seen._replace(told=joined([told, PROPOSE], True), ask="", key=key)
+            seen = seen._replace(told=join_texts([prompt, PROPOSE], True), ask="", key=key)
         else:
-            ask = FIRST if not said else OTHER if rules.proposer.diverse else MORE
+            ask = FIRST if not proposals else OTHER if rules.proposer.diverse else MORE
             parts = [part for part in (seen.ask, ask) if part]
-            seen = seen._replace(told=told, ask=" ".join(parts), key=key)
-        seen = seen._replace(fresh=seen.fresh and not said)
+            seen = seen._replace(told=prompt, ask=" ".join(parts), key=key)
+        seen = seen._replace(fresh=seen.fresh and not proposals)
         return with_news(seen, self.news.get(seat, ""), rules.brief)
 
     def step(self, replies: Mapping[int, str]) -> None:
         if self._waiting():
             for seat, action in replies.items():
                 self.news.pop(seat, None)
-                own = self.within(seat)
-                self.said = {**self.said, own: (*self.said[own], action)}
+                chooser = self.within(seat)
+                self.proposals = {**self.proposals, chooser: (*self.proposals[chooser], action)}
             if not self._waiting():
                 self._show()
             return
-        before, chose = self.said, tuple(self.candidates)
+        before, chose = self.proposals, tuple(self.candidates)
         super().step(replies)
         for seat in chose:
             proposer, action = seat + self.rules.inner.num_seats, self.chosen[seat][1]
             brief = self.rules.brief
             self.news[proposer] = f"{TOOK} {action}" if brief else f"What was chosen: {action}."
             self.keys = tuple(
-                f"{key}{listed((*before[seat], action))}|" if place == proposer else key
+                f"{key}{join_actions((*before[seat], action))}|" if place == proposer else key
                 for place, key in enumerate(self.keys)
             )
 
     def _show(self) -> None:
-        for seat, said in self.said.items():
-            self.drawn = {**self.drawn, seat: tuple(dict.fromkeys(said))}
-            legal, stream = self.play.legal(seat), self._draws(seat)
-            shown = self.rules.proposer.shown(legal, self.drawn[seat], stream)
-            self.candidates = {**self.candidates, seat: shown}
+        for seat, proposals in self.proposals.items():
+            self.draws = {**self.draws, seat: tuple(dict.fromkeys(proposals))}
+            legal, stream = self.play.legal(seat), self._choice_stream(seat)
+            candidates = self.rules.proposer.in_order(legal, self.draws[seat], stream)
+            self.candidates = {**self.candidates, seat: candidates}
 
     def ending(self, seat: int) -> str:
-        """Return what a seat learns at the end, or the seat that it proposes for."""
+        """Return the final news of a seat or of a proposer's chooser."""
         return ending_of(self.play, self.within(seat))
 
     def shown(self, seat: int) -> str:
-        """Return what the rules show a seat at the end, or the seat that it proposes for."""
+        """Return what the rules show a seat or a proposer's chooser at the end."""
         return shown_of(self.play, self.within(seat), brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         CombinedPlay.paint(self, canvas, None if seat is None else self.within(seat))
         for head, lines in self._lines(seat):
             heading(canvas, head)
-            printed(canvas, lines)
+            printed_lines(canvas, lines)
 
     def described(self, seat: int | None) -> str:
-        own = None if seat is None else self.within(seat)
+        chooser = None if seat is None else self.within(seat)
         parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
-        return " ".join([CombinedPlay.described(self, own), *parts])
+        return " ".join([CombinedPlay.described(self, chooser), *parts])
 
     def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
-        """Return what a seat sees of candidates; a proposer, what it has proposed."""
+        """Return the candidates that a seat sees; for a proposer, its proposals."""
         waiting = self._waiting()
         proposed = [
-            (f"Proposed for {self.rules.roles[own]}", list(self.said[own]))
-            for own in waiting
-            if self.said[own] and seat in (None, own + self.rules.inner.num_seats)
+            (f"Proposed for {self.rules.roles[chooser]}", list(self.proposals[chooser]))
+            for chooser in waiting
+            if self.proposals[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
         return [*super()._lines(seat), *proposed]
 
@@ -386,28 +394,28 @@ def choose(
     diverse: bool = True,
     shuffle: bool = True,
     choosers: tuple[str, ...] = (),
-) -> Choose:
-    """An environment in which a frozen proposer names actions, of which the seat chooses one.
+) -> ChooseEnvironment:
+    """An environment in which a frozen proposer names actions, and the seat chooses one by number.
 
-    What: at every decision up to ``count`` different legal actions are drawn for the seat, shown
-    with numbers in an order of chance, and the seat replies with a number. The candidates are part
-    of what it is told, so that they are recorded and the update sees the same ones. Any policy may
-    choose: this is the chooser of SLA whose network is the language model itself.
-    When to use: to learn which of a few proposed actions to take, where the proposer stays as it
-    is; to see what a biased proposer costs.
-    Mathematics: over the actions a of the game beneath, after what the seat knows, h, it plays
+    What: at every decision up to ``count`` different legal actions are drawn for the seat and
+    shown with numbers in random order, and the seat replies with a number. The candidates are part
+    of the prompt, so that they are recorded and the update sees the same ones. Any policy can
+    choose: this is the chooser of SLA with the language model itself as its network.
+    When to use: to learn which of a few proposed actions to take, with a fixed proposer; to measure
+    the cost of a biased proposer.
+    Mathematics: the policy over actions a of the base game in information state h is
 
         P(a | h) = sum over lists c of candidates of  P(c | h) * P(number of a in c | h, c)
 
-    Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the game beneath,
-    where every action may be a best response, also one that was never proposed. ``diverse`` draws
-    without replacement, in proportion to the weights that are left; without it ``count`` draws are
-    made and equal ones are one candidate.
-    Pitfalls: the equilibrium of the candidates is not the game's: that of rock, paper and scissors
-    is exploited by 1/3 in ``rps_spock_lizard``. Without ``shuffle`` the policy may learn places
-    instead of actions. Where a seat may say any text "weights" propose nothing, and "seat" texts,
-    of which equal ones are one candidate. Players that know the game's actions (``cfr``,
-    ``minimax``) do not reply with numbers.
+    Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the base game,
+    where every action can be a best response, even one without proposals. ``diverse`` draws without
+    replacement, in proportion to the remaining weights; without it there are ``count`` draws, and
+    equal draws are one candidate.
+    Pitfalls: the equilibrium of the candidates is not that of the game: the equilibrium of rock,
+    paper and scissors has exploitability 1/3 in ``rps_spock_lizard``. Without ``shuffle`` the
+    policy may learn places instead of actions. Where any text is legal, "weights" propose nothing,
+    and "seat" proposes texts, of which equal ones are one candidate. Players that know the game's
+    actions (``cfr``, ``minimax``) do not reply with numbers.
     Reference: Xu et al., "Language agents with reinforcement learning for strategic play in the
     Werewolf game", 2024 (arXiv:2310.18940).
     Verified by: tests/environments/test_choose.py, tests/environments/test_choose_asked.py,
@@ -417,22 +425,23 @@ def choose(
         environment: the other environment, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, to look at.
         proposer: "weights" (default): the environment draws the candidates. "seat": each seat has
-            a proposer, the role ROLE_proposer of its team, which is asked ``count`` times before
-            the seat is. A frozen policy or any player sits there; there are no exact figures.
-        count: candidates of a decision, 1 to 26; fewer where fewer are proposed.
-        proposals: weights of the actions that the proposer knows, {rock: 0.6, paper: 0.4}; others
-            are never proposed where one of these is legal. null (default): all legal actions alike.
+            a proposer, the role ROLE_proposer of its team, which acts ``count`` times before the
+            seat. A frozen policy or any player can have this role; there are no exact figures.
+        count: candidates of a decision, 1 to 26; fewer if there are fewer proposals.
+        proposals: weights of the actions that the proposer knows, {rock: 0.6, paper: 0.4}; other
+            actions are never proposed if one of these is legal. null (default): equal weights of
+            all legal actions.
         diverse: whether candidates are drawn until ``count`` are different.
-        shuffle: whether candidates are shown in an order of chance; otherwise in the order of the
-            legal actions.
-        choosers: roles that choose; the others say their actions themselves, as without the
-            combinator, so that a policy of the game beneath may sit there. Empty (default): all.
+        shuffle: whether candidates are shown in random order; otherwise in the order of the legal
+            actions.
+        choosers: roles that choose; the others reply with actions, as without the combinator, so
+            that a policy of the base game can have these roles. Empty (default): all.
 
     Raises:
-        ConfigError: the option ``environment`` names none, all weights are 0, there are weights
-            beside a seat that proposes, or a role is named twice.
-        UnknownNameError: the environment has no role of a name in ``choosers``, or no word of an
-            action in ``proposals``.
+        ConfigError: the option ``environment`` names no environment, all weights are 0, there are
+            weights together with a seat as proposer, or a role is named twice.
+        UnknownNameError: a name in ``choosers`` is not a role, or an action in ``proposals`` has an
+            unknown word.
     """
     if proposals is not None and not any(proposals.values()):
         raise ConfigError(
@@ -442,15 +451,15 @@ def choose(
     inner = inner_of("choose", environment)
     _check_words(proposals or {}, inner)
     seats = seats_of("choose", "choosers", choosers, inner.roles, inner.name)
-    drawn = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
+    source = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
     if proposer == "weights":
-        return Choose(inner, drawn, seats)
+        return ChooseEnvironment(inner, source, seats)
     if proposals is not None:
         raise ConfigError(
-            "environments 'choose': 'proposals' are of proposer: weights; leave them out, and let "
-            "who sits in the seat ROLE_proposer propose."
+            "environments 'choose': 'proposals' need proposer: weights; leave them out, and let "
+            "the player in the seat ROLE_proposer propose."
         )
-    return Asked(inner, drawn, seats)
+    return ChooseWithProposerSeats(inner, source, seats)
 
 
 def _check_words(proposals: dict[str, float], inner: Environment) -> None:

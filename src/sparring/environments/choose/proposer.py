@@ -1,4 +1,4 @@
-"""A frozen proposer: which actions it names, how likely, and in what order they are shown."""
+"""A frozen proposer: its candidates, their probabilities and their order."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 
-__all__ = ["MOST", "Proposer", "listed", "numbers", "remembered"]
+__all__ = ["MOST", "Proposer", "candidates_key", "join_actions", "numbers"]
 
-MOST = 20_000  # draws of a proposer that are gone through for exact figures
+MOST = 20_000  # most draws of a proposer that exact figures enumerate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proposer:
-    """Draws the candidates of a decision, none of them twice.
+    """The source of the candidates of a decision, all different.
 
     Args:
-        count: candidates, at most.
-        weights: of the actions that are proposed; of none: every legal action alike.
-        diverse: whether they are drawn until so many are different.
-        shuffle: whether they are shown in an order of chance.
+        count: most candidates.
+        weights: weights of the proposed actions; {}: equal weights of all legal actions.
+        diverse: whether to draw until ``count`` candidates are different.
+        shuffle: whether to show candidates in random order.
     """
 
     count: int
@@ -32,107 +32,106 @@ class Proposer:
     diverse: bool = True
     shuffle: bool = True
 
-    def proposed(self, legal: Sequence[str]) -> dict[str, float]:
-        """Return the weights of the legal actions that are named, or of all alike if none is."""
-        found = {action: self.weights.get(action, 0.0) for action in legal}
-        if any(found.values()):
-            return {action: weight for action, weight in found.items() if weight}
+    def weights_of(self, legal: Sequence[str]) -> dict[str, float]:
+        """Return the positive weights of legal actions, or equal weights if there are none."""
+        weights = {action: self.weights.get(action, 0.0) for action in legal}
+        if any(weights.values()):
+            return {action: weight for action, weight in weights.items() if weight}
         return dict.fromkeys(legal, 1.0)
 
-    def drawn(self, legal: Sequence[str], stream: Stream) -> tuple[str, ...]:
-        """Return the candidates of a decision in the order in which they were drawn.
+    def draw(self, legal: Sequence[str], stream: Stream) -> tuple[str, ...]:
+        """Return the candidates of a decision in the order of the draws.
 
         Args:
-            legal: actions.
+            legal: the legal actions.
             stream: of the decision.
         """
-        left, found = self.proposed(legal), list[str]()
-        for number in range(self._draws(left)):
-            found.append(_one(left, stream.uniform(number)))
+        weights, actions = self.weights_of(legal), list[str]()
+        for number in range(self._num_draws(weights)):
+            actions.append(_one(weights, stream.uniform(number)))
             if self.diverse:
-                del left[found[-1]]
-        return tuple(dict.fromkeys(found))
+                del weights[actions[-1]]
+        return tuple(dict.fromkeys(actions))
 
-    def shown(
-        self, legal: Sequence[str] | None, drawn: Iterable[str], stream: Stream
+    def in_order(
+        self, legal: Sequence[str] | None, candidates: Iterable[str], stream: Stream
     ) -> tuple[str, ...]:
-        """Return candidates in the order in which they are shown.
+        """Return candidates in the order of their numbers.
 
         Args:
-            legal: actions; None: any text, and without ``shuffle`` the order is that of ``drawn``.
-            drawn: the candidates.
+            legal: the legal actions; None: any text, and without ``shuffle`` no change of order.
+            candidates: the candidates in the order of the draws.
             stream: of the decision.
         """
-        found = list(drawn) if legal is None else sorted(drawn, key=list(legal).index)
+        ordered = list(candidates) if legal is None else sorted(candidates, key=list(legal).index)
         order = stream.child("order")
-        for place in range(len(found) - 1, 0, -1) if self.shuffle else ():
+        for place in range(len(ordered) - 1, 0, -1) if self.shuffle else ():
             other = order.integer(place, place + 1)
-            found[place], found[other] = found[other], found[place]
-        return tuple(found)
+            ordered[place], ordered[other] = ordered[other], ordered[place]
+        return tuple(ordered)
 
     def offers(self, legal: Sequence[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
-        """Return every list of candidates that may be shown, with its probability.
+        """Return every possible list of candidates as (probability, candidates).
 
         Args:
-            legal: actions of the decision.
+            legal: the legal actions of the decision.
 
         Raises:
-            GameError: there are too many draws to go through.
+            GameError: there are too many draws to enumerate.
         """
-        weights = self.proposed(legal)
-        size = self._draws(weights)
+        weights = self.weights_of(legal)
+        size = self._num_draws(weights)
         draws = math.perm(len(weights), size) if self.diverse else len(weights) ** size
         if draws > MOST:
             raise GameError(
                 f"choose: no exact figures, as {size} candidates of {len(weights)} actions have "
-                f"{draws:,} draws, and {MOST:,} are gone through at most; write a smaller count."
+                f"{draws:,} draws, more than the limit of {MOST:,}; write a smaller count."
             )
         chance: dict[tuple[str, ...], float] = defaultdict(float)
         draws = itertools.product(weights, repeat=size)
         for line in itertools.permutations(weights, size) if self.diverse else draws:
             chance[tuple(sorted({*line}, key=list(legal).index))] += self._share(weights, line)
         if not self.shuffle:
-            return tuple((share, kept) for kept, share in chance.items())
+            return tuple((share, candidates) for candidates, share in chance.items())
         return tuple(
-            (share / math.factorial(len(kept)), shown)
-            for kept, share in chance.items()
-            for shown in itertools.permutations(kept)
+            (share / math.factorial(len(candidates)), ordered)
+            for candidates, share in chance.items()
+            for ordered in itertools.permutations(candidates)
         )
 
-    def _draws(self, weights: Mapping[str, float]) -> int:
+    def _num_draws(self, weights: Mapping[str, float]) -> int:
         return min(self.count, len(weights)) if self.diverse else self.count
 
     def _share(self, weights: Mapping[str, float], line: Sequence[str]) -> float:
-        """Return the probability that these actions are drawn one after the other."""
-        left, share = dict(weights), 1.0
+        remaining, share = dict(weights), 1.0
         for action in line:
-            share *= left[action] / sum(left.values())
+            share *= remaining[action] / sum(remaining.values())
             if self.diverse:
-                del left[action]
+                del remaining[action]
         return share
 
 
 def numbers(count: int) -> tuple[str, ...]:
-    """Return the numbers of so many candidates, from 1."""
+    """Return the numbers of ``count`` candidates, from 1."""
     return tuple(str(number + 1) for number in range(count))
 
 
-def remembered(shown: Sequence[str]) -> str:
-    """Return candidates as part of the key of what a seat knows."""
-    return f"{listed(shown)}|"
+def candidates_key(candidates: Sequence[str]) -> str:
+    """Return candidates as a part of a seat's key."""
+    return f"{join_actions(candidates)}|"
 
 
-def listed(actions: Sequence[str]) -> str:
-    """Return actions in a line that no others give, whatever signs are in a text."""
-    plain = (one if one.replace(" ", "").isalnum() else repr(one) for one in actions)
+def join_actions(actions: Sequence[str]) -> str:
+    """Return actions as an unambiguous line."""
+    plain = (action if action.replace(" ", "").isalnum() else repr(action) for action in actions)
     return "/".join(plain)
 
 
 def _one(weights: Mapping[str, float], uniform: float) -> str:
-    """Return an action by a uniform number, in proportion to the weights."""
-    left = uniform * sum(weights.values())
+    """Return the action for a uniform number, in proportion to the weights."""
+    remainder = uniform * sum(weights.values())
     for action, weight in weights.items():
-        left -= weight
-        if left < 0:
+        remainder -= weight
+        if remainder < 0:
             return action
     return action  # by rounding

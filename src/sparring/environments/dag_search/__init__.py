@@ -15,8 +15,8 @@ from sparring.core.errors import ConfigError, GameError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.base import Closed
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.base import ConversationEnd
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.wide_search.scoring import FIGURES, counted, critical_steps
 from sparring.environments.wide_search.world import NAMES, VALUES
@@ -377,7 +377,7 @@ class DagSearch(Bank):
         return tuple(sorted({*WORDS, *NAMES, *RESULTS, *numbers}))
 
     def reset(self, stream: Stream) -> Dag:
-        found = self.drawn(stream)
+        found = self.draw_start(stream)
         assert isinstance(found, World)
         return Dag(self, found)
 
@@ -397,7 +397,7 @@ class Call:
     told: tuple[str, ...] = ()
 
 
-class Dag(Painted):
+class Dag(PaintedPlay):
     """One play.
 
     Attributes:
@@ -423,7 +423,7 @@ class Dag(Painted):
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.spent: dict[int, int] = {}  # steps of the workers of this wave
         self.asked: dict[int, int] = {}
-        self.ends: dict[int, Closed] = {}  # how the latest call of each worker has ended
+        self.ends: dict[int, ConversationEnd] = {}  # how the latest call of each worker has ended
         self.lead_steps = 0
         self.said: tuple[str, ...] = (opening_text(self),)
         self.told = 0, self.left
@@ -457,7 +457,7 @@ class Dag(Painted):
         """Return the sub-tasks that can be worked at."""
         return self.schedule.ready(self.finished)
 
-    def closed(self, seat: int) -> Closed | None:
+    def closed(self, seat: int) -> ConversationEnd | None:
         """Return how a worker's latest conversation has ended; see ``Closing``."""
         return self.ends.get(seat)
 

@@ -17,11 +17,10 @@ class Cell(NamedTuple):
     Attributes:
         text: a sign or a short word.
         fill: colour of the cell.
-        shape: what is drawn in it: "" nothing, a "disc", a "ring", a "square" or a
-            small "dot".
-        colour: of the shape, or of the text.
-        marked: whether the cell is outlined: the last move.
-        bold: whether the text is written so.
+        shape: "disc", "ring", "square", a small "dot", or "" for no shape.
+        colour: colour of the shape or of the text.
+        marked: whether to outline the cell, as the last move.
+        bold: whether the text is bold.
     """
 
     text: str = ""
@@ -42,16 +41,16 @@ def grid(
     most: float = 56,
     below: bool = False,
 ) -> None:
-    """Draw a board of squares in the middle.
+    """Draw a centred board of squares.
 
     Args:
-        canvas: to draw on.
+        canvas: the canvas.
         cells: row by row.
-        rows: names of the rows, written at the left.
+        rows: names of the rows, at the left.
         columns: names of the columns.
-        boxes: rows and columns after which a thick line is drawn; 0: none.
-        most: side of a square in units, if there is room.
-        below: whether the columns' names stand below the board.
+        boxes: distances of thick lines in rows and columns; 0: none.
+        most: largest side of a square, in units.
+        below: whether the names of the columns are below the board.
     """
     wide, high = len(cells[0]), len(cells)
     side = min(most, (INSIDE - 40) / wide)
@@ -141,7 +140,7 @@ def _lines(
         )
 
 
-LABEL = 112.0  # units for the words before a row
+LABEL = 112.0  # width of the label before a row, in units
 PIPS = {  # places of the pips of a die, in thirds from the middle
     1: ((0, 0),),
     2: ((-1, -1), (1, 1)),
@@ -153,7 +152,7 @@ PIPS = {  # places of the pips of a die, in thirds from the middle
 
 
 class Card(NamedTuple):
-    """A card: what is on its face, "" for one that is face down; a colour; a word below it."""
+    """A card: its face ("" for face down), a colour, and a word below it."""
 
     face: str
     colour: str = "ink"
@@ -167,8 +166,8 @@ def _tile(
     canvas.box(*place, fill=fill, edge="dim", thick=1.5, corner=corner, dashed=down)
 
 
-def _named(canvas: Canvas, label: str, y: float, colour: str) -> float:
-    """Write the words before a row, with a mark of a colour; return where the row begins."""
+def _label_row(canvas: Canvas, label: str, y: float, colour: str) -> float:
+    """Write the label of a row with a coloured mark, and return the left end of the row."""
     if not label:
         return EDGE
     if colour != "none":
@@ -184,15 +183,15 @@ def cards(
     """Draw a row of cards after a label.
 
     Args:
-        canvas: to draw on.
+        canvas: the canvas.
         label: words before the cards.
         hand: the cards.
-        colour: of a mark before the label, such as a seat's.
+        colour: colour of a mark before the label, such as a seat's.
         high: height of a card.
     """
     notes = 16 if any(card.note for card in hand) else 0
     top = canvas.room(high + notes)
-    left = _named(canvas, label, top + high / 2 + 5, colour)
+    left = _label_row(canvas, label, top + high / 2 + 5, colour)
     wide = min(high * 0.72, (WIDTH - EDGE - left + 6) / max(1, len(hand)) - 6)
     for number, card in enumerate(hand):
         x = left + (wide + 6) * number
@@ -224,10 +223,10 @@ def cards(
 
 
 def dice(canvas: Canvas, label: str, faces: Sequence[int | None], *, colour: str = "none") -> None:
-    """Draw dice after a label; None is one that cannot be seen."""
+    """Draw dice after a label; None is a hidden die."""
     side = 40.0
     top = canvas.room(side)
-    left = _named(canvas, label, top + side / 2 + 5, colour)
+    left = _label_row(canvas, label, top + side / 2 + 5, colour)
     for number, face in enumerate(faces):
         x = left + (side + 6) * number
         down = face is None
@@ -258,22 +257,22 @@ def discs(
     after: str = "",
     radius: float = 14,
 ) -> None:
-    """Draw discs in a row after a label, each with a sign in it and a colour.
+    """Draw a row of discs after a label, each with a sign and a colour.
 
     Args:
-        canvas: to draw on.
+        canvas: the canvas.
         label: words before the row.
-        row: a sign and a colour per disc; the colour "none" is an empty one.
-        colour: of a mark before the label.
+        row: (sign, colour) per disc; the colour "none" is an empty disc.
+        colour: colour of a mark before the label.
         after: words after the row.
-        radius: of a disc, made smaller where there are many.
+        radius: largest radius of a disc; many discs are smaller.
     """
     left = EDGE + LABEL if label else EDGE
     room = WIDTH - EDGE - left - (110 if after else 0)
     radius = min(radius, (room / max(1, len(row)) - 4) / 2)
     high = max(2 * radius, 18)
     top = canvas.room(high)
-    _named(canvas, label, top + high / 2 + 5, colour)
+    _label_row(canvas, label, top + high / 2 + 5, colour)
     for number, (sign, fill) in enumerate(row):
         x, y = left + radius + (2 * radius + 4) * number, top + high / 2
         canvas.disc(x, y, radius, fill=fill, edge="dim" if fill in ("none", "white") else "none")

@@ -1,8 +1,7 @@
 """A picture as SVG: a column of pieces on a canvas that grows downwards.
 
-The text of a picture can be shown anywhere: it holds no script, no style, no link and no reference
-to anything outside, and every text in it is escaped. Colours are named, so that one drawing makes
-the light picture and the dark one.
+Pictures are safe to show anywhere: they have no script, style, link or external reference, and all
+text is escaped. Colours have names, so that one drawing gives a light and a dark picture.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from sparring.core.errors import UnknownNameError
 from sparring.environments.base import Theme as Theme
 from sparring.environments.drawing.words import as_printed, cut, visible
 
-WIDTH = 400.0  # units from left to right; a picture is read at 320 to 480 pixels
-EDGE = 12.0  # units left free on each side
-GAP = 8.0  # units between two pieces
-BOLD = 1.12  # by how much bold letters are wider
+WIDTH = 400.0  # width in units, shown at 320 to 480 pixels
+EDGE = 12.0  # margin on each side, in units
+GAP = 8.0  # distance between two pieces, in units
+BOLD = 1.12  # relative width of bold letters
 SEATS = ("blue", "orange", "green", "pink", "sky", "red")  # colours of the seats, in order
 
-# hues of Okabe and Ito, told apart by people who see few colours
+# palette of Okabe and Ito, for colour-blind readers
 HUES = {
     "blue": "#0072b2",
     "orange": "#e69f00",
@@ -47,7 +46,7 @@ THEMES: Mapping[Theme, Mapping[str, str]] = {
     },
     "dark": {
         **HUES,
-        "blue": "#3b94d1",  # lighter, so that it is read on the dark paper
+        "blue": "#3b94d1",  # lighter, for dark paper
         "sky": "#8ccdf2",
         "paper": "#15181d",
         "panel": "#252a32",
@@ -63,7 +62,7 @@ _ROOT = re.compile(r'<svg [^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>(?:<title>[^
 
 
 def on(hue: str) -> str:
-    """Return the colour of a text that is read best on a filled shape."""
+    """Return the best colour for text on a filled shape."""
     return "white" if hue == "blue" else "black" if hue in HUES else "ink"
 
 
@@ -73,7 +72,7 @@ def seat_colour(seat: int) -> str:
 
 
 class Canvas:
-    """What is drawn on; ``y`` is where the next piece begins.
+    """A growing drawing; ``y`` is the top of the next piece.
 
     Args:
         theme: "light" or "dark".
@@ -89,7 +88,7 @@ class Canvas:
         self._parts: list[str] = []
 
     def room(self, height: float) -> float:
-        """Return where a piece of this height begins, and move on below it."""
+        """Return the top of a new piece of this height, and move below it."""
         top, self.y = self.y, self.y + height + GAP
         return top
 
@@ -108,34 +107,34 @@ class Canvas:
         """Write one line.
 
         Args:
-            x: where it begins, has its middle or ends, as ``anchor`` says.
-            y: its base line.
-            words: any text; what is wider than ``width`` is cut.
-            size: of the letters, in units.
-            colour: a name of the theme.
-            anchor: which point of the line is at ``x``.
-            bold: whether it is written so.
-            width: most units it may take.
+            x: position of the start, middle or end of the line, by ``anchor``.
+            y: position of the base line.
+            words: any text, cut to ``width``.
+            size: size of the letters, in units.
+            colour: name of a colour of the theme.
+            anchor: the point of the line at ``x``.
+            bold: whether the text is bold.
+            width: largest width, in units.
         """
         if not words:
             return
         weight = ' font-weight="700"' if bold else ""
         where = f' text-anchor="{anchor}"' if anchor != "start" else ""
-        said = html.escape(cut(words, size, width))
+        escaped = html.escape(cut(words, size, width))
         self._parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"{where}{weight} '
-            f'fill="{self.colours[colour]}">{said}</text>'
+            f'fill="{self.colours[colour]}">{escaped}</text>'
         )
 
     def printed(self, x: float, y: float, words: str, *, size: float = 14) -> None:
-        """Write one line in letters of equal width, blanks kept: a line of a printed board."""
+        """Write one line in a monospaced font with its blanks, as in a printed board."""
         most = int((WIDTH - x - EDGE) / (0.61 * size))
-        said = as_printed(words)
-        said = html.escape(said if len(said) <= most else f"{said[: most - 1]}…")
+        escaped = as_printed(words)
+        escaped = html.escape(escaped if len(escaped) <= most else f"{escaped[: most - 1]}…")
         self._parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" '
             f'font-family="ui-monospace, Menlo, Consolas, Liberation Mono, monospace" '
-            f'fill="{self.colours["ink"]}">{said}</text>'
+            f'fill="{self.colours["ink"]}">{escaped}</text>'
         )
 
     def box(
@@ -151,7 +150,7 @@ class Canvas:
         thick: float = 1,
         dashed: bool = False,
     ) -> None:
-        """Draw a rectangle; ``fill`` and ``edge`` are names of the theme's colours."""
+        """Draw a rectangle; ``fill`` and ``edge`` are names of colours of the theme."""
         round_off = f' rx="{_n(corner)}"' if corner else ""
         shape = (
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"{round_off}'
@@ -199,64 +198,63 @@ class Canvas:
         self._parts.append(f'{begin} fill="{self.colours[fill]}"{stroke}/>')
 
     def inset(self, svg: str) -> None:
-        """Put a whole picture below what is drawn, as wide as this one.
+        """Put a whole picture, scaled to this width, below the others.
 
-        It is one that a canvas made, or one of the same form: an ``svg`` with a ``viewBox`` from
-        0 0. One of another form is left out, with a word.
+        The picture must be an ``svg`` with a ``viewBox`` from 0 0, as a canvas makes it; a note
+        replaces any other.
         """
-        found = _ROOT.match(svg)
-        if found is None or not svg.endswith("</svg>"):
+        match = _ROOT.match(svg)
+        if match is None or not svg.endswith("</svg>"):
             self.text(EDGE, self.room(18) + 14, "(a picture that cannot be shown here)")
             return
-        wide, high = float(found[1]), float(found[2])
+        wide, high = float(match[1]), float(match[2])
         height = high * WIDTH / wide if wide else 0.0
         top = self.room(height)
         self._parts.append(
             f'<svg x="0" y="{_n(top)}" width="{_n(WIDTH)}" height="{_n(height)}" '
-            f'viewBox="0 0 {_n(wide)} {_n(high)}">{svg[found.end() :]}'
+            f'viewBox="0 0 {_n(wide)} {_n(high)}">{svg[match.end() :]}'
         )
 
-    def svg(self, said: str) -> str:
+    def svg(self, sentence: str) -> str:
         """Return the picture.
 
         Args:
-            said: the sentence that says it in words.
+            sentence: description of the picture in words.
         """
-        said = html.escape(visible(said))
+        sentence = html.escape(visible(sentence))
         height = _n(max(self.y - GAP + EDGE, 2 * EDGE))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(WIDTH)} {height}" '
-            f'width="{_n(WIDTH)}" height="{height}" role="img" aria-label="{said}" '
+            f'width="{_n(WIDTH)}" height="{height}" role="img" aria-label="{sentence}" '
             'font-family="system-ui, -apple-system, Segoe UI, Roboto, Liberation Sans, sans-serif">'
-            f"<title>{said}</title>"
+            f"<title>{sentence}</title>"
             f'<rect width="{_n(WIDTH)}" height="{height}" fill="{self.colours["paper"]}"/>'
             f"{''.join(self._parts)}</svg>"
         )
 
 
 def _n(number: float) -> str:
-    """Return a number with one place at most."""
     return f"{number:.1f}".removesuffix(".0")
 
 
-class Painted:
-    """Base of plays that say how they are drawn by ``paint`` and in words by ``described``."""
+class PaintedPlay:
+    """Base of plays with a picture by ``paint`` and a description by ``described``."""
 
     __slots__ = ()
 
     @abstractmethod
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the position as a seat sees it; None: nothing is hidden."""
+        """Draw the position as a seat sees it; seat None: nothing is hidden."""
 
     @abstractmethod
     def described(self, seat: int | None) -> str:
-        """Return the position in a sentence or two, as a seat knows it; None: nothing is hidden."""
+        """Return the position in one or two sentences; seat None: nothing is hidden."""
 
     def draw(self, seat: int | None, theme: Theme = "light") -> str:
-        """Return the position as SVG, as a seat sees it; None: nothing is hidden.
+        """Return the position as SVG.
 
         Args:
-            seat: who looks.
+            seat: the seat that looks; None: nothing is hidden.
             theme: "light" or "dark".
         """
         canvas = Canvas(theme)

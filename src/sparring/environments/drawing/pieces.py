@@ -1,4 +1,4 @@
-"""Pieces that many pictures share: words, seats, moves, tables and messages."""
+"""Common pieces of pictures: text, seats, moves, tables and messages."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, Theme, on, seat_colour
-from sparring.environments.drawing.words import cut, visible, width_of, wrapped
+from sparring.environments.drawing.words import cut, visible, width_of, wrap_text
 
 INSIDE = WIDTH - 2 * EDGE
-SHOWN = 10  # messages of a timeline, the latest ones
-MOVES = 48  # of a strip, the latest ones
+SHOWN = 10  # latest messages that a timeline shows
+MOVES = 48  # latest moves that a strip shows
 
 
-class Said(NamedTuple):
+class TimelineMessage(NamedTuple):
     """A message of a timeline.
 
     Attributes:
-        who: who says it.
-        text: what is said; any text.
-        colour: of who says it.
-        note: a word on it, such as what it does.
+        who: name of the sender.
+        text: any text.
+        colour: colour of the sender.
+        note: a word about the message, such as its effect.
     """
 
     who: str
@@ -31,28 +31,28 @@ class Said(NamedTuple):
 
 
 def heading(canvas: Canvas, words: str, more: str = "") -> None:
-    """Write a short bold line, and a word at its right."""
+    """Write a short bold line, and a word at the right."""
     top = canvas.room(16)
-    left = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
+    taken = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
     canvas.text(EDGE, top + 13, words, bold=True)
     if more:
         canvas.text(
-            WIDTH - EDGE, top + 13, more, colour="dim", anchor="end", width=INSIDE - left - 8
+            WIDTH - EDGE, top + 13, more, colour="dim", anchor="end", width=INSIDE - taken - 8
         )
 
 
 def paragraph(
     canvas: Canvas, words: str, *, most: int = 4, colour: str = "ink", size: float = 15
 ) -> None:
-    """Write a text on as many lines as it wants, ``most`` of them at most."""
-    lines = wrapped(words, size, INSIDE, most)
+    """Write a text on at most ``most`` lines."""
+    lines = wrap_text(words, size, INSIDE, most)
     top = canvas.room(len(lines) * size * 1.25)
     for number, line in enumerate(lines):
         canvas.text(EDGE, top + size * (0.95 + 1.25 * number), line, size=size, colour=colour)
 
 
-def printed(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> None:
-    """Write lines as they are printed; all of them wrapped where one is too long for that."""
+def printed_lines(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> None:
+    """Write lines in a monospaced font, or wrapped if one of them is too long."""
     if max(map(len, lines), default=0) > 44:
         for line in lines[:most]:
             paragraph(canvas, line, most=4, size=14)
@@ -70,14 +70,14 @@ def seats(
     *,
     colours: Sequence[str] = (),
 ) -> None:
-    """Draw who sits where: a colour and a name per seat, a triangle before those that are due.
+    """Draw a colour and a name per seat, with a triangle before the seats that are due.
 
     Args:
-        canvas: to draw on.
+        canvas: the canvas.
         roles: name of each seat.
-        due: the seats whose replies are wanted.
-        notes: a word per seat.
-        colours: of the seats, if not the usual ones.
+        due: the seats that are due.
+        notes: a word by seat.
+        colours: a colour per seat; (): the usual colours.
     """
     notes = notes or {}
     columns = 1 if len(roles) == 1 else 2
@@ -116,24 +116,24 @@ def strip(canvas: Canvas, moves: Sequence[tuple[str, str]], *, size: float = 14)
     """Draw moves one after the other, the last one outlined.
 
     Args:
-        canvas: to draw on.
-        moves: a word and the name of a colour each.
-        size: of the letters.
+        canvas: the canvas.
+        moves: (word, name of a colour) per move.
+        size: size of the letters.
     """
     hidden = max(0, len(moves) - MOVES)
-    shown = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
+    items = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
     x, y, high = EDGE, canvas.y, size + 10
-    for number, (word, colour) in enumerate(shown):
+    for number, (word, colour) in enumerate(items):
         word = cut(word, size, INSIDE - 18)
         wide = width_of(word, size) * BOLD + 20
         if x + wide > WIDTH - EDGE and x > EDGE:
             x, y = EDGE, y + high + 5
-        last = number == len(shown) - 1
+        last = number == len(items) - 1
         canvas.box(x, y, wide, high, fill="panel", edge="ink" if last else "none", corner=4)
         canvas.box(x, y, 5, high, fill=colour, corner=2)
         canvas.text(x + 11, y + high - 8, word, size=size, bold=last, width=INSIDE)
         x += wide + 5
-    if shown:
+    if items:
         canvas.room(y + high - canvas.y)
 
 
@@ -147,16 +147,16 @@ def table(
     shares: Sequence[float] = (),
     colours: Mapping[tuple[int, int], str] | None = None,
 ) -> None:
-    """Draw rows of cells, the first of which names the columns.
+    """Draw a table whose first row names the columns.
 
     Args:
-        canvas: to draw on.
-        rows: cells; the first of each row names the row.
-        marked: (row, column) of cells that are outlined.
-        faint: (row, column) of cells that are written dimly.
-        size: of the letters.
-        shares: how wide the columns after the first are to one another; equal if left out.
-        colours: (row, column) -> a colour that fills the cell.
+        canvas: the canvas.
+        rows: cells; the first cell of each row names the row.
+        marked: (row, column) of outlined cells.
+        faint: (row, column) of dim cells.
+        size: size of the letters.
+        shares: relative widths of the columns after the first; (): equal widths.
+        colours: (row, column) -> fill colour of the cell.
     """
     colours = colours or {}
     columns = max(map(len, rows))
@@ -199,22 +199,22 @@ def table(
 
 
 def timeline(
-    canvas: Canvas, messages: Sequence[Said], *, most: int = SHOWN, lines: int = 4
+    canvas: Canvas, messages: Sequence[TimelineMessage], *, most: int = SHOWN, lines: int = 4
 ) -> None:
-    """Draw messages below one another, the latest ones, each cut to a few lines.
+    """Draw the latest messages below one another, each cut to a few lines.
 
     Args:
-        canvas: to draw on.
+        canvas: the canvas.
         messages: in order.
-        most: messages that are shown.
-        lines: of a message that are shown.
+        most: most messages to show.
+        lines: most lines of a message.
     """
     hidden = len(messages) - most
     if hidden > 0:
         paragraph(canvas, f"{hidden} before", colour="dim", size=14)
     for message in messages[-most:]:
-        said = wrapped(message.text, 15, INSIDE - 16, lines)
-        height = 20 + 19 * len(said)
+        text_lines = wrap_text(message.text, 15, INSIDE - 16, lines)
+        height = 20 + 19 * len(text_lines)
         top = canvas.room(height)
         canvas.box(EDGE, top, INSIDE, height, fill="panel", corner=4)
         canvas.box(EDGE, top, 5, height, fill=message.colour, corner=2)
@@ -223,80 +223,80 @@ def timeline(
         if message.note:
             room = INSIDE - 34 - width_of(who, 13)
             canvas.text(WIDTH - EDGE - 8, top + 15, message.note, size=13, anchor="end", width=room)
-        for number, line in enumerate(said):
+        for number, line in enumerate(text_lines):
             canvas.text(EDGE + 13, top + 33 + 19 * number, line, width=INSIDE)
 
 
-LINES = 3  # of a told text or a reply that are shown
+LINES = 3  # most lines of a prompt or a reply
 
 
-class Exchange(NamedTuple):
-    """What a seat was told at one of its turns, and what it replied."""
+class PastTurn(NamedTuple):
+    """Prompt and reply of an earlier turn."""
 
     seat: int
-    told: str
+    prompt: str
     reply: str
 
 
-def draw_told(
+def draw_play(
     play: Any,
     roles: Sequence[str],
     seat: int | None,
     theme: Theme = "light",
-    past: Sequence[Exchange] = (),
+    past: Sequence[PastTurn] = (),
 ) -> str:
     """Return the picture of any play.
 
     Args:
-        play: it need not be ``Drawable``.
+        play: a play, ``Drawable`` or not.
         roles: name of each seat.
-        seat: who looks; None: nothing is hidden.
+        seat: the seat that looks; None: nothing is hidden.
         theme: "light" or "dark".
-        past: the turns so far, of all seats; a seat is shown its own.
+        past: earlier turns of all seats; a seat sees only its own.
     """
     if hasattr(play, "draw"):
-        drawn: str = play.draw(seat, theme)
-        return drawn
+        picture: str = play.draw(seat, theme)
+        return picture
     canvas, due = Canvas(theme), tuple(play.due())
     notes = {}
     if seat is None:
         notes = {number: f"{value:+g}" for number, value in enumerate(play.returns)}
     seats(canvas, roles, due, notes)
-    messages: list[Said] = []
-    for one in past:
-        if seat in (None, one.seat):
-            messages += _messages(roles, one.seat, one.told)
-            messages.append(Said(roles[one.seat], one.reply, seat_colour(one.seat)))
+    messages: list[TimelineMessage] = []
+    for turn in past:
+        if seat in (None, turn.seat):
+            messages += _messages(roles, turn.seat, turn.prompt)
+            messages.append(TimelineMessage(roles[turn.seat], turn.reply, seat_colour(turn.seat)))
     for number in due:
         if seat in (None, number):
             messages += _messages(roles, number, play.observe(number).text)
     timeline(canvas, messages, lines=LINES)
     if not messages:
         paragraph(canvas, _standing(roles, due), colour="dim")
-    return canvas.svg(describe_told(play, roles, seat, past))
+    return canvas.svg(describe_play(play, roles, seat, past))
 
 
-def describe_told(
-    play: Any, roles: Sequence[str], seat: int | None, past: Sequence[Exchange] = ()
+def describe_play(
+    play: Any, roles: Sequence[str], seat: int | None, past: Sequence[PastTurn] = ()
 ) -> str:
-    """Return the position of any play in a sentence or two; see ``draw_told``."""
+    """Return the position of any play in one or two sentences; see ``draw_play``."""
     if hasattr(play, "described"):
-        said: str = play.described(seat)
-        return said
+        text: str = play.described(seat)
+        return text
     due = tuple(play.due())
-    asked = [number for number in due if seat in (None, number)]
-    if asked:
-        (line,) = wrapped(play.observe(asked[0]).text, 1, 80, 1)
-        return f"{_standing(roles, due)} {roles[asked[0]]} is told: {line}"
-    own = [one for one in past if seat in (None, one.seat)]
+    waiting = [number for number in due if seat in (None, number)]
+    if waiting:
+        (line,) = wrap_text(play.observe(waiting[0]).text, 1, 80, 1)
+        return f"{_standing(roles, due)} {roles[waiting[0]]} is told: {line}"
+    turns = [turn for turn in past if seat in (None, turn.seat)]
     last = ""
-    if own:
-        last = f" {roles[own[-1].seat]} said last: {wrapped(own[-1].reply, 1, 80, 1)[0]}"
+    if turns:
+        last = f" {roles[turns[-1].seat]} said last: {wrap_text(turns[-1].reply, 1, 80, 1)[0]}"
     return f"{_standing(roles, due)}{last}"
 
 
-def _messages(roles: Sequence[str], seat: int, told: str) -> list[Said]:
-    return [Said(f"told to {roles[seat]}", told)] if visible(told) else []
+def _messages(roles: Sequence[str], seat: int, prompt: str) -> list[TimelineMessage]:
+    return [TimelineMessage(f"told to {roles[seat]}", prompt)] if visible(prompt) else []
 
 
 def _standing(roles: Sequence[str], due: Sequence[int]) -> str:
@@ -304,7 +304,7 @@ def _standing(roles: Sequence[str], due: Sequence[int]) -> str:
 
 
 def due_sentence(names: Sequence[str]) -> str:
-    """Return the sentence that says who is to act: nobody is when the play is over."""
+    """Return the sentence about the seats to act; without names the play is over."""
     if not names:
         return "The play is over."
     if len(names) == 1:
@@ -312,23 +312,23 @@ def due_sentence(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]} are to act at once."
 
 
-def ended(
+def finished_plays(
     plays: Sequence[Any], roles: Sequence[str], seat: int | None, word: str, most: int
-) -> list[Said]:
-    """Return plays that are over as messages, as a seat knows them; None: nothing is hidden.
+) -> list[TimelineMessage]:
+    """Return finished plays as messages, as a seat knows them.
 
     Args:
         plays: in order.
         roles: name of each seat.
-        seat: who looks.
-        word: what such a play is called.
-        most: the latest ones, which are worded; those before are empty messages.
+        seat: the seat that looks; None: nothing is hidden.
+        word: name for a play.
+        most: number of latest plays in words; earlier plays are empty messages.
     """
     hidden = max(0, len(plays) - most)
-    said = [Said("", "")] * hidden
+    messages = [TimelineMessage("", "")] * hidden
     for number, play in enumerate(plays[hidden:], start=hidden + 1):
-        text = describe_told(play, roles, seat).removeprefix("The play is over.").strip()
+        text = describe_play(play, roles, seat).removeprefix("The play is over.").strip()
         got = play.returns if seat is None else play.returns[seat : seat + 1]
         note = " and ".join(f"{value:+g}" for value in got)
-        said.append(Said(f"{word} {number}", text, note=note))
-    return said
+        messages.append(TimelineMessage(f"{word} {number}", text, note=note))
+    return messages

@@ -1,7 +1,7 @@
-"""Texts of pictures: what may be seen of any text, how wide it is, how it is cut and wrapped.
+"""Text in pictures: visible characters, widths, cuts and line breaks.
 
-Text of models and of people is data. What steers a screen or another text (control characters,
-direction marks, characters without a width) is shown by its number.
+Text of models and people is data. Characters that control a screen or other text (control
+characters, direction marks, characters without a width) are shown by their number.
 """
 
 from __future__ import annotations
@@ -9,28 +9,24 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
-LONGEST = 4000  # letters of a text that are looked at
-HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # categories that have no shape of their own
-MARKS = frozenset({"Mn", "Me"})  # they are put on the letter before them
+LONGEST = 4000  # most letters of a text; the rest is ignored
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # categories without a shape
+MARKS = frozenset({"Mn", "Me"})  # categories that combine with the letter before
 NARROW = frozenset("iljtfrI.,:;'|!()[]{}/\\- ")
 BROAD = frozenset("mwMW@%—…")
 
 
 def visible(text: str) -> str:
-    """Return a text on one line, in which every character can be seen.
-
-    White space is one blank each. What has no shape is shown as its number, such as [U+202E].
-    """
-    return " ".join("".join(_shown(text[:LONGEST])).split())
+    """Return a text on one line, with characters without a shape as numbers, such as [U+202E]."""
+    return " ".join("".join(_visible_signs(text[:LONGEST])).split())
 
 
 def as_printed(text: str) -> str:
-    """Return a line in which every character can be seen, its blanks kept where they are."""
-    return "".join(_shown(text.rstrip()[:LONGEST])).replace(" ", "\u00a0")
+    """Return a line with its blanks, and with characters without a shape as numbers."""
+    return "".join(_visible_signs(text.rstrip()[:LONGEST])).replace(" ", "\u00a0")
 
 
-def _shown(text: str) -> Iterator[str]:
-    """Yield each character, or what is shown in its place."""
+def _visible_signs(text: str) -> Iterator[str]:
     marks = 0
     for sign in text:
         kind = unicodedata.category(sign)
@@ -44,17 +40,16 @@ def _shown(text: str) -> Iterator[str]:
 
 
 def width_of(text: str, size: float) -> float:
-    """Return about how wide a text is, in the units of the picture.
+    """Return the approximate width of a text, in units of the picture.
 
     Args:
-        text: on one line.
-        size: of its letters.
+        text: one line.
+        size: size of the letters.
     """
     return size * sum(map(_em, text))
 
 
 def _em(sign: str) -> float:
-    """Return about how wide a letter is, as a share of its size."""
     if sign in NARROW:
         return 0.36
     if sign in BROAD or unicodedata.east_asian_width(sign) in "WF":
@@ -63,13 +58,12 @@ def _em(sign: str) -> float:
 
 
 def cut(text: str, size: float, width: float) -> str:
-    """Return a text on one line, its end left out where it is wider than ``width``."""
+    """Return a text on one line, cut to ``width``."""
     text = visible(text)
     return text if width_of(text, size) <= width else _begin(text, size, width - size) + "…"
 
 
 def _begin(text: str, size: float, width: float) -> str:
-    """Return the beginning of a text that is not wider than this."""
     room = width
     for place, sign in enumerate(text):
         room -= size * _em(sign)
@@ -78,18 +72,18 @@ def _begin(text: str, size: float, width: float) -> str:
     return text
 
 
-def wrapped(text: str, size: float, width: float, most: int) -> list[str]:
-    """Return a text as lines; the last one ends in "…" where something is left out.
+def wrap_text(text: str, size: float, width: float, most: int) -> list[str]:
+    """Return a text as lines, with "…" at the end of a shortened text.
 
     Args:
-        text: its own line ends stay.
-        size: of its letters.
-        width: of a line, in the units of the picture.
-        most: lines, at least 1.
+        text: the text with its own line ends.
+        size: size of the letters.
+        width: width of a line, in units of the picture.
+        most: most lines, at least 1.
     """
     lines: list[str] = []
     for part in text[:LONGEST].splitlines() or [""]:
-        lines += _broken(visible(part), size, width)
+        lines += _break_line(visible(part), size, width)
         if len(lines) > most:
             break
     left_out = len(lines) > most or len(text) > LONGEST
@@ -99,8 +93,8 @@ def wrapped(text: str, size: float, width: float, most: int) -> list[str]:
     return lines
 
 
-def _broken(text: str, size: float, width: float) -> list[str]:
-    """Return a line broken between words, and within a word that is wider than the line."""
+def _break_line(text: str, size: float, width: float) -> list[str]:
+    """Return a line broken between words, or within a word that is wider than the line."""
     lines = [""]
     for word in text.split():
         joined = f"{lines[-1]} {word}".strip()

@@ -15,7 +15,7 @@ from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -171,7 +171,7 @@ HUES = {
 }
 
 
-class Mastermind(Banked):
+class Mastermind(BankGame):
     """Mastermind for 1 seat: crack a hidden code of colours within a number of guesses.
 
     Each is answered by exact and misplaced pegs.

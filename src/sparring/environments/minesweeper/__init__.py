@@ -16,7 +16,7 @@ from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -260,7 +260,7 @@ register(NAME, MinesweeperOptions, rules)
 COUNTS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
 
 
-class Minesweeper(Banked):
+class Minesweeper(BankGame):
     """Minesweeper for 1 seat: reveal every cell without a mine, a cell a turn.
 
     What lies hidden is inferred from counts.

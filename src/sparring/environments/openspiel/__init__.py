@@ -1,3 +1,3 @@
-"""OpenSpiel: the one room that reads pyspiel. Rules that can be searched, in words."""
+"""OpenSpiel games in words: the only package that imports pyspiel."""
 
 OPENSPIEL = "open_spiel"  # its name among installed packages

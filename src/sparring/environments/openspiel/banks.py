@@ -1,7 +1,4 @@
-"""Banks: the numbered starts from which chance draws one.
-
-They are for games whose puzzles or hidden things are made beforehand.
-"""
+"""Base of OpenSpiel games whose initial state chance draws from a bank, such as puzzles."""
 
 from __future__ import annotations
 
@@ -24,29 +21,28 @@ BANK_OPTIONS = (
     "scenarios",
     "libraries",
 )
-"""Options that say which bank and how much of it, in the games that have an option ``bank``."""
+"""Options for the number and the size of the bank, in games with an option ``bank``."""
 
 
-class Banked(Game):
-    """A game whose start is drawn from a bank.
+class BankGame(Game):
+    """A game whose initial state is drawn from a bank.
 
-    Its table has ``start``: what was drawn, equal where two starts are.
-
-    Subclasses say which option counts the starts of the bank, and draw and describe a table.
+    The attribute ``start`` of its table identifies the initial state. Subclasses define
+    ``counted``, the option with the size of the bank, and draw and describe a table.
     """
 
     counted: str
-    others: int = OTHERS  # how many starts the other bank holds
-    # whether a seat is not told a start that is the only one, and can only learn it by heart
+    others: int = OTHERS  # number of initial states in the other bank
+    # whether a single initial state is left out of the prompts, to be learnt by heart
     untold: bool = False
 
     def paint_table(self, canvas: Canvas, table: Any, seat: int | None) -> None:
         """Draw a table.
 
         Args:
-            canvas: to draw on.
+            canvas: the canvas.
             table: the position.
-            seat: who looks; None: nothing is hidden.
+            seat: the seat that looks; None: nothing is hidden.
         """
         raise NotImplementedError
 
@@ -55,47 +51,42 @@ class Banked(Game):
         raise NotImplementedError
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw who is due and the table; None: nothing is hidden."""
+        """Draw the seats and the table; seat None: nothing is hidden."""
         self.paint_seats(canvas, state, seat)
         self.paint_table(canvas, state.table, seat)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return who is due and the table; None: nothing is hidden."""
+        """Return the seats that are due and the table; seat None: nothing is hidden."""
         text = self.describe_table(state.table, seat)
-        return f"{self.whose(state)} {text} {self.paid(state, seat)}".strip()
+        return f"{self.whose(state)} {text} {self.payoff_line(state, seat)}".strip()
 
     def start_of(self, state: State) -> Hashable:
-        """Return what was drawn from the bank."""
+        """Return the identity of the initial state."""
         start: Hashable = state.spiel.table.start
         return start
 
     def starts(self) -> frozenset[Hashable]:
-        """Return all starts of the bank.
-
-        Each is made once, a fraction of a millisecond to some milliseconds each.
-        """
+        """Return all initial states of the bank, which takes up to milliseconds each."""
         opening, every = self.opening.spiel.table, self.every_start()
-        found: set[Hashable] = set()
+        starts: set[Hashable] = set()
         for index in opening.draws():
-            found.add(opening.after(index).start)
-            if len(found) == every:
-                break  # the bank is longer than there are starts
-        return frozenset(found)
+            starts.add(opening.after(index).start)
+            if len(starts) == every:
+                break  # a long bank repeats initial states
+        return frozenset(starts)
 
     def every_start(self) -> int | None:
-        """Return how many different starts there are in all banks.
-
-        None where they are too many to matter.
-        """
+        """Return the number of different initial states in all banks; None: very many."""
         return None
 
     def other_bank(self) -> dict[str, Any] | None:
-        """Return options that make the same game with another bank.
-
-        None for a game of one start, given or not told.
-        """
-        made = self.made_by["options"] if self.made_by is not None else {}
+        """Return options that make the same game with another bank; None: one initial state."""
+        options = self.made_by["options"] if self.made_by is not None else {}
         opening = self.opening.spiel.table
         if getattr(opening, "only", None) or (self.untold and len(opening.draws()) == 1):
             return None
-        return {**made, "bank": BANKS - 1 - int(made.get("bank", 0)), self.counted: self.others}
+        return {
+            **options,
+            "bank": BANKS - 1 - int(options.get("bank", 0)),
+            self.counted: self.others,
+        }

@@ -1,7 +1,7 @@
-"""Games as text: rules from OpenSpiel, wording and parsing from small files, one per game.
+"""Games as text: rules from OpenSpiel, wording and parsing from one small file per game.
 
-A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it. Each chance
-outcome is drawn from the play's own stream by counter, with the game's true probabilities.
+A ``Game`` holds the constant part (rules, roles, wording), and a ``State`` is one play of it. Each
+chance outcome is drawn from the play's own stream by counter, with the game's probabilities.
 """
 
 from __future__ import annotations
@@ -15,24 +15,30 @@ from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, IllegalRule, Node
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
-from sparring.environments.drawing.pieces import due_sentence, paragraph, printed, seats, strip
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
+from sparring.environments.drawing.pieces import (
+    due_sentence,
+    paragraph,
+    printed_lines,
+    seats,
+    strip,
+)
 from sparring.environments.openspiel.position import CHANCE, Event, Position, recent, trail_of
 from sparring.environments.reply import REPLY, ReplyParser, Style
 
 __all__ = ["CHANCE", "NOTHING", "Event", "Game", "Position", "State", "Style"]
 
-NOTHING = "."  # what a seat is told in brief style when nothing happened
-ILLEGAL = "illegal"  # what a seat is told in brief style after an illegal reply
+NOTHING = "."  # prompt in brief style without news
+ILLEGAL = "illegal"  # prompt in brief style after an illegal reply
 _PERFECT = pyspiel.GameType.Information.PERFECT_INFORMATION
 
 
 class Wording:
-    """What the seats of a game are told, in brief or full style.
+    """The prompts of a game, in brief or full style.
 
-    Subclasses set ``title`` (the word that names the game in brief style) and ``rules`` (for full
-    style) and override the hooks ``private``, ``private_words``, ``position`` and ``chance_event``;
-    for people ``picture``, ``on_table`` and ``revealed``.
+    Subclasses set ``title`` (the word for the game in brief style) and ``rules`` (for full style)
+    and override the hooks ``private``, ``private_words``, ``position`` and ``chance_event``; for
+    people also ``picture``, ``on_table`` and ``revealed``.
     """
 
     title: str = ""
@@ -47,20 +53,17 @@ class Wording:
         return self.words[index]
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word, sorted, that the brief wording and the actions can contain.
-
-        Words are separated by whitespace.
-        """
+        """Return the sorted words, without blanks, of the brief wording and the actions."""
         return tuple(
             sorted({self.title, NOTHING, ILLEGAL, *self.roles, *self.words, *self.private_words()})
         )
 
     def private_words(self) -> tuple[str, ...]:
-        """Return the words that ``private`` and ``chance_event`` can use in brief style."""
+        """Return the words of ``private`` and ``chance_event`` in brief style."""
         return ()
 
     def private(self, state: State, seat: int) -> str:
-        """Return what the seat alone knew at the start (style of the game), or ""."""
+        """Return the private information of the seat at the start, in the game's style, or ""."""
         return ""
 
     def position(self, state: State, seat: int) -> str:
@@ -68,38 +71,23 @@ class Wording:
         return ""
 
     def picture(self, state: State, seat: int) -> str:
-        """Return the position as a person sees it.
-
-        That of full style, with coordinates where it has none.
-        """
+        """Return the position for a person: that of full style, or one with coordinates."""
         return self.position(state, seat)
 
     def on_table(self, state: State, seat: int) -> str:
-        """Return what a person in the seat is shown besides ``picture``, such as the pot, or "".
-
-        No model is told it: what models read, and so what was trained before, stays as it is.
-        """
+        """Return further text for people alone, such as the pot, or ""; models never read it."""
         return ""
 
     def revealed(self, state: State) -> str:
-        """Return what was hidden from a seat, in full style, or "".
-
-        It is for people when the play is over.
-        """
+        """Return the hidden information in full style, for people after the play, or ""."""
         return ""
 
     def shown(self, state: State, seat: int) -> str:
-        """Return what the rules show a seat at the end that it is not told else, in its style.
-
-        Such as the cards of a show-down; "" where they show nothing.
-        """
+        """Return what the rules show a seat at the end, such as the cards of a show-down, or ""."""
         return ""
 
     def scene(self, state: State, seat: int, since: int) -> str:
-        """Return what a person in the seat is shown.
-
-        What it knows, the news since ply ``since``, the position.
-        """
+        """Return private information, news since ply ``since`` and position, for a person."""
         news = " ".join(self.events(state, seat, since))
         parts = (
             self.private(state, seat),
@@ -124,11 +112,8 @@ class Wording:
             else f"The player {self.roles[event.player]!r} chose {word}."
         )
 
-    def told(self, state: State, seat: int, since: int) -> tuple[str, str]:
-        """Return what ``seat`` is to be told, and the question that closes it.
-
-        See ``State.observe``.
-        """
+    def tell_seat(self, state: State, seat: int, since: int) -> tuple[str, str]:
+        """Return the text of an observation and its question; see ``State.observe``."""
         events = self.events(state, seat, since)
         if self.brief:
             if since:
@@ -145,34 +130,28 @@ class Wording:
         return "\n\n".join(part for part in parts if part), self.call(state, seat)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the wordings of all events from ply ``since`` on that the seat is to be told."""
+        """Return the wordings of all events from ply ``since`` on that are new to the seat."""
         out = []
         for event in recent(state.trail, since):
             if event[1] == CHANCE:
-                said = self.chance_event(state, seat, event)
-                if said:
-                    out.append(said)
+                text = self.chance_event(state, seat, event)
+                if text:
+                    out.append(text)
             elif not since or event[1] != seat:
                 out.append(self.action_event(state, seat, event))
         return out
 
     def actions_so_far(self, state: State) -> str:
-        """Return all actions of the seats in order, such as "first pass, second bet".
-
-        "none" before the first.
-        """
+        """Return all actions in order, such as "first pass, second bet", or "none"."""
         acted = [event for event in state.trail if event.player != CHANCE]
-        said = [
+        lines = [
             f"{self.roles[event.player]} {self.word_of(state, event.player, event.action)}"
             for event in acted
         ]
-        return ", ".join(said) or "none"
+        return ", ".join(lines) or "none"
 
     def call(self, state: State, seat: int) -> str:
-        """Return the closing lines of full style.
-
-        Whose turn it is, the legal actions and the form of an answer.
-        """
+        """Return the last lines of full style: the turn, the legal actions and the reply format."""
         if state.done:
             return "The game is over."
         if state.seat != seat:
@@ -182,23 +161,19 @@ class Wording:
         return f"It is your turn. Legal actions: {', '.join(legal)}.\n{REPLY} {example}"
 
     def example(self, state: State) -> int:
-        """Return a number that chooses the action named as an example.
+        """Return a number that selects the example action, here the number of events so far.
 
-        The seat to act must know it.
-
-        It is the number of events so far. A game with events that the seat is not told of must give
-        another.
+        The seat to act must know the number, so games with hidden events return another one.
         """
         return len(state.trail)
 
     def correction(self, state: State, reply_action: str | None, played: str | None = None) -> str:
-        """Return what a seat is told after an illegal or unparsable reply.
+        """Return the error notice after an illegal or unparsable reply.
 
         Args:
-            state: the state before the reply took effect.
-            reply_action: the illegal action of the reply, or None if it held none.
-            played: the random legal action that was played in its place, or None if the seat may
-                try again.
+            state: the state before the reply.
+            reply_action: the illegal action of the reply; None: unparsable.
+            played: the random legal action in its place; None: the seat may try again.
         """
         if self.brief:
             return ILLEGAL if played is None else f"{ILLEGAL} {played}"
@@ -212,7 +187,7 @@ class Wording:
         return f"{wrong} {self.call(state, state.seat)}"
 
 
-class Pictured:
+class GamePictures:
     """The part of ``Game`` that draws; games override ``paint`` and ``describe``."""
 
     roles: tuple[str, ...]
@@ -220,12 +195,12 @@ class Pictured:
     num_seats: int
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw a position as a seat sees it; None: nothing is hidden."""
+        """Draw a position as a seat sees it; seat None: nothing is hidden."""
         self.paint_seats(canvas, state, seat)
-        printed(canvas, self.known_lines(state, seat))
+        printed_lines(canvas, self.known_lines(state, seat))
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return a position in a sentence or two, as a seat knows it; None: nothing is hidden."""
+        """Return a position in one or two sentences; seat None: nothing is hidden."""
         known = "; ".join(line for line in self.known_lines(state, seat) if line.strip())
         return f"{self.whose(state)} {known}".strip()
 
@@ -236,15 +211,15 @@ class Pictured:
         seat: int | None,
         notes: dict[int, str] | None = None,
     ) -> None:
-        """Draw who sits where, and who is due; with nothing hidden also what each has been paid."""
-        said = {number: [note] for number, note in (notes or {}).items()}
+        """Draw the seats and those that are due; with nothing hidden also the payoffs."""
+        texts = {number: [note] for number, note in (notes or {}).items()}
         if seat is None and (state.done or any(state.returns)):
             for number, value in enumerate(state.returns):
-                said.setdefault(number, []).append(f"{value:+g}")
-        seats(canvas, self.roles, state.due(), {n: ", ".join(parts) for n, parts in said.items()})
+                texts.setdefault(number, []).append(f"{value:+g}")
+        seats(canvas, self.roles, state.due(), {n: ", ".join(parts) for n, parts in texts.items()})
 
     def paint_moves(self, canvas: Canvas, state: State, *, empty: str = "No move yet.") -> None:
-        """Draw the actions of all seats in order; for games in which every seat sees them."""
+        """Draw the actions of all seats in order, for games in which every seat sees them."""
         moves = [
             (self.words[event.action], seat_colour(event.player))
             for event in state.trail
@@ -256,31 +231,31 @@ class Pictured:
             paragraph(canvas, empty, colour="dim")
 
     def whose(self, state: State) -> str:
-        """Return the sentence that says who is to act."""
+        """Return the sentence about the seats to act."""
         return due_sentence([self.roles[seat] for seat in state.due()])
 
     def last_move(self, state: State) -> str:
-        """Return the sentence that says what was done last; "" before the first action."""
+        """Return the sentence about the last action; "" before the first."""
         acted = [event for event in state.trail if event.player != CHANCE]
         if not acted:
             return ""
         return f"{self.roles[acted[-1].player]} played {self.words[acted[-1].action]} last."
 
-    def paid(self, state: State, seat: int | None) -> str:
-        """Return the payoffs of a play that is over, for a reader from whom nothing is hidden."""
+    def payoff_line(self, state: State, seat: int | None) -> str:
+        """Return the sentence about the payoffs of a finished play, if nothing is hidden, or ""."""
         if seat is not None or not state.done:
             return ""
         got = zip(self.roles, state.returns, strict=True)
         return f"Payoffs: {', '.join(f'{role} {value:+g}' for role, value in got)}."
 
     def known_lines(self, state: State, seat: int | None) -> list[str]:
-        """Return what OpenSpiel tells a seat of a position, as lines."""
+        """Return OpenSpiel's text of a position for a seat, as lines."""
         text = str(state.spiel) if seat is None else state.observe(seat, 0).key
         return [line for line in text.split("\n") if line.strip()][:24]
 
 
 class EnumerableGame:
-    """The part of ``Game`` that exact solvers ask."""
+    """The part of ``Game`` for exact solvers."""
 
     spiel: Any
 
@@ -301,25 +276,25 @@ class EnumerableGame:
 
     @property
     def has_info_states(self) -> bool:
-        """Whether nodes say what a seat knows."""
+        """Whether nodes have information states."""
         return bool(self.spiel.get_type().provides_information_state_string)
 
     def first_node(self) -> Node:
-        """Return the history in which nothing has happened."""
+        """Return the empty history."""
         node: Node = self.spiel.new_initial_state()
         return node
 
     @property
     def first_table(self) -> Any:
-        """The table that a play begins with; of games made of tables (``openspiel/table.py``)."""
+        """The table of the initial state, in games made of tables (``openspiel/table.py``)."""
         return self.spiel.opening
 
 
 class EnumerableState:
-    """The part of ``State`` that exact solvers ask.
+    """The part of ``State`` for exact solvers.
 
     Attributes:
-        node: the history the play stands at, shared with other plays.
+        node: the current history, shared with other plays.
     """
 
     __slots__ = ("spiel",)
@@ -328,21 +303,21 @@ class EnumerableState:
 
     @property
     def table(self) -> Any:
-        """The table the play stands at; of games made of tables (``openspiel/table.py``)."""
+        """The current table, in games made of tables (``openspiel/table.py``)."""
         return self.spiel.table
 
 
-# one slot by two names, so that the hot look-ups of oracles cost no call
+# two names of one slot: oracles read it often, and a property would cost a call
 EnumerableState.node = vars(EnumerableState)["spiel"]
 
 
-class State(EnumerableState, Painted):
+class State(EnumerableState, PaintedPlay):
     """One play of a game.
 
     Attributes:
         game: the rules.
         spiel: OpenSpiel's state, shared with other plays of the game; never apply actions to it.
-        seat: whose turn it is, or -1 (game over, or a chance node of a state without a stream).
+        seat: the seat to act, or -1 (game over, or a chance node of a state without a stream).
         done: whether the game is over.
         plies: number of seats' actions so far.
         trail: every event so far, chance included.
@@ -370,12 +345,11 @@ class State(EnumerableState, Painted):
         seen: Sequence[int] = (),
     ) -> None:
         self.game, self.stream, self.draws = game, stream, draws
-        # plies that each seat has been told of
+        # number of plies that each seat has seen
         self._seen = list(seen) or [0] * game.num_seats
         self._enter(position)
 
     def _enter(self, position: Position) -> None:
-        """Stand at a position."""
         self._position, self.spiel, self.trail, self.plies = (
             position,
             position.spiel,
@@ -385,15 +359,12 @@ class State(EnumerableState, Painted):
         self.seat, self.done = position.seat, position.done
 
     def settle(self) -> None:
-        """Draw chance outcomes until a seat is to act or the game is over.
-
-        Nothing is drawn without a stream.
-        """
+        """Draw chance outcomes until a seat is to act or the game is over, if there is a stream."""
         stream, position = self.stream, self._position
         if position.seat >= 0 or position.done or stream is None:
             return
         while position.seat < 0 and not position.done:
-            position = position.child(position.drawn(stream.uniform(self.draws)), self.game)
+            position = position.child(position.outcome_at(stream.uniform(self.draws)), self.game)
             self.draws += 1
         self._enter(position)
 
@@ -410,10 +381,7 @@ class State(EnumerableState, Painted):
         return position.words
 
     def legal_indices(self) -> list[int]:
-        """Return the OpenSpiel action ids of the legal actions, in the same order.
-
-        Not to be changed.
-        """
+        """Return OpenSpiel's ids of the legal actions, in the same order, not to be changed."""
         return self._position.legal()
 
     def action_index(self, action: str) -> int:
@@ -432,9 +400,7 @@ class State(EnumerableState, Painted):
         return self._position.legal()[words.index(action)]
 
     def apply(self, action: str) -> None:
-        """Play an action word for the seat to act.
-
-        Then draw chance outcomes up to the next decision.
+        """Play an action word for the seat to act, and draw chance up to the next decision.
 
         Raises:
             GameError: the action is not legal here.
@@ -442,7 +408,7 @@ class State(EnumerableState, Painted):
         self._play(self.action_index(action))
 
     def apply_index(self, index: int) -> None:
-        """Play an OpenSpiel action id (a chance outcome's too, in a state without a stream).
+        """Play an OpenSpiel action id, or a chance outcome in a state without a stream.
 
         Raises:
             GameError: the id is not legal here.
@@ -456,13 +422,12 @@ class State(EnumerableState, Painted):
         self._play(index)
 
     def _play(self, index: int) -> None:
-        """Apply a legal action id of the seat to act (or of chance)."""
         self._enter(self._position.child(index, self.game))
         if self.seat < 0:
             self.settle()
 
     def due(self) -> tuple[int, ...]:
-        """Return the seat to act, alone; none when the play is over."""
+        """Return the seat to act, or () when the play is over."""
         return (self.seat,) if self.seat >= 0 else ()
 
     def legal(self, seat: int) -> tuple[str, ...]:
@@ -483,7 +448,7 @@ class State(EnumerableState, Painted):
         self._play(index)
 
     def redeal(self, stream: Stream) -> None:
-        """Draw chance outcomes from another stream from here on."""
+        """Draw all remaining chance outcomes from another stream."""
         self.stream = stream
 
     def overview(self, seat: int) -> Observation:
@@ -491,54 +456,54 @@ class State(EnumerableState, Painted):
         return self.observe(seat, 0)
 
     def observe(self, seat: int, since: int | None = None) -> Observation:
-        """Return what ``seat`` is to be told, and the key of its information state.
+        """Return the observation of a seat, with the key of its information state.
 
         Args:
-            seat: who is told.
-            since: None: what it has not been told yet. 0 for a complete opening with everything
-                public so far. Otherwise ``plies`` right
-                after the seat's last own action: only what happened from there on is told, and the
-                seat's own actions are not repeated.
+            seat: the reader.
+            since: None: everything new to the seat. 0: the complete first prompt with all public
+                events so far. Otherwise ``plies`` right after the seat's last action: only later
+                events, without the seat's own actions.
 
         Returns:
-            An observation whose text is never empty: a pure function of (position, seat, since).
+            An observation with a text that is never empty, a pure function of (position, seat,
+            since).
         """
-        told = self._position.told
+        observations = self._position.observations
         if since is None:
             since = self._seen[seat]
-        found = told.get((seat, since))
-        if found is None:
-            text, ask = self.game.told(self, seat, since)
-            found = told[seat, since] = Observation(
+        observation = observations.get((seat, since))
+        if observation is None:
+            text, ask = self.game.tell_seat(self, seat, since)
+            observation = observations[seat, since] = Observation(
                 told=text,
                 ask=ask,
                 key=self.game.key(self, seat),
                 view=self.game.view(self, seat),
             )
-        return found
+        return observation
 
     def ending(self, seat: int) -> str:
-        """Return what a seat has not been told of a play that is over."""
-        return self.game.told(self, seat, self._seen[seat])[0]
+        """Return the final news of a seat in a finished play."""
+        return self.game.tell_seat(self, seat, self._seen[seat])[0]
 
     def shown(self, seat: int) -> str:
-        """Return what the rules show a seat of a play that is over, beside its ``ending``."""
+        """Return what the rules show a seat at the end, in addition to ``ending``."""
         return self.game.shown(self, seat) if self.done else ""
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the position as a seat sees it; None: nothing is hidden."""
+        """Draw the position as a seat sees it; seat None: nothing is hidden."""
         self.game.paint(canvas, self, seat)
 
     def described(self, seat: int | None) -> str:
-        """Return the position in a sentence or two, as a seat knows it; None: nothing is hidden."""
+        """Return the position in one or two sentences; seat None: nothing is hidden."""
         return self.game.describe(self, seat)
 
     def parse(self, reply: str, exact: bool = False) -> str | None:
-        """Return the canonical action word written in ``reply``, legal or not.
+        """Return the action word in ``reply``, legal or not; None: unparsable.
 
-        None if there is none.
-
-        ``exact``: nothing but the word will do.
+        Args:
+            reply: the text.
+            exact: whether the reply must be the word and nothing else.
         """
         return self.game.parse(self, reply, exact)
 
@@ -551,13 +516,12 @@ class State(EnumerableState, Painted):
         return State(self.game, self._position, self.stream, self.draws, self._seen)
 
 
-class Game(EnumerableGame, Pictured, Wording, Environment):
+class Game(EnumerableGame, GamePictures, Wording, Environment):
     """Rules and wording of a game.
 
-    Subclasses override the hooks of ``Wording`` and of ``Pictured``, and, where needed, ``note``,
-    ``key`` and ``stake``.
-    ``illegal`` is the rule for illegal replies; ``max_turns`` bounds the seats' actions in one
-    play, all seats together.
+    Subclasses override the hooks of ``Wording`` and ``GamePictures``, and ``note``, ``key`` and
+    ``stake`` if needed. ``illegal`` is the rule for illegal replies; ``max_turns`` bounds the
+    actions of all seats together in one episode.
 
     Args:
         spiel: OpenSpiel's rules (turn-based).
@@ -568,7 +532,7 @@ class Game(EnumerableGame, Pictured, Wording, Environment):
         style: "brief" or "full".
     """
 
-    notes_events: bool = False  # whether ``note`` is to be called at every event
+    notes_events: bool = False  # whether to call ``note`` at every event
 
     def __init__(
         self,
@@ -589,7 +553,7 @@ class Game(EnumerableGame, Pictured, Wording, Environment):
         self.cooperative: bool = kind.utility == pyspiel.GameType.Utility.IDENTICAL
         self.max_turns: int = spiel.max_game_length()
         self.illegal = IllegalRule()
-        # name and options that ``make_game`` makes this game from
+        # name and options for ``make_game``
         self.made_by: dict[str, Any] | None = None
         self.brief = style == "brief"
         self.indices = {word: index for index, word in enumerate(words)}
@@ -600,20 +564,20 @@ class Game(EnumerableGame, Pictured, Wording, Environment):
     # -- play --------------------------------------------------------------------------------------
 
     def reset(self, stream: Stream) -> State:
-        """Return a fresh state whose chance outcomes are draws 0, 1, 2, ... of ``stream``."""
+        """Return a new state whose chance outcomes are draws 0, 1, 2, ... of ``stream``."""
         state = State(self, self.opening, stream)
         state.settle()
         return state
 
     def first_state(self) -> State:
-        """Return a state in which nothing has happened; see ``state_of``."""
+        """Return a state without a stream at the empty history; see ``state_of``."""
         return State(self, self.opening, None)
 
     def state_of(self, spiel: pyspiel.State) -> State:
         """Return a state around a clone of an OpenSpiel state, for solvers and exact evaluation.
 
-        It has no stream: at a chance node its ``seat`` is -1 and chance outcomes are given to
-        ``apply_index``.
+        The state has no stream: at a chance node its ``seat`` is -1, and the caller passes chance
+        outcomes to ``apply_index``.
         """
         if not self.notes_events:
             return State(self, Position(spiel.clone(), trail_of(spiel)), None)
@@ -625,17 +589,17 @@ class Game(EnumerableGame, Pictured, Wording, Environment):
     # -- starts ------------------------------------------------------------------------------------
 
     def start_of(self, state: State) -> Hashable:
-        """Return what tells a start from another: the chance outcomes before the first decision."""
+        """Return the identity of the initial state: chance outcomes before the first decision."""
         return tuple(
             event.action for event in state.trail if event.player == CHANCE and event.ply == 0
         )
 
     def starts(self) -> frozenset[Hashable] | None:
-        """Return all starts of the bank that chance draws from; None where there is no bank."""
+        """Return all initial states of the bank; None: there is no bank."""
         return None
 
     def other_bank(self) -> dict[str, Any] | None:
-        """Return options that make the same game with another bank; None where there is none."""
+        """Return options that make the same game with another bank; None: there is no bank."""
         return None
 
     # -- actions as words --------------------------------------------------------------------------
@@ -650,12 +614,11 @@ class Game(EnumerableGame, Pictured, Wording, Environment):
         return self.indices.get(word)
 
     def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
-        """Return the action word written in ``reply``, legal or not, or None.
+        """Return the action word in ``reply``, legal or not; None: unparsable.
 
-        In brief style the reply must be the word as it is written and nothing else: what is
-        measured exactly (the probability of the word) is then what is played. If asked to be exact,
-        it must be the word in any case of letters; else full style finds the action in natural
-        text.
+        In brief style the reply must be exactly the word, so that the exact probability of the word
+        is that of the action. In full style the parser finds the action in natural text; with
+        ``exact`` the reply must be the word in any case of letters.
         """
         if reply in self.indices:
             return reply
@@ -664,7 +627,7 @@ class Game(EnumerableGame, Pictured, Wording, Environment):
         return self._reader.word(reply) if exact else self._reader.find(reply)
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
-        """Return what the wording wants to remember of the position in which an event happens."""
+        """Return information about the position before an event that the wording needs later."""
         return None
 
     def key(self, state: State, seat: int) -> str:
@@ -673,18 +636,18 @@ class Game(EnumerableGame, Pictured, Wording, Environment):
         return text
 
     def view(self, state: State, seat: int) -> str:
-        """Return what the seat can see of the position now; the key where rules give none."""
+        """Return what the seat sees of the position now, or the key if the rules have no view."""
         if not self.spiel.get_type().provides_observation_string:
             return self.key(state, seat)
         text: str = state.spiel.observation_string(seat)
         return text
 
     def stake(self, state: State, seat: int) -> float:
-        """Return what the seat has at stake in ``state``, for the "mars" forfeiture."""
+        """Return the stake of the seat in ``state``, for the "mars" forfeit."""
         return 1.0
 
 
 def as_game(environment: object) -> Game:
-    """Return a searchable environment as the game over OpenSpiel that it is."""
+    """Return a searchable environment with the type ``Game``."""
     assert isinstance(environment, Game)
     return environment

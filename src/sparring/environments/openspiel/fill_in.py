@@ -1,4 +1,4 @@
-"""Puzzles for one seat, which writes a value a turn into an empty cell until the board is full."""
+"""Puzzles in which one seat writes a value per turn into an empty cell until the board is full."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Cells = tuple[int, ...]
 class FillInTable(Table):
     """A position: the board now, and the action ids so far.
 
-    An id is cell * values + value - 1. Chance draws the puzzle, before which there is no solution.
+    An id is cell * values + value - 1. Chance draws the puzzle; before that the solution is empty.
     The options of a subclass include ``puzzles``, ``wrong`` and ``pay``.
     """
 
     puzzles: int
     wrong: str
     pay: str
-    only: Any = None  # the one puzzle, if it is given
+    only: Any = None  # the only puzzle, if given
     solution: Cells = ()
     cells: Cells = ()  # 0 where nothing is written
     moves: tuple[int, ...] = ()
@@ -34,11 +34,11 @@ class FillInTable(Table):
     @property
     @abstractmethod
     def values(self) -> int:
-        """How many values a cell may have."""
+        """Number of possible values of a cell."""
 
     @abstractmethod
-    def drawn(self, index: int) -> Self:
-        """Return the table with puzzle number ``index`` of the bank, or with the one given."""
+    def with_puzzle(self, index: int) -> Self:
+        """Return the table with puzzle ``index`` of the bank, or with the only puzzle."""
 
     @abstractmethod
     def word(self, index: int) -> str:
@@ -46,7 +46,7 @@ class FillInTable(Table):
 
     @abstractmethod
     def text(self, moves: tuple[int, ...]) -> str:
-        """Return the puzzle, and the words of moves in it."""
+        """Return the puzzle and the words of moves in it."""
 
     def rules(self, actions: int, length: int) -> Rules:
         """Return the facts of the game that begins here."""
@@ -65,10 +65,7 @@ class FillInTable(Table):
 
     @property
     def player(self) -> int:
-        """The solver, or chance at the start.
-
-        The end comes at a full board or after a wrong value that ends.
-        """
+        """The solver, chance at the start, or the end (full board, or a wrong value that ends)."""
         if not self.solution:
             return CHANCE
         ended = 0 not in self.cells or (self.wrong == "ends" and self.mistakes)
@@ -90,7 +87,7 @@ class FillInTable(Table):
     def after(self, index: int) -> Self:
         """Return the table with its puzzle, or after a value."""
         if not self.solution:
-            return self.drawn(index)
+            return self.with_puzzle(index)
         cell, value = index // self.values, index % self.values + 1
         return replace(
             self,
@@ -100,10 +97,7 @@ class FillInTable(Table):
         )
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a solved puzzle, else 0 or a share.
-
-        The share is that of the cells, empty at the start, that were filled rightly.
-        """
+        """Return at the end 1 if solved, else 0 or the share of the blanks with the right value."""
         if self.player != TERMINAL:
             return [0.0]
         if self.pay == "share":
@@ -120,14 +114,14 @@ class FillInTable(Table):
         return self.text(self.moves)
 
     def view(self, seat: int) -> str:
-        """Return the puzzle and which values were written, whenever that was."""
+        """Return the puzzle and the written values in any order."""
         return self.text(tuple(sorted(self.moves)))
 
     def __str__(self) -> str:
-        """Return what the seat sees: nothing is hidden."""
+        """Return the position with nothing hidden."""
         return self.view(0)
 
-    def judged(
+    def judgement(
         self,
         truth: Cells,
         deduced: Mapping[int, int] | None,
@@ -137,14 +131,16 @@ class FillInTable(Table):
 
         Args:
             truth: the only solution.
-            deduced: values by cell; of the right moves these are the best, if there are any. None:
-                all are.
-            lost: what is said where nothing that is paid is left: None ("abstain"), or the right
-                moves with ``bound`` 1.
+            deduced: values by cell that count as best moves, if any are right. None: all right
+                moves are best.
+            lost: result where no move changes the payoff: None ("abstain"), or the right moves with
+                ``bound`` 1.
         """
         moves = [divmod(index, self.values) for index in self.legal()]
         right = [truth[cell] == value + 1 for cell, value in moves]
-        wrong = sum(held not in (0, true) for held, true in zip(self.cells, truth, strict=True))
+        wrong = sum(
+            written not in (0, true) for written, true in zip(self.cells, truth, strict=True)
+        )
         filled = len(self.moves)
         blanks = filled + self.cells.count(0)
         best, worst = 1.0, 0.0
@@ -152,7 +148,7 @@ class FillInTable(Table):
             best, worst = (blanks - wrong) / blanks, (blanks - wrong - 1) / blanks
             if self.wrong == "ends":
                 best, worst = 1.0, filled / blanks
-        elif wrong:  # nothing that is done now changes what is paid
+        elif wrong:  # no move changes the payoff
             if lost == "abstain":
                 return None
             return Judgement(values=[float(ok) for ok in right], bound=1.0)
@@ -165,10 +161,10 @@ class FillInTable(Table):
 
 
 def load_z3() -> Any:
-    """Return the module z3, the reference for the solvers of such puzzles: an optional package.
+    """Return the optional module z3, the reference for the solvers of such puzzles.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the package is not installed.
     """
     try:
         import z3

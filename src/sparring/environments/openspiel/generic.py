@@ -1,4 +1,4 @@
-"""Any game of OpenSpiel, with generic wording."""
+"""Generic wording for any game of OpenSpiel."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ from sparring.environments.openspiel.base import CHANCE, NOTHING, Game, State, S
 from sparring.environments.reply import ReplyParser, listed_reply
 
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
-_PLAYOUT_PLIES = 2000  # plies of random play from which words are collected
-_MAX_LISTED = 5000  # actions asked for their names up front
-TURNED = "turn_based_simultaneous_game"  # OpenSpiel's name for simultaneous moves made in turn
+_PLAYOUT_PLIES = 2000  # plies of random play for the vocabulary
+_MAX_LISTED = 5000  # most actions whose names are collected in advance
+TURNED = "turn_based_simultaneous_game"  # OpenSpiel's name for serialised simultaneous moves
 _MODE = pyspiel.GameType.ChanceMode
 _DYNAMICS = pyspiel.GameType.Dynamics
 
 
 class GenericGame(Game):
-    """A game of OpenSpiel whose text is OpenSpiel's own.
+    """A game of OpenSpiel with OpenSpiel's own text: actions as one word, and information states.
 
-    Action strings made one word, information states as told.
-
-    In brief style a word that is not in ``vocabulary()`` is spelled letter by letter, so the
-    vocabulary is closed.
+    Brief style spells words outside ``vocabulary()`` letter by letter, so the vocabulary is closed.
     """
 
     def __init__(
@@ -51,7 +48,7 @@ class GenericGame(Game):
         self.notes_events = not self._has_key and not self._perfect and self._has_view
         if not (self._has_key or self._has_view):
             raise GameError(
-                f"OpenSpiel game {name!r} gives seats no text (neither information states nor "
+                f"OpenSpiel game {name!r} has no text for seats (neither information states nor "
                 "observations)."
             )
         self.rules = f"We play the game {name} with {self.num_seats} player(s)." + (
@@ -83,10 +80,7 @@ class GenericGame(Game):
         return index
 
     def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
-        """Return the legal action word in ``reply``, else a known action word in it, else None.
-
-        Exact in brief style.
-        """
+        """Return the legal action word in ``reply``, else a known action word in it, else None."""
         legal = state.legal_actions()
         if reply in legal:
             return reply
@@ -94,41 +88,38 @@ class GenericGame(Game):
             return reply if self._parser().knows(reply) else None
         if exact:
             return listed_reply(legal, reply, exact) or self._parser().word(reply)
-        found = listed_reply(legal, reply, exact)
-        return found if found is not None else self._parser().find(reply)
+        action = listed_reply(legal, reply, exact)
+        return action if action is not None else self._parser().find(reply)
 
     def _parser(self) -> ReplyParser:
-        """Return the parser over the names of all actions, made at its first use."""
+        """Return the cached parser of all action names."""
         if not hasattr(self, "_all_reader"):
             self._all_reader = ReplyParser(listed_actions(self.spiel))
         return self._all_reader
 
-    def told(self, state: State, seat: int, since: int) -> tuple[str, str]:
-        """Return OpenSpiel's text for the seat, and the question; see ``State.observe``."""
+    def tell_seat(self, state: State, seat: int, since: int) -> tuple[str, str]:
+        """Return OpenSpiel's text for the seat and the question; see ``State.observe``."""
         view = "" if self._matrix else self._view(state, seat, since)
         if self.brief:
             opening = [] if since else [self.title, self.roles[seat]]
             return " ".join([*opening, *self._spell(view.split())]) or NOTHING, ""
         parts = [] if since else [self.rules, f"You play as {self.roles[seat]!r}."]
-        told = "\n\n".join(part for part in [*parts, view.strip()] if part)
-        return told, self.call(state, seat)
+        text = "\n\n".join(part for part in [*parts, view.strip()] if part)
+        return text, self.call(state, seat)
 
     def example(self, state: State) -> int:
-        """Return a digest of what the seat to act knows.
-
-        The number of events may be hidden from it.
-        """
+        """Return a digest of the information state, as the number of events may be hidden."""
         return zlib.crc32(self.key(state, state.seat).encode())
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the payoffs of a matrix game; of any other what OpenSpiel tells the seat."""
+        """Draw the payoffs of a matrix game, or OpenSpiel's text of any other game."""
         if self.payoffs:
             paint_matrix(canvas, self, state, seat)
         else:
             super().paint(canvas, state, seat)
 
     def describe(self, state: State, seat: int | None) -> str:
-        """Return the position in a sentence or two, as a seat knows it."""
+        """Return the position in one or two sentences, as a seat knows it."""
         return describe_matrix(self, state, seat) if self.payoffs else super().describe(state, seat)
 
     def scene(self, state: State, seat: int, since: int) -> str:
@@ -136,15 +127,12 @@ class GenericGame(Game):
         if self._matrix:
             return ""
         view = self._view(state, seat, 1).strip()
-        turn_based = self.spiel.get_type().short_name != TURNED  # else it prints moves still hidden
+        turn_based = self.spiel.get_type().short_name != TURNED  # others print hidden moves
         printed = str(state.spiel) if self._perfect and turn_based else ""
         return printed.rstrip() if "\n" in printed else view
 
     def _view(self, state: State, seat: int, since: int) -> str:
-        """Return the information state at the opening, afterwards the newest observation.
-
-        This is so where the game has them.
-        """
+        """Return the information state at the start, later the observation, if they exist."""
         spiel = state.spiel
         if self._has_key and not (since and self._has_view):
             text: str = spiel.information_state_string(seat)
@@ -153,7 +141,7 @@ class GenericGame(Game):
         return text
 
     def _spell(self, words: list[str]) -> list[str]:
-        """Return the words, those outside the vocabulary as single characters."""
+        """Return the words, with words outside the vocabulary as single characters."""
         known = self._words()
         out: list[str] = []
         for word in words:
@@ -163,7 +151,7 @@ class GenericGame(Game):
         return out
 
     def key(self, state: State, seat: int) -> str:
-        """Return the information state, from OpenSpiel or from what the seat saw and did so far."""
+        """Return the information state, from OpenSpiel or from all observations and actions."""
         if self._has_key:
             return super().key(state, seat)
         if self._perfect:
@@ -176,7 +164,7 @@ class GenericGame(Game):
         return "\n".join([*seen, str(state.spiel.observation_string(seat))])
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
-        """Return what every seat saw before an action."""
+        """Return the observation of every seat before an action."""
         return (
             None
             if player == CHANCE
@@ -184,16 +172,13 @@ class GenericGame(Game):
         )
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return the closed vocabulary.
-
-        Words seen in random play, action names, printable characters.
-        """
+        """Return the closed vocabulary: words from random play, action names and characters."""
         return tuple(sorted(self._words()))
 
     def _words(self) -> frozenset[str]:
-        """Return the vocabulary as a set, collected once from a fixed stretch of random play."""
+        """Return the vocabulary as a set, collected once from a fixed amount of random play."""
         if self._known is None:
-            self._known = frozenset()  # every word is spelled while words are collected
+            self._known = frozenset()  # spell every word while words are collected
             spelled = () if self._matrix else _PRINTABLE
             self._known = frozenset(
                 {
@@ -207,7 +192,6 @@ class GenericGame(Game):
 
 
 def _random_words(game: GenericGame) -> set[str]:
-    """Return the words seen in a fixed number of plies of random play."""
     words: set[str] = set()
     stream, plies, episode = Stream.from_seed(0), 0, 0
     while plies < _PLAYOUT_PLIES:
@@ -231,16 +215,14 @@ def _random_words(game: GenericGame) -> set[str]:
 
 
 def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
-    """Return a registered OpenSpiel game with generic wording.
-
-    Simultaneous moves are made in turn, unseen.
+    """Return a registered OpenSpiel game with generic wording, simultaneous moves one by one.
 
     Args:
         name: OpenSpiel's name.
         options: OpenSpiel's parameters, and ``style``.
 
     Raises:
-        UnknownNameError: an option the game does not have.
+        UnknownNameError: the game has no such option.
         ConfigError: OpenSpiel refuses a value, or a parameter is missing.
         GameError: mean-field games, and games that hide their chance probabilities.
     """
@@ -259,7 +241,7 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
             f"OpenSpiel game {name!r} cannot be played: it is a mean-field game or hides its "
             "chance probabilities."
         )
-    spiel = _loaded(name, parameters)
+    spiel = _load_game(name, parameters)
     matrix, payoffs = matrix_text(spiel), matrix_rows(spiel)
     if spiel.get_type().dynamics == _DYNAMICS.SIMULTANEOUS:
         spiel = pyspiel.convert_to_turn_based(spiel)
@@ -272,11 +254,7 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
     return GenericGame(spiel, name=name, style=style, matrix=matrix, payoffs=payoffs)
 
 
-def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
-    """Return OpenSpiel's game with these parameters.
-
-    Raise ConfigError with OpenSpiel's reason where there is none.
-    """
+def _load_game(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
     try:
         return pyspiel.load_game(name, dict(parameters))
     except (pyspiel.SpielError, RuntimeError, TypeError, IndexError) as error:
@@ -286,7 +264,7 @@ def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
 
 
 def paint_matrix(canvas: Canvas, game: GenericGame, state: State, seat: int | None) -> None:
-    """Draw the payoffs of a matrix game, and what was chosen as far as the reader knows it."""
+    """Draw the payoffs of a matrix game, and the choices that the reader knows."""
     game.paint_seats(canvas, state, seat)
     heading(canvas, "Payoffs", f"{game.roles[0]} (rows), {game.roles[1]} (columns)")
     chosen = [event.action for event in state.trail]
@@ -296,13 +274,13 @@ def paint_matrix(canvas: Canvas, game: GenericGame, state: State, seat: int | No
 
 
 def describe_matrix(game: GenericGame, state: State, seat: int | None) -> str:
-    """Return the position of a matrix game in a sentence or two."""
-    parts = (game.whose(state), *_choices(game, state, seat), game.paid(state, seat))
+    """Return the position of a matrix game in one or two sentences."""
+    parts = (game.whose(state), *_choices(game, state, seat), game.payoff_line(state, seat))
     return " ".join(part for part in parts if part)
 
 
 def _choices(game: GenericGame, state: State, seat: int | None) -> list[str]:
-    """Return who chose what, as far as the reader knows it: all of it at the end."""
+    """Return the choices that the reader knows, in sentences."""
     names = [row[0] for row in game.payoffs[1:]], game.payoffs[0][1:]
     return [
         f"{game.roles[event.player]} chose {names[event.player][event.action]}."
@@ -312,12 +290,12 @@ def _choices(game: GenericGame, state: State, seat: int | None) -> list[str]:
 
 
 def one_word(text: str, index: int) -> str:
-    """Return an action string as one word without spaces (the action id if nothing is left)."""
+    """Return an action string as one word without spaces, or the action id for an empty word."""
     return "-".join(text.split()) or str(index)
 
 
 def listed_actions(spiel: pyspiel.Game) -> list[str]:
-    """Return the words of all actions that OpenSpiel can name without a position."""
+    """Return the words of all actions that have a name without a position."""
     words = []
     for index in range(min(spiel.num_distinct_actions(), _MAX_LISTED)):
         for player in range(spiel.num_players()):
@@ -329,7 +307,7 @@ def listed_actions(spiel: pyspiel.Game) -> list[str]:
 
 
 def matrix_text(spiel: pyspiel.Game) -> str:
-    """Return the payoffs of a matrix game in words, or "" for other games."""
+    """Return the payoffs of a matrix game in words; "" for other games."""
     if not isinstance(spiel, pyspiel.MatrixGame):
         return ""
     lines = [
@@ -362,5 +340,7 @@ def matrix_rows(spiel: pyspiel.Game) -> tuple[tuple[str, ...], ...]:
             (spiel.player_utility(0, row, column), spiel.player_utility(1, row, column))
             for column in range(spiel.num_cols())
         )
-        rows.append((spiel.row_action_name(row), *(f"{one:g}, {two:g}" for one, two in pairs)))
+        rows.append(
+            (spiel.row_action_name(row), *(f"{mine:g}, {theirs:g}" for mine, theirs in pairs))
+        )
     return tuple(rows)

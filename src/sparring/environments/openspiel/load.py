@@ -1,4 +1,4 @@
-"""OpenSpiel's games by name: its own, and those that ``table.register`` added."""
+"""Loads OpenSpiel's games by name: built-in games, and those of ``table.register``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pyspiel
 
 
 def load(name: str, parameters: Mapping[str, Any] | None = None) -> pyspiel.Game:
-    """Return rules of OpenSpiel's, to make a ``Game`` of.
+    """Return OpenSpiel's rules for a ``Game``.
 
     Args:
         name: OpenSpiel's name, or, without ``parameters``, its text for a game with parameters.
-        parameters: OpenSpiel's, by name.
+        parameters: OpenSpiel's parameters by name.
     """
     return pyspiel.load_game(name) if parameters is None else pyspiel.load_game(name, parameters)
 
 
 def registered_names() -> list[str]:
-    """Return the names of all games that can be loaded."""
+    """Return the names of all games that OpenSpiel can load."""
     names: list[str] = pyspiel.registered_names()
     return names

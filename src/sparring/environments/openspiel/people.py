@@ -1,4 +1,4 @@
-"""A game as people see it: in sentences, with a picture, whatever style its models are told."""
+"""A game in sentences for people, in full style even if models read brief style."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sparring.environments.openspiel.base import as_game
 from sparring.environments.openspiel.generic import GenericGame
 
 Kind = TypeVar("Kind", bound=Environment)
-SHOWN = 40  # legal actions listed before every move; a question mark lists all
+SHOWN = 40  # legal actions to list before every move; a question mark lists all
 OPENSPIEL = "https://openspiel.readthedocs.io/en/latest/games.html"
 
 
 def for_people(game: Kind) -> Kind:
-    """Return the game in full style, under its name; itself if it cannot be made again."""
+    """Return the game in full style with its name, or the game itself if it cannot be remade."""
     if not game.brief or game.made_by is None:
         return game
     twin = make_game(game.made_by["name"], options={**game.made_by["options"], "style": "full"})
@@ -25,12 +25,12 @@ def for_people(game: Kind) -> Kind:
 
 
 def seen_by(game: Environment, state: SearchablePlay, seat: int) -> str:
-    """Return what a person in the seat is shown: the news since its last action, the position.
+    """Return the news since the seat's last action and the position, for a person.
 
     Args:
-        game: of ``for_people``.
+        game: a result of ``for_people``.
         state: of the same rules, in any style.
-        seat: who looks.
+        seat: the seat of the person.
     """
     last = max((event.ply for event in state.trail if event.player == seat), default=-1)
     rules = as_game(game)
@@ -38,19 +38,19 @@ def seen_by(game: Environment, state: SearchablePlay, seat: int) -> str:
 
 
 def revealed_by(game: Environment, state: SearchablePlay) -> str:
-    """Return what was hidden from a seat of a play that is over, in ``game``'s style, or ""."""
+    """Return the hidden information of a finished play in the style of ``game``, or ""."""
     rules = as_game(game)
     return rules.revealed(rules.state_of(state.node))
 
 
 def rules_of(game: Environment) -> str:
-    """Return the rules in plain words; of a game with generic wording what OpenSpiel says of it."""
+    """Return the rules in words, with OpenSpiel's facts for a game with generic wording."""
     rules = as_game(game).rules
     return f"{rules} {_facts(game)}" if isinstance(game, GenericGame) else rules
 
 
 def _facts(game: GenericGame) -> str:
-    """Return what OpenSpiel knows of a game, in sentences."""
+    """Return OpenSpiel's facts about a game in sentences."""
     kind = game.spiel.get_type()
     seats = "one seat plays" if game.num_seats == 1 else f"{game.num_seats} seats play"
     hidden = kind.information != kind.Information.PERFECT_INFORMATION
@@ -65,14 +65,14 @@ def _facts(game: GenericGame) -> str:
     )
 
 
-def listed(actions: tuple[str, ...], most: int = SHOWN) -> str:
-    """Return legal actions as a line, the first ``most`` of them where there are more."""
+def list_actions(actions: tuple[str, ...], most: int = SHOWN) -> str:
+    """Return the first ``most`` legal actions as a line."""
     more = len(actions) - most
     return ", ".join(actions[:most]) + (f" and {more} more (? lists all)" if more > 0 else "")
 
 
-def wrapped(text: str, width: int = 88) -> str:
-    """Return a text, its long lines broken between words; those that fit, as boards, stay."""
+def wrap_lines(text: str, width: int = 88) -> str:
+    """Return a text with long lines broken between words; short lines, such as boards, stay."""
     lines = (
         textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
         if len(line) > width

@@ -1,8 +1,7 @@
-"""Positions of a game, kept and shared among its plays, and the events that led to them.
+"""Positions of a game, cached and shared among its plays, and the events that led to them.
 
-Thousands of games of a batch pass through the same early positions. A position remembers what was
-asked of it (legal actions, returns, texts) and where each action leads, so that all of this is
-worked out once.
+Thousands of episodes of a batch pass through the same early positions. A position caches its legal
+actions, returns, texts and children, so that each is computed once.
 """
 
 from __future__ import annotations
@@ -17,18 +16,17 @@ from sparring.core.records import Observation
 
 CHANCE = -1  # the player of a chance event, as in OpenSpiel
 
-# chance outcomes beyond which the sums of their probabilities are kept, to be searched by bisection
+# number of chance outcomes above which cumulative probabilities are cached for bisection
 MANY = 1000
-# positions that a game keeps; then it forgets all but what plays stand on, so that the latest games
-# are at hand
+# number of cached positions of a game; then the cache is cleared and refilled by current plays
 KEPT = 10_000
 
 
 class Event(NamedTuple):
     """One thing that happened: an action of a seat, or a chance outcome (``player == CHANCE``).
 
-    ``ply`` is the number of seats' actions before it; ``note`` is what the game's wording wants to
-    remember of the position it happened in.
+    ``ply`` is the number of seats' actions before it; ``note`` is information about the position
+    before the event that the wording needs later.
     """
 
     ply: int
@@ -38,14 +36,14 @@ class Event(NamedTuple):
 
 
 def pick(outcomes: list[tuple[int, float]], uniform: float) -> int:
-    """Return the outcome whose slice of [0, 1) holds ``uniform``."""
+    """Return the outcome whose slice of [0, 1) contains ``uniform``."""
     last = outcomes[-1][0]
     for index, probability in outcomes:
         uniform -= probability
         if uniform < 0.0:
             return index
         last = index if probability > 0.0 else last
-    return last  # the probabilities summed to a hair less than one
+    return last  # rounding: the probabilities sum to slightly less than one
 
 
 def trail_of(spiel: pyspiel.State) -> tuple[Event, ...]:
@@ -69,22 +67,19 @@ def recent(trail: tuple[Event, ...], since: int) -> tuple[Event, ...]:
     return trail[start:]
 
 
-class Positions(Protocol):
-    """What a position asks of the game that keeps it."""
+class PositionKeeper(Protocol):
+    """The part of a game that its cached positions need."""
 
     notes_events: bool
     opening: Position
     positions_kept: int
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
-        """Return what the wording wants to remember of the position in which an event happens."""
+        """Return information about the position before an event that the wording needs later."""
 
 
 class Position:
-    """A history of a game, which never changes.
-
-    OpenSpiel's state, the events that led to it, and what was found out about it.
-    """
+    """An immutable history of a game: OpenSpiel's state, its events, and cached results."""
 
     __slots__ = (
         "_children",
@@ -93,10 +88,10 @@ class Position:
         "_outcomes",
         "_returns",
         "done",
+        "observations",
         "plies",
         "seat",
         "spiel",
-        "told",
         "trail",
         "words",
     )
@@ -107,16 +102,16 @@ class Position:
         player = spiel.current_player()
         self.seat: int = player if player >= 0 else -1
         self.done: bool = player == pyspiel.PlayerId.TERMINAL
-        self.words: tuple[str, ...] | None = None  # legal actions as words, once asked for
-        self.told: dict[tuple[int, int], Observation] = {}  # observations by (seat, since)
+        self.words: tuple[str, ...] | None = None  # legal actions as words, cached
+        self.observations: dict[tuple[int, int], Observation] = {}  # by (seat, since)
         self._children: dict[int, Position] = {}
         self._legal: list[int] | None = None
         self._marks: list[float] | None = None
         self._outcomes: list[tuple[int, float]] | None = None
         self._returns: tuple[float, ...] | None = None
 
-    def child(self, index: int, game: Positions) -> Position:
-        """Return the position after an action id, or a chance outcome, that is legal here."""
+    def child(self, index: int, game: PositionKeeper) -> Position:
+        """Return the position after a legal action id or a chance outcome."""
         child = self._children.get(index)
         if child is None:
             note = game.note(self.spiel, self.seat, index) if game.notes_events else None
@@ -131,7 +126,7 @@ class Position:
         return child
 
     def forget(self) -> None:
-        """Forget where actions lead; plays that stand further on go on from there."""
+        """Drop the cached children; plays at later positions are not affected."""
         self._children = {}
 
     def legal(self) -> list[int]:
@@ -146,8 +141,8 @@ class Position:
             self._outcomes = self.spiel.chance_outcomes()
         return self._outcomes
 
-    def drawn(self, uniform: float) -> int:
-        """Return the chance outcome whose slice of [0, 1) holds ``uniform``."""
+    def outcome_at(self, uniform: float) -> int:
+        """Return the chance outcome whose slice of [0, 1) contains ``uniform``."""
         outcomes = self.outcomes()
         if len(outcomes) <= MANY:
             return pick(outcomes, uniform)

@@ -1,7 +1,4 @@
-"""Exact game values of positions by exhaustive search with a table.
-
-They are for two opposed seats who see everything.
-"""
+"""Exact values by exhaustive search with a table, for zero-sum games of perfect information."""
 
 from __future__ import annotations
 
@@ -10,15 +7,15 @@ import pyspiel
 from sparring.environments.base import Environment, Node
 from sparring.environments.openspiel.base import as_game
 
-DEEPEST = 300  # plies below the position that is searched: two of Python's 1,000 frames each
+DEEPEST = 300  # most plies of a search, each with two of Python's 1,000 frames
 _TYPE = pyspiel.GameType
 
 Bounds = tuple[float, float]
-"""The least and the most a position can be worth to seat 0; equal where the value is known."""
+"""Lower and upper bound of a position's value for seat 0; equal if the value is known."""
 
 
 def unfit(game: Environment) -> str:
-    """Return what keeps a game from being solved by minimax, or ""."""
+    """Return why minimax cannot solve a game, as a clause, or ""."""
     kind = as_game(game).spiel.get_type()
     if kind.information != _TYPE.Information.PERFECT_INFORMATION:
         return "something is hidden from a seat"
@@ -30,25 +27,21 @@ def unfit(game: Environment) -> str:
 
 
 def position_key(node: Node) -> str:
-    """Return who is to act and the printed board.
-
-    Equal for positions reached by different orders of moves.
-    """
+    """Return the seat to act and the printed board, equal for transpositions."""
     return f"{node.current_player()}\n{node}"
 
 
 class Search:
-    """Values of positions, each worked out once.
+    """Values of positions, each computed once.
 
-    What a search may not look at, beyond ``max_states`` positions or ``DEEPEST`` plies, or because
-    it comes round to a position it stands in, can be worth anything that the game pays; bounds are
-    true in any case. Finished positions count each time: where a position has hundreds of moves,
-    nearly all that is looked at are such.
+    Positions beyond ``max_states`` or ``DEEPEST``, and repetitions of a position on the current
+    path, get the full range of payoffs, so that bounds always hold. Finished positions count at
+    every visit, as they are most of the visits where a position has hundreds of moves.
 
     Attributes:
-        table: bounds of every position met that is not finished, by key.
-        finished: how many finished positions were looked at.
-        cut: whether anything was left out.
+        table: bounds of every visited position that is not finished, by key.
+        finished: number of visits to finished positions.
+        cut: whether a position was skipped.
     """
 
     def __init__(self, game: Environment, max_states: int) -> None:
@@ -63,18 +56,18 @@ class Search:
             value = float(node.returns()[0])
             return value, value
         key = position_key(node)
-        found = self.table.get(key)
+        bounds = self.table.get(key)
         looked = len(self.table) + self.finished
-        if found is None and depth > 0 and looked < self.max_states:
-            # until it is known; this is what a position that repeats it finds
+        if bounds is None and depth > 0 and looked < self.max_states:
+            # preliminary bounds, which repetitions below use
             self.table[key] = self.unknown
             choose = max if node.current_player() == 0 else min
             below = [self.bounds(node.child(index), depth - 1) for index in node.legal_actions()]
-            found = self.table[key] = (
+            bounds = self.table[key] = (
                 choose(low for low, _ in below),
                 choose(high for _, high in below),
             )
-        if found is None or found is self.unknown:
+        if bounds is None or bounds is self.unknown:
             self.cut = True
             return self.unknown
-        return found
+        return bounds

@@ -1,4 +1,4 @@
-"""Solvers of games over OpenSpiel: CFR on arrays; its best responses and tree search."""
+"""Solvers of games over OpenSpiel: CFR on arrays, best responses and tree search."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class PolicyTable(Protocol):
 class SearchNode(Protocol):
     """A node of a search tree: OpenSpiel's ``SearchNode``."""
 
-    action: int  # that led to it
-    explore_count: int  # simulations that went through it
-    total_reward: float  # of these, for the seat that took ``action``
-    outcome: list[float]  # [num_seats] the payoffs, where they are proven, else empty
+    action: int  # the action that led to the node
+    explore_count: int  # number of simulations through the node
+    total_reward: float  # sum of their returns for the seat that took ``action``
+    outcome: list[float]  # [num_seats] the payoffs if proven, else empty
     children: Sequence[SearchNode]
 
     def best_child(self) -> SearchNode:
-        """Return the child to play: proven to be best, or visited most."""
+        """Return the child to play: proven best, or most visited."""
 
 
 def average_policy(game: GameRules, variant: CfrVariant, iterations: int) -> PolicyTable:
     """Return the average policy of counterfactual regret minimisation.
 
     Args:
-        game: with information states; its histories are walked once.
+        game: a game with information states.
         variant: the solver, "cfr" or "cfr_plus".
         iterations: passes over the game's tree.
     """
@@ -58,15 +58,15 @@ def average_policy(game: GameRules, variant: CfrVariant, iterations: int) -> Pol
 
 
 def policy_table(rows: Mapping[str, Iterable[tuple[int, float]]]) -> PolicyTable:
-    """Return a policy from its probabilities by action id, by information state's text."""
+    """Return a policy from (action id, probability) pairs by information state's text."""
     table: PolicyTable = pyspiel.TabularPolicy({key: list(row) for key, row in rows.items()})
     return table
 
 
 def best_response_value(game: GameRules, seat: int, table: PolicyTable) -> float:
-    """Return what ``seat`` earns by its best response to all others following ``table``.
+    """Return the best response value of ``seat`` if all others follow ``table``.
 
-    ``table`` is an argument, never a temporary: TabularBestResponse keeps a bare pointer to it.
+    The caller must keep ``table`` alive, as TabularBestResponse has a bare pointer to it.
     """
     spiel = as_game(game).spiel
     response = pyspiel.TabularBestResponse(spiel, seat, table)
@@ -82,20 +82,20 @@ def tree_search(
     solve: bool,
     seeds: Sequence[int],
 ) -> SearchNode:
-    """Return the root of a UCT search with random rollouts, over histories in which all is seen.
+    """Return the root of a UCT search with random rollouts, for games of perfect information.
 
     Args:
-        state: where the search begins.
-        simulations: in all.
+        state: the state at the root.
+        simulations: number of simulations.
         rollouts: random playouts per leaf.
         uct_c: weight of the exploration term.
-        solve: whether proven results are backed up.
-        seeds: two, of the rollouts and of the search, each below 2 ** 31.
+        solve: whether to back up proven results.
+        seeds: two seeds below 2 ** 31, of the rollouts and of the search.
     """
     evaluator = pyspiel.RandomRolloutEvaluator(rollouts, seeds[0])
     bot = pyspiel.MCTSBot(
         as_game(state.game).spiel, evaluator, uct_c, simulations, _MEMORY_MB, solve, seeds[1], False
     )
-    # what bot.step does, but step gives up Python's lock, and rules written in Python then crash
+    # not bot.step, which releases Python's lock and so crashes with rules written in Python
     root: SearchNode = bot.mcts_search(state.node)
     return root

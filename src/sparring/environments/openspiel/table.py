@@ -1,4 +1,4 @@
-"""Games that OpenSpiel lacks, written for its interface for games in Python.
+"""Games that OpenSpiel lacks, for its interface for games in Python.
 
 A game is one class of positions, a ``Table``. Its options are a dataclass, which the table may
 extend.
@@ -18,7 +18,7 @@ TERMINAL: int = pyspiel.PlayerId.TERMINAL
 
 
 class Table(ABC):
-    """A position, with everything that led to it.
+    """A position with its history.
 
     Subclasses are frozen dataclasses: copies of a state share one table.
     """
@@ -26,7 +26,7 @@ class Table(ABC):
     __slots__ = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the table itself: it never changes."""
+        """Return the table itself, as it is immutable."""
         return self
 
     @property
@@ -43,7 +43,7 @@ class Table(ABC):
         return ()
 
     def chances(self) -> Sequence[float]:
-        """Return the probabilities of ``draws``: all equal where a game says nothing else."""
+        """Return the probabilities of ``draws``, all equal by default."""
         number = len(self.draws())
         return [1.0 / number] * number
 
@@ -56,7 +56,7 @@ class Table(ABC):
         """Return the payoffs so far, [seats]."""
 
     def rewards(self) -> list[float]:
-        """Return what the last action paid, [seats]; the returns in games that pay at the end."""
+        """Return the payoffs of the last action, [seats]; the returns if a game pays at the end."""
         return self.returns()
 
     @abstractmethod
@@ -68,10 +68,7 @@ class Table(ABC):
         """Return the seat's information state, with perfect recall."""
 
     def view(self, seat: int) -> str:
-        """Return what the seat sees of the position now, without its history.
-
-        It is used where ``Rules.views`` is set.
-        """
+        """Return what the seat sees now, without history, for games with ``Rules.views``."""
         return self.key(seat)
 
     @abstractmethod
@@ -81,26 +78,23 @@ class Table(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """The facts of a game that OpenSpiel wants to know.
+    """The facts about a game that OpenSpiel needs."""
 
-    Where it begins, how many actions, how long, what it can pay.
-    """
-
-    opening: Table
-    actions: int
-    length: int  # most actions of the seats in one play, together
-    least: float
-    most: float
+    opening: Table  # initial state
+    actions: int  # number of action ids
+    length: int  # most actions of all seats together
+    least: float  # least payoff
+    most: float  # greatest payoff
     utility: Literal["zero_sum", "identical", "general_sum"]
     seats: int = 2
     outcomes: int = 0  # most outcomes of a chance node; 0: no chance
-    hidden: bool = True  # whether a seat knows what another does not
-    stepwise: bool = False  # whether payoffs are paid along the way
-    views: bool = False  # whether tables tell what a seat sees now, apart from what it knows
+    hidden: bool = True  # whether some information is private
+    stepwise: bool = False  # whether payoffs come before the end
+    views: bool = False  # whether ``Table.view`` differs from ``Table.key``
 
 
 class TableGame(pyspiel.Game):  # type: ignore[misc]  # OpenSpiel has no annotations
-    """Rules as OpenSpiel's game; ``register`` makes a subclass for each game."""
+    """Rules as a game of OpenSpiel; ``register`` makes a subclass for each game."""
 
     def __init__(self, name: str, rules: Rules, parameters: dict[str, Any]) -> None:
         self.opening = rules.opening
@@ -120,19 +114,19 @@ class TableGame(pyspiel.Game):  # type: ignore[misc]  # OpenSpiel has no annotat
         return TableState(self)
 
     def make_py_observer(self, iig_obs_type: Any = None, params: Any = None) -> TableObserver:
-        """Return what writes information states, or observations if they are asked for."""
+        """Return the observer that writes information states or observations."""
         return TableObserver(iig_obs_type is None or iig_obs_type.perfect_recall)
 
 
 class TableState(pyspiel.State):  # type: ignore[misc]
-    """A state of OpenSpiel's kind; ``table`` is the whole position."""
+    """A position as a state of OpenSpiel; ``table`` is the whole position."""
 
     def __init__(self, game: TableGame) -> None:
         super().__init__(game)
         self.table = game.opening
 
     def current_player(self) -> int:
-        """Return the seat to act, chance or the end."""
+        """Return the seat to act, CHANCE or TERMINAL."""
         return self.table.player
 
     def is_terminal(self) -> bool:
@@ -140,7 +134,6 @@ class TableState(pyspiel.State):  # type: ignore[misc]
         return self.table.player == TERMINAL
 
     def _legal_actions(self, player: int) -> list[int]:
-        """Return the legal action ids, ascending."""
         return self.table.legal()
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
@@ -148,11 +141,9 @@ class TableState(pyspiel.State):  # type: ignore[misc]
         return list(zip(self.table.draws(), self.table.chances(), strict=True))
 
     def _apply_action(self, action: int) -> None:
-        """Carry out an action or a chance outcome."""
         self.table = self.table.after(int(action))
 
     def _action_to_string(self, player: int, action: int) -> str:
-        """Return the name of an action or a chance outcome."""
         return self.table.name_of(player, action)
 
     def returns(self) -> list[float]:
@@ -160,7 +151,7 @@ class TableState(pyspiel.State):  # type: ignore[misc]
         return self.table.returns()
 
     def rewards(self) -> list[float]:
-        """Return what the last action of a seat paid."""
+        """Return the payoffs of the last action of a seat."""
         return self.table.rewards()
 
     def __str__(self) -> str:
@@ -169,7 +160,7 @@ class TableState(pyspiel.State):  # type: ignore[misc]
 
 
 class TableObserver:
-    """Writes information states (``recall``) or observations; there is no tensor."""
+    """A writer of information states (``recall``) or observations, without a tensor."""
 
     tensor = None
 
@@ -178,10 +169,10 @@ class TableObserver:
         self.dict: dict[str, Any] = {}
 
     def set_from(self, state: TableState, player: int) -> None:
-        """Do nothing: there is no tensor."""
+        """Do nothing, as there is no tensor."""
 
     def string_from(self, state: TableState, player: int) -> str:
-        """Return what the seat knows, or what it sees."""
+        """Return the information state or the observation of the seat."""
         return state.table.key(player) if self.recall else state.table.view(player)
 
 
@@ -211,9 +202,7 @@ def game_type(name: str, rules: Rules, parameters: Mapping[str, Any]) -> pyspiel
 
 
 def register(name: str, options: type[Any], rules: Callable[[Any], Rules]) -> None:
-    """Register a game with OpenSpiel.
-
-    ``pyspiel.load_game`` and pickles of its states find it then.
+    """Register a game with OpenSpiel, for ``pyspiel.load_game`` and pickles of its states.
 
     Args:
         name: OpenSpiel's name for it.
@@ -223,11 +212,11 @@ def register(name: str, options: type[Any], rules: Callable[[Any], Rules]) -> No
     if name in pyspiel.registered_names():
         return
 
-    # a class, not a function: OpenSpiel frees what it was given after Python's end
-    class Registered(TableGame):
-        def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-            chosen = options(**(given or {}))
+    # a class, not a function, as OpenSpiel frees it after the end of Python
+    class RegisteredGame(TableGame):
+        def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
+            chosen = options(**(parameters or {}))
             super().__init__(name, rules(chosen), asdict(chosen))
 
     defaults = options()
-    pyspiel.register_game(game_type(name, rules(defaults), asdict(defaults)), Registered)
+    pyspiel.register_game(game_type(name, rules(defaults), asdict(defaults)), RegisteredGame)

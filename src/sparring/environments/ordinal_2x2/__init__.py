@@ -19,12 +19,12 @@ from sparring.environments.ordinal_2x2.games import (
     NAMED,
     Ordinal,
     all_games,
-    chosen,
     is_equilibrium,
     is_joint_maximum,
     is_response,
     rank,
-    swapped,
+    select_games,
+    swap_choices,
 )
 
 NAME = "ordinal_2x2"  # the name registered with OpenSpiel
@@ -42,29 +42,29 @@ class OrdinalOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells(Table):
+class OrdinalTable(Table):
     """A position.
 
     Args:
-        games: that chance draws from, in the order of choices in which they are shown.
-        pay: what a play returns.
-        drawn: which one it is, -1 before.
+        games: the games that chance draws from, with their order of choices.
+        pay: the payoff rule.
+        index: number of the drawn game, -1 before.
         moves: the choices of seats 0 and 1 so far.
     """
 
     games: tuple[Ordinal, ...]
     pay: Pay
-    drawn: int = -1
+    index: int = -1
     moves: tuple[int, ...] = ()
 
     @property
     def game(self) -> Ordinal:
-        """The game that was drawn."""
-        return self.games[self.drawn]
+        """The drawn game."""
+        return self.games[self.index]
 
     @property
     def player(self) -> int:
-        if self.drawn < 0:
+        if self.index < 0:
             return CHANCE
         return TERMINAL if len(self.moves) == 2 else len(self.moves)
 
@@ -74,16 +74,16 @@ class Cells(Table):
     def draws(self) -> range:
         return range(len(self.games))
 
-    def after(self, index: int) -> Cells:
-        if self.drawn < 0:
-            return replace(self, drawn=index)
+    def after(self, index: int) -> OrdinalTable:
+        if self.index < 0:
+            return replace(self, index=index)
         return replace(self, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
-        """Return what both seats get; 0 before both have chosen."""
+        """Return the payoffs of both seats; 0 before both have chosen."""
         if len(self.moves) < 2:
             return [0.0, 0.0]
-        return [float(paid(self.game, seat, self.moves, self.pay)) for seat in (0, 1)]
+        return [float(payoff(self.game, seat, self.moves, self.pay)) for seat in (0, 1)]
 
     def name_of(self, player: int, index: int) -> str:
         return f"game {index}" if player < 0 else ACTIONS[index]
@@ -91,33 +91,33 @@ class Cells(Table):
     def key(self, seat: int) -> str:
         """Return both seats' ranks as the seat sees them, and the choices that it knows."""
         known = self.moves if len(self.moves) == 2 else self.moves[: 1 - seat]
-        shown = known if seat == 0 else known[::-1]
-        return f"{seat}: {' '.join([*self.seen(seat), *map(self._word, shown)])}"
+        choices = known if seat == 0 else known[::-1]
+        return f"{seat}: {' '.join([*self.ranks_of(seat), *map(self._word, choices)])}"
 
     @staticmethod
     def _word(choice: int) -> str:
         return ACTIONS[choice]
 
-    def seen(self, seat: int) -> list[str]:
+    def ranks_of(self, seat: int) -> list[str]:
         """Return the seat's own four ranks and then the other's, by own and other's choice."""
-        if self.drawn < 0:
+        if self.index < 0:
             return []
-        own, other = self.game[seat], self.game[1 - seat]
-        theirs = [other[2 * two + one] for one, two in CELLS]
-        return [str(value) for value in (*own, *theirs)]
+        ranks, other_ranks = self.game[seat], self.game[1 - seat]
+        theirs = [other_ranks[2 * second + first] for first, second in CELLS]
+        return [str(value) for value in (*ranks, *theirs)]
 
     def __str__(self) -> str:
         """Return the ranks as seat 0 sees them, and all choices."""
-        return " ".join([*self.seen(0), *map(self._word, self.moves)])
+        return " ".join([*self.ranks_of(0), *map(self._word, self.moves)])
 
 
-def paid(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
-    """Return what a play returns to a seat.
+def payoff(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
+    """Return the payoff of a seat.
 
     Args:
-        game: that was played.
-        seat: whose return it is.
-        choices: of seats 0 and 1.
+        game: the game.
+        seat: the seat.
+        choices: choices of seats 0 and 1.
         pay: "own": the seat's rank of the outcome; else 1 or 0, whether the seat's choice is the
             best "response" to the other's, whether the outcome is a pure "equilibrium", whether it
             has the largest sum of ranks ("joint").
@@ -130,22 +130,24 @@ def paid(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> float:
 
 
 @cache
-def shown(which: str, drawn: bool) -> tuple[Ordinal, ...]:
+def games_of(which: str, is_drawn: bool) -> tuple[Ordinal, ...]:
     """Return the games that chance draws from.
 
     Args:
-        which: see ``games.chosen``.
-        drawn: whether each is there in all four orders of the choices; else in its canonical one.
+        which: see ``games.select_games``.
+        is_drawn: whether to take all four orders of the choices; else only the canonical order.
     """
-    games = [all_games()[number - 1] for number in chosen(which)]
-    return tuple(swapped(game, cell) for game in games for cell in (CELLS if drawn else CELLS[:1]))
+    games = [all_games()[number - 1] for number in select_games(which)]
+    return tuple(
+        swap_choices(game, cell) for game in games for cell in (CELLS if is_drawn else CELLS[:1])
+    )
 
 
 def rules(options: OrdinalOptions) -> Rules:
     """Return the facts of the game."""
-    games, pay = shown(str(options.game), options.drawn), options.pay
+    games, pay = games_of(str(options.game), options.drawn), options.pay
     return Rules(
-        opening=Cells(games, pay),
+        opening=OrdinalTable(games, pay),
         actions=len(ACTIONS),
         length=2,
         least=1.0 if pay == "own" else 0.0,
@@ -168,42 +170,41 @@ RULES = (
 class Ordinal2x2(Game):
     """Ordinal 2x2 games for 2 seats: one choice of two each, at once, and ranks 1 to 4.
 
-    There are 144 games in which each seat ranks the four outcomes strictly, counting games as one
-    that differ in the order of the choices; 78 if seats may be exchanged too. A play draws one of
-    those that ``game`` names. The choices are simultaneous: seat 1 replies after seat 0 but does
-    not see its choice.
+    There are 144 games with a strict ranking of the four outcomes by each seat, up to the order of
+    the choices; 78 if seats may be exchanged too. A play draws one of the games of ``game``. The
+    choices are simultaneous: seat 1 replies after seat 0 but does not see its choice.
 
-    Numbers: of the four orders of a game the one is taken in which each seat's 4 lies at the
-    other's second choice. A seat then has one of 12 patterns of ranks, (own one, other's one),
-    (one, two), (two, one), (two, two), sorted: with i that of seat 0 and j that of seat 1, from 0,
+    Numbers: in the canonical order of a game each seat's rank 4 lies at the other's second choice.
+    A seat then has one of 12 sorted patterns of ranks, (own one, other's one), (one, two),
+    (two, one), (two, two). With pattern i of seat 0 and j of seat 1, from 0,
 
         number = 12 i + j + 1
 
-    so that exchanged seats are (j, i), and symmetric games are 1, 14, 27, ..., 144. These are not
-    the numbers of Rapoport and Guyer, nor those of Robinson and Goforth.
+    so that exchanged seats are (j, i), and symmetric games are 1, 14, 27, ..., 144. These numbers
+    differ from those of Rapoport and Guyer and of Robinson and Goforth.
 
-    Families, each game in the first that it fits:
+    Families, each game in the first one that fits:
 
-        win_win (36)         one outcome is the best for both, as in the stag hunt
+        win_win (36)         one outcome is best for both, as in the stag hunt
         cyclic (18)          no equilibrium in pure strategies, as in matching pennies
         dilemma (7)          both prefer another outcome to the only equilibrium
         coordination (9)     two equilibria, as in chicken and the battle of the sexes
         one_dominant (48)    one equilibrium; one seat has a dominant choice
         both_dominant (26)   one equilibrium; both have
 
-    Pitfalls: with ``pay`` other than "own" seats are told the same; what a play returns is then a
-    measure, not what they were told they play for. A cyclic game has no equilibrium in pure
-    strategies, so ``pay: equilibrium`` is 0 there whatever is played.
+    Pitfalls: the prompts do not depend on ``pay``; with ``pay`` other than "own" the return is a
+    measure, not the aim in the prompts. A cyclic game has no equilibrium in pure strategies, so
+    ``pay: equilibrium`` is always 0 there.
 
     Args:
         game: "all" (default); a family, as above; "prisoners_dilemma", "chicken", "stag_hunt",
             "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several, "1 17".
         drawn: true (default): each play draws the order of both seats' choices anew, so that no
-            choice is the good one by its name. false: the order of the numbers above.
-        pay: what a play returns. "own" (default): the seat's rank of the outcome, 1 to 4. Measures,
-            1 or 0: "response", whether the seat's choice is the best one against the other's;
+            choice is good by its name. false: the canonical order.
+        pay: payoff rule. "own" (default): the seat's rank of the outcome, 1 to 4. Measures, 1 or 0:
+            "response", whether the seat's choice is the best one against the other's;
             "equilibrium", whether the outcome is a pure equilibrium; "joint", whether it has the
-            largest sum of ranks (these two are shared by both seats).
+            largest sum of ranks (both seats get the same from these two).
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -218,7 +219,7 @@ class Ordinal2x2(Game):
     def __init__(self, options: OrdinalOptions, *, style: Style = "brief") -> None:
         which = str(options.game)
         try:
-            chosen(which)
+            select_games(which)
         except ValueError:
             known = ", ".join(("all", *FAMILIES, *NAMED))
             raise ConfigError(
@@ -233,11 +234,8 @@ class Ordinal2x2(Game):
         return ("1", "2", "3", "4")
 
     def private(self, state: State, seat: int) -> str:
-        """Return both seats' ranks of the four outcomes, as the seat sees them.
-
-        In brief style its own four, then the other's: by (own, other's) choice, one before two.
-        """
-        ranks = state.table.seen(seat)
+        """Return the seat's own four ranks and then the other's, by (own, other's) choice."""
+        ranks = state.table.ranks_of(seat)
         if self.brief:
             return " ".join(ranks)
         lines = [
@@ -249,11 +247,11 @@ class Ordinal2x2(Game):
         return "\n".join(lines)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the seat's own choice in the opening alone; at the end the other's."""
-        moves, said = state.table.moves, []
+        """Return the seat's own choice in a first prompt, and at the end the other's choice."""
+        moves, texts = state.table.moves, []
         if not since and len(moves) > seat:
             word = ACTIONS[moves[seat]]
-            said.append(word if self.brief else f"You chose {word}.")
+            texts.append(word if self.brief else f"You chose {word}.")
         if len(moves) == 2:
             other = ACTIONS[moves[1 - seat]]
             outcome = 2 * moves[seat] + moves[1 - seat]
@@ -264,40 +262,40 @@ class Ordinal2x2(Game):
                 f"The other player chose {other}. You rank this outcome {ranks[0]}, the other "
                 f"player {ranks[1]}."
             )
-            said.append(other if self.brief else full)
-        return said
+            texts.append(other if self.brief else full)
+        return texts
 
     def example(self, state: State) -> int:
-        """Return a number of what the seat to act knows: the game."""
-        return int(state.table.drawn)
+        """Return the number of the game, which the seat to act knows."""
+        return int(state.table.index)
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        cells, own = state.table, seat or 0
+        cells, viewer = state.table, seat or 0
         seats(canvas, self.roles, state.due())
-        ranks = cells.seen(own)
+        ranks = cells.ranks_of(viewer)
         rows: list[tuple[str, ...]] = [("", *ACTIONS)]
         for choice, word in enumerate(ACTIONS):
             places = (2 * choice, 2 * choice + 1)
             rows.append((word, *(f"{ranks[place]}, {ranks[4 + place]}" for place in places)))
-        heading(canvas, "Ranks", f"{self.roles[own]} (rows), {self.roles[1 - own]} (columns)")
-        marked = [(cells.moves[own] + 1, cells.moves[1 - own] + 1)] if state.done else []
+        heading(canvas, "Ranks", f"{self.roles[viewer]} (rows), {self.roles[1 - viewer]} (columns)")
+        marked = [(cells.moves[viewer] + 1, cells.moves[1 - viewer] + 1)] if state.done else []
         table(canvas, rows, marked=marked)
 
     def describe(self, state: State, seat: int | None) -> str:
-        cells, own = state.table, seat or 0
+        cells, viewer = state.table, seat or 0
         known = [
-            f"{self.roles[one]} chose {ACTIONS[choice]}"
-            for one, choice in enumerate(cells.moves)
-            if state.done or seat in (None, one)
+            f"{self.roles[player]} chose {ACTIONS[choice]}"
+            for player, choice in enumerate(cells.moves)
+            if state.done or seat in (None, player)
         ]
-        ranks = cells.seen(own)
+        ranks = cells.ranks_of(viewer)
         outcomes = "; ".join(
             f"{ACTIONS[place // 2]} and {ACTIONS[place % 2]}: {ranks[place]}, {ranks[4 + place]}"
             for place in range(4)
         )
         parts = (
             self.whose(state),
-            f"Ranks of {self.roles[own]} and {self.roles[1 - own]}: {outcomes}.",
+            f"Ranks of {self.roles[viewer]} and {self.roles[1 - viewer]}: {outcomes}.",
             f"{', '.join(known)}." if known else "",
         )
         return " ".join(part for part in parts if part)

@@ -1,6 +1,6 @@
-"""The 144 ordinal 2x2 games: made by a rule, numbered, named and sorted into families.
+"""The 144 ordinal 2x2 games with their numbers, names and families.
 
-A seat's pattern is its ranks of the four outcomes, 1 the worst and 4 the best, as it sees them:
+A seat's pattern is its ranks of the four outcomes, 1 the worst and 4 the best, in this order:
 (own one, other's one), (one, two), (two, one), (two, two). All ranks of a seat differ.
 """
 
@@ -20,69 +20,68 @@ Ordinal = tuple[Pattern, Pattern]
 RANKS = (1, 2, 3, 4)
 CELLS = ((0, 0), (0, 1), (1, 0), (1, 1))  # choices of seats 0 and 1
 FAMILIES = (*("win_win", "cyclic", "dilemma", "coordination"), *("one_dominant", "both_dominant"))
-# what both seats rank: each one's choice and the other's, 0 to cooperate, yield or hunt
+# symmetric games by pattern; choice 0 is to cooperate, yield or hunt
 NAMED: Mapping[str, Pattern] = MappingProxyType(
     {
         "prisoners_dilemma": (3, 1, 4, 2),
         "chicken": (3, 2, 4, 1),
-        "battle_of_the_sexes": (1, 3, 4, 2),  # two yields are worse than two that insist
-        "leader": (2, 3, 4, 1),  # the other way round
+        "battle_of_the_sexes": (1, 3, 4, 2),  # both yielding is worse than both insisting
+        "leader": (2, 3, 4, 1),  # both insisting is worse than both yielding
         "stag_hunt": (4, 1, 3, 2),
         "deadlock": (2, 1, 4, 3),
     }
 )
 
 
-def swapped(game: Ordinal, own: tuple[int, int]) -> Ordinal:
-    """Return a game in which the choices of some seats have changed places.
+def swap_choices(game: Ordinal, swaps: tuple[int, int]) -> Ordinal:
+    """Return a game with the choices of some seats swapped.
 
     Args:
         game: the patterns.
-        own: 1 for each seat whose choices change places, else 0.
+        swaps: 1 for each seat whose choices are swapped, else 0.
     """
-    return (_swapped(game[0], *own), _swapped(game[1], *own[::-1]))
+    return (_swap_pattern(game[0], *swaps), _swap_pattern(game[1], *swaps[::-1]))
 
 
-def _swapped(pattern: Pattern, own: int, other: int) -> Pattern:
-    """Return a pattern with own choices swapped, the other's, both or neither."""
-    return tuple(pattern[2 * (one ^ own) + (two ^ other)] for one, two in CELLS)
+def _swap_pattern(pattern: Pattern, mine: int, theirs: int) -> Pattern:
+    return tuple(pattern[2 * (first ^ mine) + (second ^ theirs)] for first, second in CELLS)
 
 
-def exchanged(game: Ordinal) -> Ordinal:
+def exchange_seats(game: Ordinal) -> Ordinal:
     """Return a game with its seats exchanged."""
     return game[::-1]
 
 
 def canonical(game: Ordinal) -> Ordinal:
-    """Return the one order of the choices in which each seat's 4 lies at the other's second choice.
+    """Return the order of choices with each seat's rank 4 at the other's second choice.
 
-    Of the four orders of a game exactly one is so: the column of a seat's 4 is moved by swapping
-    the other seat's choices alone.
+    Exactly one of the four orders has this property, as only a swap of the other seat's choices
+    moves the column of a seat's rank 4.
     """
     first, second = (pattern.index(4) % 2 == 0 for pattern in game)
-    return swapped(game, (int(second), int(first)))
+    return swap_choices(game, (int(second), int(first)))
 
 
 @cache
 def all_games() -> tuple[Ordinal, ...]:
     """Return all games in canonical order, [144], sorted by seat 0's pattern, then seat 1's."""
     patterns = list(itertools.permutations(RANKS))
-    return tuple(sorted({canonical((one, two)) for one in patterns for two in patterns}))
+    return tuple(sorted({canonical((first, second)) for first in patterns for second in patterns}))
 
 
 def number_of(game: Ordinal) -> int:
-    """Return the number of a game, in whatever order its choices are, 1 to 144."""
+    """Return the number of a game, 1 to 144, for any order of its choices."""
     return all_games().index(canonical(game)) + 1
 
 
 def rank(game: Ordinal, seat: int, choices: Sequence[int]) -> int:
-    """Return how a seat ranks an outcome; ``choices`` are those of seats 0 and 1."""
+    """Return a seat's rank of an outcome; ``choices`` are those of seats 0 and 1."""
     return game[seat][2 * choices[seat] + choices[1 - seat]]
 
 
 def is_response(game: Ordinal, seat: int, choices: Sequence[int]) -> bool:
     """Return whether a seat's choice is the best one against the other's."""
-    other = tuple(choice ^ (one == seat) for one, choice in enumerate(choices))
+    other = tuple(choice ^ (player == seat) for player, choice in enumerate(choices))
     return rank(game, seat, choices) > rank(game, seat, other)
 
 
@@ -101,22 +100,22 @@ def is_joint_maximum(game: Ordinal, choices: Sequence[int]) -> bool:
     return joint(game, choices) == max(joint(game, cell) for cell in CELLS)
 
 
-def dominant(game: Ordinal, seat: int) -> bool:
-    """Return whether a seat has a choice that is best whatever the other does."""
+def has_dominant(game: Ordinal, seat: int) -> bool:
+    """Return whether a seat has a dominant choice."""
     best = {
-        own
-        for own, other in CELLS
-        if is_response(game, seat, (own, other) if seat == 0 else (other, own))
+        choice
+        for choice, answer in CELLS
+        if is_response(game, seat, (choice, answer) if seat == 0 else (answer, choice))
     }
     return len(best) == 1
 
 
 def family(game: Ordinal) -> str:
-    """Return the family of a game: the first of ``FAMILIES`` that it fits.
+    """Return the family of a game: the first of ``FAMILIES`` that fits.
 
-    win_win: one outcome is the best for both. cyclic: no pure equilibrium. dilemma: both seats
-    prefer another outcome to the only pure equilibrium. coordination: two pure equilibria. Of what
-    is left one seat has a dominant choice, or both have.
+    win_win: one outcome is best for both. cyclic: no pure equilibrium. dilemma: both seats prefer
+    another outcome to the only pure equilibrium. coordination: two pure equilibria. In the other
+    games one seat or both have a dominant choice.
     """
     if any(joint(game, cell) == 8 for cell in CELLS):
         return "win_win"
@@ -130,23 +129,23 @@ def family(game: Ordinal) -> str:
         for cell in CELLS
     ):
         return "dilemma"
-    return "both_dominant" if dominant(game, 0) and dominant(game, 1) else "one_dominant"
+    return "both_dominant" if has_dominant(game, 0) and has_dominant(game, 1) else "one_dominant"
 
 
-def chosen(which: str) -> tuple[int, ...]:
+def select_games(which: str) -> tuple[int, ...]:
     """Return the numbers of games: "all", a family's, a named one's, or those of a list.
 
     Args:
         which: "all", a family, a name, or numbers with spaces between, such as "1 17".
 
     Raises:
-        ValueError: none of these.
+        ValueError: ``which`` has another form.
     """
     numbers = range(1, len(all_games()) + 1)
     if which == "all":
         return tuple(numbers)
     if which in FAMILIES:
-        return tuple(one for one in numbers if family(all_games()[one - 1]) == which)
+        return tuple(number for number in numbers if family(all_games()[number - 1]) == which)
     if which in NAMED:
         return (number_of((NAMED[which],) * 2),)
     listed = tuple(int(part) for part in which.split())

@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import due_sentence, heading, paragraph, seats, table
 from sparring.environments.options import check_range
 from sparring.environments.puzzle_duel.puzzles import (
@@ -103,7 +103,7 @@ class Position:
     invalid: bool = False
 
 
-class Duel(Painted):
+class Duel(PaintedPlay):
     """One play: the proposer and the solver are due in turn, the proposer first."""
 
     __slots__ = ("position", "rules")

@@ -16,7 +16,7 @@ from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -322,7 +322,7 @@ PICTURE = {
 }
 
 
-class Sokoban(Banked):
+class Sokoban(BankGame):
     """Sokoban for 1 seat: walk up, down, left and right, and push every box onto a goal.
 
     A push cannot be taken back.

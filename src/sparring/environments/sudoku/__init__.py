@@ -16,7 +16,7 @@ from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import Cell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.fill_in import FillInTable
 from sparring.environments.openspiel.load import load
@@ -148,7 +148,7 @@ class SudokuTable(SudokuOptions, FillInTable):
         """What was drawn from the bank: the puzzle."""
         return (self.size, self.givens)
 
-    def drawn(self, index: int) -> SudokuTable:
+    def with_puzzle(self, index: int) -> SudokuTable:
         """Return the table with its puzzle."""
         if self.only:
             givens, solution = self.only, solutions(self.size, self.only)[0]
@@ -191,7 +191,7 @@ def rules(options: SudokuOptions) -> Rules:
 register(NAME, SudokuOptions, rules)
 
 
-class Sudoku(Banked):
+class Sudoku(BankGame):
     """Sudoku for 1 seat: a digit a turn into an empty cell of a puzzle with one solution.
 
     Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is

@@ -71,7 +71,7 @@ def sudoku(
     singles = None
     if right == "forced":
         singles = {**hidden_singles(size, table.cells), **naked_singles(size, table.cells)}
-    return table.judged(truth, singles, lost)
+    return table.judgement(truth, singles, lost)
 
 
 def tiers(state: SearchablePlay) -> list[str]:

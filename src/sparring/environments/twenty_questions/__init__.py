@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, strip, table
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -213,7 +213,7 @@ register(NAME, QuestionsOptions, rules)
 ROWS = 16  # objects that are drawn
 
 
-class TwentyQuestions(Banked):
+class TwentyQuestions(BankGame):
     """Twenty questions for 1 seat: find a hidden object by yes-or-no questions, then guess it.
 
     The object is one of a table; questions are about its attributes.

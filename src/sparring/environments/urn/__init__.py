@@ -1,4 +1,4 @@
-"""Urn: one seat draws balls from a hidden urn, then says which urn it is."""
+"""Urn: one seat draws balls from a hidden urn, then declares which urn it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.environments.bank import BANKS
 from sparring.environments.drawing.boards import discs
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.position import recent
@@ -27,8 +27,7 @@ NAME = "urn"  # the name registered with OpenSpiel
 DRAW = "draw"
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 COLOURS = ("red", "blue", "green", "white")
-# orders of the contents that are gone through before a set of urns so far apart is said not to
-# exist
+# random orders of the contents to try before a set of urns counts as impossible
 TRIES = 200
 
 Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
@@ -36,15 +35,13 @@ Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
 
 @lru_cache(maxsize=1024)
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
-    """Return set number ``index`` of a bank: contents with every colour in each urn.
+    """Return set number ``index`` of a bank: urns with every colour, at least ``apart`` apart.
 
-    Any two urns are at least ``apart`` balls from each other.
-
-    Contents are gone through in random order, and each that is far enough from those taken is
-    taken. A set that is not found so is that of number 0.
+    The search takes contents in random order if they are far enough from those taken before. If it
+    fails for a set, the result is set 0.
 
     Raises:
-        ConfigError: no such set is found.
+        ConfigError: the search fails for set 0.
     """
     cuts = itertools.combinations(range(1, balls), colours - 1)
     every = [
@@ -61,14 +58,14 @@ def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: i
     if index:
         return urns_of(urns, colours, balls, apart, bank, 0)
     raise ConfigError(
-        f"urn: found no {urns} urns of {balls} balls in {colours} colours with apart={apart}; "
+        f"urn: there are no {urns} urns of {balls} balls in {colours} colours with apart={apart}; "
         "write a smaller apart, fewer urns or more balls."
     )
 
 
-def distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """Return how many balls must change their colour to make one content the other."""
-    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) // 2
+def distance(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    """Return the number of balls that must change colour to make one content the other."""
+    return sum(abs(a - b) for a, b in zip(first, second, strict=True)) // 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,24 +84,22 @@ class UrnOptions:
 
 @dataclass(frozen=True, slots=True)
 class UrnTable(Table):
-    """A position: the urns, which one is hidden, what was drawn and declared.
-
-    Before they are drawn, the contents are empty and the hidden one is -1.
+    """A position: the urns, the hidden one, the colours seen, and the declared urn.
 
     Action id 0 draws a ball, 1 + u declares urn u. Chance draws the set of urns, the hidden urn,
-    and the colour of each ball.
+    and the colour of each ball. Before these draws the contents are empty and ``hidden`` is -1.
     """
 
     options: UrnOptions
     contents: Urns = ()
     hidden: int = -1
     drawing: bool = False
-    drawn: tuple[int, ...] = ()  # colours
+    balls_seen: tuple[int, ...] = ()  # colours
     declared: int = -1
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: the contents of the urns, in any order."""
+        """The identity of the initial state: the contents of the urns, in any order."""
         return (self.options.balls, frozenset(self.contents))
 
     @property
@@ -114,8 +109,10 @@ class UrnTable(Table):
         return TERMINAL if self.declared >= 0 else 0
 
     def legal(self) -> list[int]:
-        """Return to draw, while draws are left, and to declare each urn."""
-        return list(range(0 if len(self.drawn) < self.options.draws else 1, 1 + self.options.urns))
+        """Return the draw, while draws are left, and a declaration of each urn."""
+        return list(
+            range(0 if len(self.balls_seen) < self.options.draws else 1, 1 + self.options.urns)
+        )
 
     def draws(self) -> range:
         return range(
@@ -127,7 +124,7 @@ class UrnTable(Table):
         )
 
     def chances(self) -> list[float]:
-        """Return how likely each is: sets and urns alike, a colour as the hidden urn has it."""
+        """Return equal probabilities of sets and urns, or the hidden urn's shares of colours."""
         if self.hidden < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
         return [count / self.options.balls for count in self.contents[self.hidden]]
@@ -148,13 +145,13 @@ class UrnTable(Table):
         if self.hidden < 0:
             return replace(self, hidden=index)
         if self.drawing:
-            return replace(self, drawing=False, drawn=(*self.drawn, index))
+            return replace(self, drawing=False, balls_seen=(*self.balls_seen, index))
         return replace(self, drawing=True) if index == 0 else replace(self, declared=index - 1)
 
     def returns(self) -> list[float]:
         """Return at the end 1 for the right urn, less the cost of the draws; 0 before."""
         return (
-            [float(self.declared == self.hidden) - self.options.cost * len(self.drawn)]
+            [float(self.declared == self.hidden) - self.options.cost * len(self.balls_seen)]
             if self.player == TERMINAL
             else [0.0]
         )
@@ -171,24 +168,24 @@ class UrnTable(Table):
         )
 
     def sheet(self) -> tuple[tuple[str, ...], ...]:
-        """Return the urns as words: each name with its numbers of balls, colour by colour."""
+        """Return the urns as words: each name with its number of balls per colour."""
         return tuple(
             (NAMES[number], *map(str, content)) for number, content in enumerate(self.contents)
         )
 
     def outcome(self) -> tuple[str, ...]:
-        """Return whether the declaration was right, and else which urn it was; nothing before."""
+        """Return ("right",), ("wrong", name of the urn), or () before the declaration."""
         if self.declared < 0:
             return ()
         return ("right",) if self.declared == self.hidden else ("wrong", NAMES[self.hidden])
 
     def counts(self) -> tuple[int, ...]:
-        """Return how often each colour was drawn."""
-        return tuple(self.drawn.count(colour) for colour in range(self.options.colours))
+        """Return the number of draws of each colour."""
+        return tuple(self.balls_seen.count(colour) for colour in range(self.options.colours))
 
     def key(self, seat: int) -> str:
-        """Return the urns, the colours drawn in order, and how it ended."""
-        seen = [COLOURS[colour] for colour in self.drawn]
+        """Return the urns, the colours drawn in order, and the outcome."""
+        seen = [COLOURS[colour] for colour in self.balls_seen]
         end = (
             [NAMES[self.declared], *self.outcome()]
             if self.declared >= 0
@@ -199,7 +196,7 @@ class UrnTable(Table):
         return f"urns: {', '.join(map(' '.join, self.sheet()))}; drawn: {' '.join([*seen, *end])}"
 
     def __str__(self) -> str:
-        """Return what the seat knows, and the hidden urn."""
+        """Return the seat's information state and the hidden urn."""
         return f"{self.key(0)} hidden {NAMES[self.hidden] if self.hidden >= 0 else '?'}"
 
 
@@ -220,33 +217,31 @@ def rules(options: UrnOptions) -> Rules:
 register(NAME, UrnOptions, rules)
 
 
-class Urn(Banked):
-    """Urn for 1 seat: tell by draws with replacement which of several known urns is hidden.
-
-    The right time is as soon as it is worth it.
+class Urn(BankGame):
+    """Urn for 1 seat: find out by draws with replacement which of several known urns is hidden.
 
     Chance draws one of ``sets`` sets of urns, one urn of it, and every ball. An action is one word:
-    "draw", or the name of the urn that is declared, which ends the game. Drawing when no draw is
-    left is illegal. No draw is ever decisive: each urn has every colour. In brief style the urns
-    come first, "alpha 7 3 beta 4 6", each with its balls in the order of the colours; with one set
-    they are left out, for they are the same in every game and can be learned.
+    "draw", or the name of an urn to declare it, which ends the episode. To draw without draws left
+    is illegal. No draw is decisive, as each urn has every colour. In brief style the prompt begins
+    with the urns, "alpha 7 3 beta 4 6", each with its balls in the order of the colours. With one
+    set they are left out, as they are the same in every episode and can be learned.
 
     Args:
         urns: 2 to 6.
         colours: 2 to 4: red, blue, green, white.
         balls: balls in each urn, at least ``colours`` and at most 20.
         apart: least number of balls that must change colour to make one urn another, from 1; small
-            is hard.
-        draws: most draws in one game, 1 to 20.
-        cost: what a draw costs, 0 to 1. The game pays 1 for the right urn, 0 for a wrong one, less
-            this for each draw.
+            numbers are hard.
+        draws: most draws in one episode, 1 to 20.
+        cost: cost of a draw, 0 to 1. The return is 1 for the right urn, 0 for a wrong one, less the
+            cost of the draws.
         sets: number of sets of urns in the bank, 1 to 10,000.
         bank: seed of the bank: set number i depends on ``urns``, ``colours``, ``balls``, ``apart``,
             ``bank`` and i alone.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number out of range, or no urns that are so far apart.
+        ConfigError: a number out of range, or no urns with this ``apart``.
 
     Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
     Girshick, "Bayes and minimax solutions of sequential decision problems", 1949.
@@ -264,7 +259,7 @@ class Urn(Banked):
         )
         self.table = self.first_table
         self.rules = _rules(options)
-        self.first_node().child(0)  # urns that cannot be found are refused here
+        self.first_node().child(0)  # raises ConfigError for impossible urns
 
     def private_words(self) -> tuple[str, ...]:
         options = self.table.options
@@ -273,7 +268,7 @@ class Urn(Banked):
         return (*COLOURS[: options.colours], *numbers, "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
-        """Return the contents of the urns; in brief style not of a single set to learn."""
+        """Return the contents of the urns; brief style leaves out a single set."""
         table = state.table
         if self.brief:
             sheet = table.sheet() if table.options.sets > 1 else ()
@@ -285,7 +280,7 @@ class Urn(Banked):
         return "\n".join(["The urns, one of which is hidden:", *contents])
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the colours drawn from ply ``since`` on, and how it ended."""
+        """Return the colours drawn from ply ``since`` on, and the outcome."""
         table, out = state.table, []
         balls = [
             event.action
@@ -305,11 +300,11 @@ class Urn(Banked):
         table = state.table
         if state.done:
             return ""
-        drawn = ", ".join(
+        balls = ", ".join(
             f"{count} {colour}" for count, colour in zip(table.counts(), COLOURS, strict=False)
         )
-        left = table.options.draws - len(table.drawn)
-        return f"Drawn so far: {drawn}. You may draw {left} more time(s)."
+        draws_left = table.options.draws - len(table.balls_seen)
+        return f"Drawn so far: {balls}. You may draw {draws_left} more time(s)."
 
     def paint_table(self, canvas: Canvas, table: UrnTable, seat: int | None) -> None:
         heading(canvas, "Urns")
@@ -318,22 +313,24 @@ class Urn(Banked):
                 ball for colour, count in enumerate(content) for ball in [_ball(colour)] * count
             ]
             discs(canvas, NAMES[number], balls, radius=11)
-        heading(canvas, "Drawn", f"{len(table.drawn)} of {table.options.draws}")
-        rest = [("", "none")] * (table.options.draws - len(table.drawn))
-        discs(canvas, "", [*map(_ball, table.drawn), *rest], radius=11)
+        heading(canvas, "Drawn", f"{len(table.balls_seen)} of {table.options.draws}")
+        rest = [("", "none")] * (table.options.draws - len(table.balls_seen))
+        discs(canvas, "", [*map(_ball, table.balls_seen), *rest], radius=11)
         paragraph(canvas, _end(table, seat))
 
     def describe_table(self, table: UrnTable, seat: int | None) -> str:
-        urns = "; ".join(f"{words[0]} {', '.join(_counted(words[1:]))}" for words in table.sheet())
-        drawn = ", ".join(_counted([str(count) for count in table.counts()]))
-        return f"The urns: {urns}. Drawn so far: {drawn}. {_end(table, seat)}".strip()
+        urns = "; ".join(
+            f"{words[0]} {', '.join(_with_colours(words[1:]))}" for words in table.sheet()
+        )
+        balls = ", ".join(_with_colours([str(count) for count in table.counts()]))
+        return f"The urns: {urns}. Drawn so far: {balls}. {_end(table, seat)}".strip()
 
 
 def _ball(colour: int) -> tuple[str, str]:
     return COLOURS[colour][0], COLOURS[colour]
 
 
-def _counted(counts: list[str] | tuple[str, ...]) -> list[str]:
+def _with_colours(counts: list[str] | tuple[str, ...]) -> list[str]:
     return [f"{count} {colour}" for count, colour in zip(counts, COLOURS, strict=False)]
 
 

@@ -1,7 +1,4 @@
-"""Solver: which urn is hidden, and what drawing on is worth.
-
-It goes by Bayes' rule and dynamic programming over counts.
-"""
+"""Solver of urn: posterior by Bayes' rule, and dynamic programming over counts."""
 
 from __future__ import annotations
 
@@ -13,19 +10,19 @@ from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
 from sparring.environments.urn import Urns
 
-ORACLE = "posterior"  # that asks this solver
+ORACLE = "posterior"  # the oracle that uses this solver
 
 Counts = tuple[int, ...]
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the urns and how often each colour was drawn: the order of draws tells nothing."""
+    """Return the urns and the number of draws of each colour, as their order is irrelevant."""
     table = state.table
     return f"{table.contents} {table.counts()}"
 
 
-class Trial:
-    """Best play with known urns: values by counts of the colours drawn, each worked out once."""
+class UrnValues:
+    """Best play with known urns: values by counts of the colours drawn, each computed once."""
 
     def __init__(self, urns: Urns, most: int, cost: float) -> None:
         self.urns, self.most, self.cost = urns, most, cost
@@ -33,25 +30,25 @@ class Trial:
         self._known: dict[Counts, float] = {}
 
     def chances(self, counts: Counts) -> list[float]:
-        """Return the probability of each urn given the colours drawn, from whole numbers."""
+        """Return the probability of each urn given the colours drawn."""
         likely = [
             prod(balls**count for balls, count in zip(urn, counts, strict=True))
             for urn in self.urns
         ]
-        return [one / sum(likely) for one in likely]
+        return [weight / sum(likely) for weight in likely]
 
     def value(self, counts: Counts) -> float:
-        """Return what best play will get: by declaring the likeliest urn, or by drawing."""
-        found = self._known.get(counts)
-        if found is None:
-            found = max(self.chances(counts))
+        """Return the value of best play: a declaration of the likeliest urn, or a draw."""
+        best = self._known.get(counts)
+        if best is None:
+            best = max(self.chances(counts))
             if sum(counts) < self.most:
-                found = max(found, self.drawing(counts))
-            self._known[counts] = found
-        return found
+                best = max(best, self.drawing(counts))
+            self._known[counts] = best
+        return best
 
     def drawing(self, counts: Counts) -> float:
-        """Return what a draw, and best play after it, will get."""
+        """Return the value of a draw with best play after it."""
         chances, total = self.chances(counts), -self.cost
         for colour in range(len(counts)):
             likely = (
@@ -65,42 +62,41 @@ class Trial:
 
 
 @lru_cache(maxsize=64)
-def trial(urns: Urns, most: int, cost: float) -> Trial:
-    """Return best play with some urns, shared by all states that have them."""
-    return Trial(urns, most, cost)
+def trial(urns: Urns, most: int, cost: float) -> UrnValues:
+    """Return the values for some urns, shared by all states with these urns."""
+    return UrnValues(urns, most, cost)
 
 
 def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
-    """Exact value of drawing and of each declaration in urn.
+    """Exact values of a draw and of each declaration in urn, for the best player of the seat.
 
-    It is that of the best player that knows the urns and not which one is hidden.
-
-    What: a declaration is worth the probability that it is right, a draw what best play after it
-    gets. The cost of draws already made is counted.
+    What: the value of a declaration is the probability that it is right; the value of a draw is
+    that of best play after it. Values include the cost of earlier draws. The best player knows the
+    urns, but not which one is hidden.
     When to use: through oracle ``posterior``, on game ``urn``.
     Mathematics:
         P(u | n) proportional to prod_c b_uc^n_c
     with b_uc balls of colour c in urn u and n_c of them drawn.
         V(n) = max(max_u P(u | n), -cost + sum_c P(c | n) V(n + e_c))
         P(c | n) = sum_u P(u | n) b_uc / balls
-    The second term of V counts only while draws are left. Values are these less what the draws so
-    far cost.
+    The second term of V counts only while draws are left. The values are these less the cost of the
+    draws so far.
         entropy = -sum_u P(u | n) log P(u | n)
-    Pitfalls: with many draws and colours there are many counts, C(draws + colours, colours), worked
-    out once per set of urns: 10,626 for 20 draws of 4 colours.
+    Pitfalls: with many draws and colours there are many counts, C(draws + colours, colours),
+    computed once per set of urns: 10,626 for 20 draws of 4 colours.
     Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
     Girshick, 1949.
     Verified by: tests/environments/urn/test_solver.py, tests/contract/test_beliefs.py.
 
     Args:
-        prior: "uniform" (default) and "bank" say the same: the urns are told, and which of them is
-            hidden is drawn anew in every game.
+        prior: "uniform" (default) and "bank" give the same: the urns are known, and the hidden urn
+            is drawn anew in every episode.
     """
     table = state.table
     counts, best = table.counts(), trial(table.contents, table.options.draws, table.options.cost)
-    chances, paid = best.chances(counts), table.options.cost * len(table.drawn)
+    chances, cost = best.chances(counts), table.options.cost * len(table.balls_seen)
     values = [
-        (chances[index - 1] if index else best.drawing(counts)) - paid
+        (chances[index - 1] if index else best.drawing(counts)) - cost
         for index in state.legal_indices()
     ]
     return Judgement(

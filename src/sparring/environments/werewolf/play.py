@@ -10,12 +10,12 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import Gist
 from sparring.environments.base import Environment
-from sparring.environments.drawing.canvas import Canvas, Painted, seat_colour
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colour
 from sparring.environments.drawing.pieces import (
-    Said,
+    TimelineMessage,
     due_sentence,
     heading,
-    printed,
+    printed_lines,
     table,
     timeline,
 )
@@ -341,7 +341,7 @@ class ListedWerewolf(Werewolf):
         return tuple((1 / len(deals), self.begun(places, unused)) for places in deals)
 
 
-class WerewolfPlay(Painted):
+class WerewolfPlay(PaintedPlay):
     """One play.
 
     Attributes:
@@ -539,7 +539,7 @@ class WerewolfPlay(Painted):
         thought = _thought(events)
         if thought:
             heading(canvas, "Deduced last")
-            printed(canvas, thought)
+            printed_lines(canvas, thought)
 
     def described(self, seat: int | None) -> str:
         position = self.position
@@ -606,17 +606,17 @@ def _known(position: Position, seat: int | None, one: int, events: tuple[Event, 
     return any(e.kind in ("dead", "out") and e.target == place and e.word for e in events)
 
 
-def _line(position: Position, event: Event, text: bool) -> Said:
+def _line(position: Position, event: Event, text: bool) -> TimelineMessage:
     if event.kind == "say":
         place = event.who
-        return Said(name_of(place), event.word or "(nothing)", seat_colour(place))
+        return TimelineMessage(name_of(place), event.word or "(nothing)", seat_colour(place))
     sentence = full_event(event, text)
     if event.to is None:
-        return Said("all are told", sentence)
+        return TimelineMessage("all are told", sentence)
     who = name_of(event.who)
     if event.kind == "look":
         what = "a werewolf" if event.word == WOLF else "no werewolf"
         sentence = f"{who} ({SEER}) learns that {name_of(event.target)} is {what}."
     if event.kind == "save":
         sentence = f"{who} saves {name_of(event.target)}."
-    return Said(f"night, {who}", sentence, seat_colour(event.who))
+    return TimelineMessage(f"night, {who}", sentence, seat_colour(event.who))

@@ -13,8 +13,8 @@ from sparring.core.errors import ConfigError, GameError, TooLargeError, quoted
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS, Bank
-from sparring.environments.base import Closed
-from sparring.environments.drawing.canvas import Canvas, Painted
+from sparring.environments.base import ConversationEnd
+from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.reply import listed_reply
 from sparring.environments.wide_search import searching
@@ -157,7 +157,7 @@ FINISH, CALL = "finish", "call"
 ROWS = 12  # of the table that are drawn
 
 
-class Search(Painted, SharedNotes):
+class Search(PaintedPlay, SharedNotes):
     """One play.
 
     Attributes:
@@ -188,7 +188,7 @@ class Search(Painted, SharedNotes):
         self.before = 0  # cells that were noted before this wave
         self.heard, self.writing, self.written = 0, False, ""
         self.past: tuple[str, ...] = ()
-        self.ends: dict[int, Closed] = {}
+        self.ends: dict[int, ConversationEnd] = {}
         self.lead_steps = 0
         self.useful: frozenset[tuple[int, int]] = frozenset()  # wave and seat with a right cell
         if not rules.workers:
@@ -237,7 +237,7 @@ class Search(Painted, SharedNotes):
         """The steps of all seats."""
         return total_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
 
-    def closed(self, seat: int) -> Closed | None:
+    def closed(self, seat: int) -> ConversationEnd | None:
         """Return how a seat's latest conversation has ended; a lead without a call left: None."""
         return self.ends.get(seat) if self.ended or seat != LEAD else None
 
@@ -622,7 +622,7 @@ class WideSearch(Bank):
         return tuple((1 / self.worlds, Search(self, one)) for one in found)
 
     def reset(self, stream: Stream) -> Search:
-        found = self.drawn(stream)
+        found = self.draw_start(stream)
         assert isinstance(found, World)
         return Search(self, found)
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.environments.bank import BANKS
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph, table
-from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.fill_in import FillInTable
 from sparring.environments.openspiel.load import load
@@ -70,7 +70,7 @@ class ZebraTable(ZebraOptions, FillInTable):
         """What was drawn from the bank: the clues, in any order."""
         return (self.houses, self.attributes, frozenset(self.clues))
 
-    def drawn(self, index: int) -> ZebraTable:
+    def with_puzzle(self, index: int) -> ZebraTable:
         """Return the table with its puzzle."""
         clues, solution = self.only or puzzle_of(
             self.houses, self.attributes, self.kinds, self.level, self.bank, index
@@ -109,7 +109,7 @@ SENTENCES = {
 }
 
 
-class Zebra(Banked):
+class Zebra(BankGame):
     """Logic-grid (zebra) puzzle for 1 seat: a value a turn into a house, from clues.
 
     The clues leave exactly one solution.

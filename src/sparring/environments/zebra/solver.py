@@ -65,7 +65,7 @@ def zebra(
     if right == "forced":
         cells = deduced(table.houses, table.attributes, table.clues, table.cells)
         known = dict(enumerate(cells or ()))
-    return table.judged(truth, known, lost)
+    return table.judgement(truth, known, lost)
 
 
 def reference(state: SearchablePlay) -> tuple[str, ...]:

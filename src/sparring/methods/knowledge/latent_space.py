@@ -43,7 +43,7 @@ from sparring.config.parts import PluginConfig
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
-from sparring.environments.abstracted import Abstracted, AbstractedPlay, kind_of
+from sparring.environments.abstracted import AbstractedEnvironment, AbstractedPlay, kind_of
 from sparring.environments.base import Environment, HasPlayerNames
 from sparring.environments.foreign import environment_call
 from sparring.methods.knowledge.base import Gathered, Knowledge
@@ -136,7 +136,7 @@ class Sampled:
 
     def __init__(
         self,
-        few: Abstracted,
+        few: AbstractedEnvironment,
         stream: Stream,
         *,
         depth: int,
@@ -244,7 +244,7 @@ class Sampled:
                 regrets=np.zeros(len(called)),
                 sums=np.zeros(len(called)),
                 habit=np.log(self.habits.shares(kind, place.key, called)),
-                judged=self.actions or kind in self.few.said,
+                judged=self.actions or kind in self.few.statements,
             )
         return row
 

@@ -12,10 +12,10 @@ from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import CheckpointError, GameError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
-from sparring.environments.abstracted import NAME, Abstracted, kind_of
+from sparring.environments.abstracted import NAME, AbstractedEnvironment, kind_of
 from sparring.environments.base import Environment, HasOpenings
 from sparring.environments.foreign import environment_call
-from sparring.environments.history_tree import PlayedTree
+from sparring.environments.history_tree import HistoryTree
 from sparring.environments.tree_arrays import walk
 from sparring.methods.knowledge.statements import about, pattern
 from sparring.ops.clusters import finder, k_means, masked, matched, squared_distances
@@ -184,9 +184,9 @@ def clustered(
     return Kind(centres=centres, sentences=tuple(sentences))
 
 
-def few(game: Environment, kinds: Mapping[str, Kind]) -> Abstracted:
+def few(game: Environment, kinds: Mapping[str, Kind]) -> AbstractedEnvironment:
     """Return an environment in which only the clusters' sentences may be said."""
-    return Abstracted(game, {name: one.sentences for name, one in kinds.items()})
+    return AbstractedEnvironment(game, {name: one.sentences for name, one in kinds.items()})
 
 
 def solved(
@@ -214,7 +214,7 @@ def solved(
             "environments/history_tree.py), or write solver: sampled."
         )
     with environment_call(game):
-        tree = walk(PlayedTree(few(game, kinds)), most=HISTORIES)
+        tree = walk(HistoryTree(few(game, kinds)), most=HISTORIES)
     widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
     policy = average_strategies(tree.tree, tree.seats, widths, steps)
     found: dict[str, list[float]] = {}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sparring.core.errors import GameError
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
-from sparring.environments.abstracted import NAME, Abstracted, AbstractedPlay, kind_of
+from sparring.environments.abstracted import NAME, AbstractedEnvironment, AbstractedPlay, kind_of
 from sparring.environments.base import Environment
 from sparring.environments.foreign import environment_call
 from sparring.methods.knowledge.base import replies
@@ -149,7 +149,7 @@ def about(line: str, called: tuple[str, ...]) -> str | None:
 
 
 def placed(
-    few: Abstracted,
+    few: AbstractedEnvironment,
     episode: Episode,
     found: Sequence[Decision],
     abstract: Abstract,

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from sparring.core.records import FloatArray, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
-from sparring.environments.tree_arrays import WalkedGame, walk
+from sparring.environments.tree_arrays import TreeArrays, walk
 from sparring.methods.oracles.base import CachedOracle, verdict, widened
 from sparring.ops.game_tree import best_response, policy_values
 from sparring.play.players.cfr import CfrAgent, Variant, fits
@@ -26,7 +26,7 @@ Play = Literal["average", "best_response"]
 class _Values:
     """What every information state of a game is worth."""
 
-    walked: WalkedGame
+    walked: TreeArrays
     action: tuple[FloatArray, ...]  # [I] arrays [num_legal]
     # [I] how often the others and chance let the seat come by; 0: the values say nothing
     others: FloatArray

@@ -1,9 +1,9 @@
-"""How a language model is asked to word its action, and how the action is read out of its reply.
+"""Formats of a language model's answer: the instruction, and how the action is read from the reply.
 
-- "free": say anything; the game finds the action in the text.
+- "free": any text; the environment finds the action in it.
 - "exact": the action and nothing else.
 - "tagged": ``<think>...</think><answer>ACTION</answer>``, or the answer tag alone without thinking
-  (MARS). The reply is opened for the model with the first tag.
+  (MARS). The prompt ends with the first tag.
 - "boxed": reasoning, then ``\\boxed{ACTION}``, of which the last counts (SPIRAL), or the box alone
   without thinking.
 """
@@ -25,20 +25,20 @@ _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerFormat:
-    """One way to word an answer.
+    """A format of answers.
 
     Attributes:
-        instruction: what the model is told about it.
-        opening: the beginning of every reply, given to the model.
-        ending: what follows the action in a complete reply.
-        exact: whether what is read must be the action word and nothing else.
-        pattern: what a whole reply, opening included, must look like; its last group is the action.
-            None reads everything.
-        anywhere: whether a box may stand anywhere (the last one counts, also where it cannot be
-            read), or the pattern must be the whole reply.
-        parting: in place of a pattern: what stands between the thoughts and the action of a reply
-            from ``<think>`` to ``ending``. The first one counts, so that a reply is gone through
-            once; a pattern for the whole would go back for each.
+        instruction: its description in the first prompt.
+        opening: the beginning of every reply, at the end of the prompt.
+        ending: text after the action in a complete reply.
+        exact: whether the answer must be the action and nothing else.
+        pattern: of a whole reply, opening included; its last group is the action. None: the whole
+            reply is the action.
+        anywhere: whether the pattern may match anywhere (the last match counts, even if unparsable)
+            or must match the whole reply.
+        parting: in place of a pattern: text between the thoughts and the action of a reply from
+            ``<think>`` to ``ending``. The first match counts, so that one pass over the reply is
+            enough; a pattern of the whole reply would backtrack.
     """
 
     instruction: str = ""
@@ -50,30 +50,27 @@ class AnswerFormat:
     parting: re.Pattern[str] | None = None
 
     def read(self, text: str) -> str | None:
-        """Return the part of a reply that names the action.
-
-        None if the reply has not the form asked for.
-        """
+        """Return the part of a reply that names the action; None if its format is wrong."""
         text = (self.opening + text).strip()
         if self.parting is not None:
             end = len(text) - len(self.ending)
             whole = text.startswith(BEGIN_OF_THOUGHT) and text.endswith(self.ending)
-            found = self.parting.search(text, len(BEGIN_OF_THOUGHT), end) if whole else None
-            return text[found.end() : end].strip() if found else None
+            parting = self.parting.search(text, len(BEGIN_OF_THOUGHT), end) if whole else None
+            return text[parting.end() : end].strip() if parting else None
         if self.pattern is None:
             return text
-        if self.anywhere:  # no other box where the last cannot be read
+        if self.anywhere:  # only the last box counts
             last = self.pattern.match(text, max(text.rfind(_BOX), 0))
             return last[1].strip() if last else None
         match = self.pattern.fullmatch(text)
         return match.groups()[-1].strip() if match else None
 
-    def without_thoughts(self, asked: str, text: str) -> str:
-        """Return what a reply says besides its thoughts: nothing, if it was cut before they ended.
+    def without_thoughts(self, prompt_end: str, text: str) -> str:
+        """Return a reply without its thoughts; "" if it was truncated within them.
 
         Args:
-            asked: the scaffold before the reply, which may begin the thoughts; it ends with the
-                opening.
+            prompt_end: the scaffold before the reply, which may begin the thoughts and ends with
+                the opening.
             text: the reply, without its opening.
         """
         if self.anywhere:
@@ -82,32 +79,42 @@ class AnswerFormat:
         _, closed, rest = (self.opening + text).rpartition(END_OF_THOUGHT)
         if closed:
             return rest.strip()
-        begun = (asked + text).count(BEGIN_OF_THOUGHT) > asked.count(END_OF_THOUGHT)
-        return "" if begun else rest.strip()
+        is_thinking = (prompt_end + text).count(BEGIN_OF_THOUGHT) > prompt_end.count(END_OF_THOUGHT)
+        return "" if is_thinking else rest.strip()
 
 
 def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:
-    """Return the format of this name, with or without room for thinking before the answer."""
+    """Return the format of a name, with or without thinking before the answer."""
     if name == "tagged" and thinking:
-        told = (
+        instruction = (
             "Think between <think> and </think>, then give one action between <answer> and "
             "</answer>."
         )
         return AnswerFormat(
-            instruction=told, opening="<think>\n", ending="</answer>", exact=True, parting=_PARTING
+            instruction=instruction,
+            opening="<think>\n",
+            ending="</answer>",
+            exact=True,
+            parting=_PARTING,
         )
     if name == "tagged":
-        told = "Give one action between <answer> and </answer> and nothing else."
+        instruction = "Give one action between <answer> and </answer> and nothing else."
         return AnswerFormat(
-            instruction=told, opening="<answer>", ending="</answer>", exact=True, pattern=_TAGGED
+            instruction=instruction,
+            opening="<answer>",
+            ending="</answer>",
+            exact=True,
+            pattern=_TAGGED,
         )
     if name == "boxed" and thinking:
-        told = "Reason step by step, and put your final action into \\boxed{}."
-        return AnswerFormat(instruction=told, ending="}", exact=True, pattern=_BOXED, anywhere=True)
-    if name == "boxed":
-        told = "Do not explain; put your action into \\boxed{} and say nothing else."
+        instruction = "Reason step by step, and put your final action into \\boxed{}."
         return AnswerFormat(
-            instruction=told, opening="\\boxed{", ending="}", exact=True, pattern=_BOXED
+            instruction=instruction, ending="}", exact=True, pattern=_BOXED, anywhere=True
+        )
+    if name == "boxed":
+        instruction = "Do not explain; put your action into \\boxed{} and say nothing else."
+        return AnswerFormat(
+            instruction=instruction, opening="\\boxed{", ending="}", exact=True, pattern=_BOXED
         )
     if name == "exact":
         return AnswerFormat(

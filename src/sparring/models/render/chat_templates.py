@@ -1,12 +1,12 @@
-"""Chat templates: by name, in probe conversations, and in a sandbox that limits a stranger's.
+"""Chat templates: named templates, probe conversations, and a sandbox that limits their work.
 
-Templates by name are for tokenizers that bring none or one that cannot be used. All are
-prefix-stable. Probes show how a template writes turns, and whether it writes all alike.
+Named templates are for tokenizers without a usable one. All are prefix-stable. Probes show how a
+template writes turns, and whether it writes all turns the same way.
 
-Jinja's sandbox sets no limit. This one counts: every pass of a loop and every call costs a share of
-a budget, and so does the size of every value that is printed, compared, filtered or joined. A value
-that would be enormous is refused before it is made. There is no clock, so a template that is run
-once is run always, on every machine. A template is compiled before the count begins.
+Jinja's sandbox has no limits. This one counts: every pass of a loop, every call, and the size of
+every value that is printed, compared, filtered or joined take a share of a budget. Enormous values
+are refused before they are made. There is no clock, so that a template that renders once renders
+always, on every machine. Compiling is not counted.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from jinja2.utils import Namespace
 
 from sparring.core.errors import ModelError
 
-WORK = 1 << 23  # budget of one rendering; templates that models have take less than a hundredth
-STEP = 16  # cost of a node of the template in a loop or macro, each time that it is run
+WORK = 1 << 23  # budget of one rendering; models' templates take less than a hundredth of it
+STEP = 16  # cost of each run of a template's node in a loop or macro
 LARGEST = 1 << 17  # characters, elements and amounts of numbers in one value
-PRODUCT = 1 << 24  # size of what is filtered, times that of the arguments
+PRODUCT = 1 << 24  # size of a filter's subject, times that of the arguments
 MOST_CHARACTERS = 1 << 20  # of a template
 _WIDE = re.compile(r"%[^%a-zA-Z]*(?:\*|\d{5,})|\{[^{}]*(?:\d{5,}|\{)")  # formats that pad widely
 
@@ -42,11 +42,11 @@ class ChatTemplate:
     """A compiled chat template.
 
     Args:
-        text: in Jinja, with the names that Hugging Face gives to chat templates.
-        today: what ``strftime_now`` takes for the date.
+        text: in Jinja, with the names of Hugging Face's chat templates.
+        today: the date for ``strftime_now``.
 
     Raises:
-        ModelError: it cannot be compiled.
+        ModelError: the text cannot be compiled.
     """
 
     def __init__(self, text: str, today: date) -> None:
@@ -71,10 +71,10 @@ class ChatTemplate:
 
 
 def check_template(text: str) -> None:
-    """Refuse a template that cannot be read, is very long, or has a power.
+    """Refuse a template that cannot be read, is very long, or computes a power.
 
     Raises:
-        ModelError: it is one of these.
+        ModelError: the template is refused.
     """
     if len(text) > MOST_CHARACTERS:
         raise _refused(f"it has {len(text)} characters")
@@ -93,7 +93,7 @@ def _refused(why: str) -> ModelError:
 
 
 def _size(value: Any) -> int:
-    """Return characters, elements and amounts of numbers in a value, counted up to ``LARGEST``."""
+    """Count characters, elements and amounts of numbers in a value, up to ``LARGEST``."""
     total, waiting = 0, [value]
     while waiting and total <= LARGEST:
         item = waiting.pop()
@@ -113,8 +113,8 @@ def _size(value: Any) -> int:
     return total
 
 
-class _Names(Namespace):
-    """A namespace that takes no private names, as in Hugging Face's sandbox."""
+class _PublicNamespace(Namespace):
+    """A namespace without private names, as in Hugging Face's sandbox."""
 
     def __init__(*args: Any, **attributes: Any) -> None:
         """Take the first attributes; one of them may be called ``self``."""
@@ -144,13 +144,13 @@ class _Generation(Extension):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """What a template runs in.
+    """The environment that a template runs in.
 
     Attributes:
-        work: cost of the rendering that goes on.
+        work: cost of the present rendering.
 
     Args:
-        today: what ``strftime_now`` takes for the date.
+        today: the date for ``strftime_now``.
     """
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
@@ -164,16 +164,16 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             optimized=False,
         )
         self.work = 0
-        for name in ("random", "urlize"):  # chance is no input; links are no business of a prompt
+        for name in ("random", "urlize"):  # prompts need neither chance nor links
             del self.filters[name]
         del self.globals["lipsum"]
         self.filters["tojson"] = _to_json
-        self.filters = {name: self._limited(own) for name, own in self.filters.items()}
-        # a template can name none of these: they stand where ``_counted`` puts them
+        self.filters = {name: self._limited(filter_) for name, filter_ in self.filters.items()}
+        # templates cannot use these names: ``_counted`` inserts them
         self.filters |= {"a step": self.step, "a value": self.value, "a join": self.joined}
         self.globals |= {
             "dict": _dictionary,
-            "namespace": _Names,
+            "namespace": _PublicNamespace,
             "raise_exception": _raise,
             "strftime_now": today.strftime,
         }
@@ -182,14 +182,14 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super()._generate(_counted(source), *args, **kwargs)
 
     def step(self, cost: int) -> bool:
-        """Pay for a pass of a loop or a call; return True."""
+        """Count the cost of a pass of a loop or of a call; return True."""
         self.work += cost
         if self.work > WORK:
             raise _refused(f"rendering a few words takes more than {WORK} units of work")
         return True
 
     def value(self, value: Any) -> Any:
-        """Return a value, and pay for its size; an iterator becomes a list."""
+        """Count a value's size and return the value; an iterator becomes a list."""
         if isinstance(value, Iterator) and not isinstance(value, LoopContext):
             value = list(itertools.islice(value, LARGEST + 1))
         self._pay(_size(value), LARGEST)
@@ -204,7 +204,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         self.step(size)
 
     def _admit(self, subject: Any, others: tuple[Any, ...]) -> None:
-        """Pay for a subject and its arguments, whose product bounds what becomes of them."""
+        """Count a subject and its arguments; the product of their sizes bounds the result."""
         if isinstance(subject, str) and others and _WIDE.search(subject):
             raise _refused("it has a very wide format")
         sizes = [_size(other) for other in others]
@@ -252,7 +252,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 @pass_context
 def _printed(context: Context, value: Any) -> Any:
-    """Return what is printed, and pay for it; with a context, nothing is run while compiling."""
+    """Count a printed value and return it; the context prevents runs while compiling."""
     environment: Any = context.environment
     return value if isinstance(value, Undefined) else environment.value(value)
 
@@ -292,26 +292,28 @@ def _counted(node: Any) -> Any:
         value = getattr(node, name)
         if isinstance(value, list):
             setattr(
-                node, name, [_counted(one) if isinstance(one, nodes.Node) else one for one in value]
+                node,
+                name,
+                [_counted(item) if isinstance(item, nodes.Node) else item for item in value],
             )
         elif isinstance(value, nodes.Node):
             setattr(node, name, _counted(value))
     if cost:
-        paid = _filter(nodes.Const(cost).set_lineno(node.lineno), "a step")
-        node.body.insert(0, nodes.ExprStmt(paid).set_lineno(node.lineno))
+        payment = _filter(nodes.Const(cost).set_lineno(node.lineno), "a step")
+        node.body.insert(0, nodes.ExprStmt(payment).set_lineno(node.lineno))
         if isinstance(node, nodes.For) and node.test is not None:
-            node.test = nodes.And(paid, node.test).set_lineno(node.lineno)
+            node.test = nodes.And(payment, node.test).set_lineno(node.lineno)
     if isinstance(node, nodes.Concat):
         return _filter(nodes.List(node.nodes).set_lineno(node.lineno), "a join")
     if isinstance(node, nodes.Compare | nodes.Operand):
         node.expr = _filter(node.expr, "a value")
     if isinstance(node, nodes.Test):
         node.node = _filter(node.node, "a value")
-        node.args = [_filter(one, "a value") for one in node.args]
-    made = isinstance(node, nodes.List | nodes.Dict) or (
+        node.args = [_filter(item, "a value") for item in node.args]
+    makes_value = isinstance(node, nodes.List | nodes.Dict) or (
         isinstance(node, nodes.Tuple) and node.ctx == "load"
     )
-    if made or (isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)):
+    if makes_value or (isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)):
         return _filter(node, "a value")
     return node
 
@@ -347,22 +349,23 @@ PROBES = (
 )
 TOLD_PROBE = "It is your turn. Legal actions: bet, pass.\n\nPlease choose one of them."
 REPLY_PROBE = "bet"
-# the texts between the contents of a conversation, and who speaks from the third on
+# gives the texts around contents; the second argument is the role from the third content on
 Render = Callable[..., list[str]]
 
 
 def pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
-    """Return the texts around messages and replies.
-
-    They are before the first message, before a reply in the history, between a reply and the
-    next message, and from a message to the reply that is asked for.
+    """Return the scaffold's pieces around messages and replies.
 
     Args:
-        render: gives the texts between contents.
-        remedy: what to write instead of the template, for the error.
+        render: gives the texts around contents.
+        remedy: advice for the error message.
+
+    Returns:
+        The text before the first message, before a reply in the history, between a reply and the
+        next message, and between a message and the next reply.
 
     Raises:
-        ModelError: the pieces depend on how long the conversation is: the template is not
+        ModelError: the pieces depend on the length of the conversation: the template is not
             prefix-stable.
     """
     first, ask = render(PROBES[:1])
@@ -385,10 +388,7 @@ def pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
 
 
 def tool_turns(render: Render) -> Literal["stable", "unstable", "none"]:
-    """Return how the template writes what a tool answers.
-
-    The same way however long the conversation, or not, or not at all.
-    """
+    """Return whether the template writes tools' answers the same way in longer conversations."""
     try:
         first = render(PROBES[:1])
         second, third = render(PROBES[:3], "tool"), render(PROBES, "tool")
@@ -403,18 +403,16 @@ def between(rendered: str, contents: tuple[str, ...], remedy: str) -> list[str]:
 
     Args:
         rendered: the conversation.
-        contents: what was said in it, in order.
-        remedy: what to write instead of the template, for the error.
+        contents: messages and replies, in order.
+        remedy: advice for the error message.
 
     Raises:
-        ModelError: one of the contents is not there once.
+        ModelError: a content does not occur exactly once.
     """
-    found, rest = [], rendered
+    texts, rest = [], rendered
     for text in contents:
         if rest.count(text) != 1:
-            raise ModelError(
-                f"The chat template changes or repeats what is said ({text!r}). {remedy}"
-            )
+            raise ModelError(f"The chat template changes or repeats the text {text!r}. {remedy}")
         before, _, rest = rest.partition(text)
-        found.append(before)
-    return [*found, rest]
+        texts.append(before)
+    return [*texts, rest]

@@ -34,27 +34,29 @@ def word_tokenizer(words: Iterable[str]) -> Tokenizer:
 
 
 def vocabulary(config: RunConfig, games: Sequence[Environment] | None = None) -> set[str]:
-    """Return every word that is told or replied in brief style.
+    """Return every word of prompts and replies in brief style.
 
     Args:
         config: of the run.
-        games: its environments, where they are made already.
+        games: its environments; None: they are made from the configuration.
     """
     if games is None:
         games = [configured_game(section) for section in config.environments]
-    asked: tuple[str, ...] = getattr(config.context.bind("context").plugin.module, "WORDS", ())
-    return {word for game in games for word in words_of(game)} | set(asked)
+    context_words: tuple[str, ...] = getattr(
+        config.context.bind("context").plugin.module, "WORDS", ()
+    )
+    return {word for game in games for word in words_of(game)} | set(context_words)
 
 
 class PlainRenderer:
-    """Turns what a seat is told into ids, and sampled ids into text.
+    """Turns prompts into ids, and sampled ids into text.
 
-    A conversation is ``<begin> words <ask> reply <end> words <ask> reply <end> ...``. It only ever
-    grows, so every prompt of a seat starts with the ids of the one before it.
+    A conversation is ``<begin> words <ask> reply <end> words <ask> reply <end> ...``, so that every
+    prompt of a seat begins with the ids of the prompt before.
     """
 
     prefix_stable = True
-    exact_answers = False  # the game's brief wording sees to that
+    exact_answers = False  # brief wordings need no exact match
     scorable = True
 
     def __init__(self, tokenizer: Any) -> None:
@@ -81,43 +83,33 @@ class PlainRenderer:
         return (self.end,)
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        """Return the ids of foreign text. It can never yield a special id, only words or
-        ``<unknown>``."""
+        """Return the ids of foreign text: words or ``<unknown>``, never other special ids."""
         return tuple(self.words.get(word, self.unknown) for word in text.split())
 
     def initial(self, text: str) -> tuple[int, ...]:
-        """Return the ids that open a conversation with this text and ask for a reply."""
+        """Return the ids that open a conversation with a text and end where a reply begins."""
         return (self.begin, *self.encode(text), self.ask)
 
     def append(self, text: str) -> tuple[int, ...]:
-        """Return the ids that tell a running conversation this text and ask for a reply."""
+        """Return the ids that continue a conversation with a text, up to where a reply begins."""
         return (*self.encode(text), self.ask)
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the scaffold that closes a reply.
-
-        The end token where the reply was cut before saying it.
-        """
+        """Return the scaffold that closes a reply: the end token if the reply was truncated."""
         return (self.end,) if truncated else ()
 
     def reply(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a complete reply with this text.
-
-        The model would have sampled them.
-        """
+        """Encode a reply exactly as the model would have sampled it, end token included."""
         return (*self.encode(text), self.end)
 
     def parse(self, ids: tuple[int, ...]) -> str:
-        """Return the text of sampled ids.
-
-        Special ids show by their names so that they never pass for words.
-        """
+        """Return the text of sampled ids, in which special ids appear by their names."""
         if ids and ids[-1] == self.end:
             ids = ids[:-1]
         return " ".join(self._text[index] for index in ids)
 
     def read(self, text: str) -> str | None:
-        """Return the part of a reply that names the action: all of it."""
+        """Return the part of a reply that names the action: the whole text."""
         return text
 
 

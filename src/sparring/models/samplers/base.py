@@ -1,12 +1,13 @@
-"""What a sampler is: token in, token out.
+"""The protocol of samplers, which draw replies to exact token ids and never see text.
 
-A sampler draws replies to exact ids and never sees text. It may run in this process or be a server
-elsewhere, so that players and engines ask nothing of it but what stands here.
+A sampler may run in this process or be a server elsewhere: players and engines use nothing but this
+protocol and the optional abilities below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import getattr_static
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from sparring.core.errors import ModelError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Ids = tuple[int, ...]
 
 
-class Score(Protocol):
+class ReplyScorer(Protocol):
     """Returns the log-probability of whole replies."""
 
     def __call__(
@@ -28,8 +29,8 @@ class Score(Protocol):
 
         Args:
             prompts: exact contexts.
-            replies: for each context the replies to score, stop token included, none of them empty.
-            params: the distribution replies would be drawn from.
+            replies: non-empty replies to score for each context, stop token included.
+            params: the distribution that replies would be drawn from.
         """
         ...
 
@@ -38,11 +39,7 @@ class Score(Protocol):
 class Sampler(Protocol):
     """Draws replies from a language model; ``sparring.testing.check_sampler`` tries one.
 
-    One that may be asked in one call with others, such as one of several adapters over one base,
-    has an attribute ``backend`` too, a ``Backend``; ``sparring.testing.check_backend`` tries it.
-    One that does not draw with the model in this process has ``decoding``, what does, in words.
-    One whose replies can go on with newer weights has ``between``: None, or what it calls between
-    two tokens, in which weights may be published; the results then say their ``runs``.
+    A sampler may have more abilities: ``HasBackend``, ``HasDecoding`` and ``HasTokenHook``.
     """
 
     @property
@@ -52,21 +49,21 @@ class Sampler(Protocol):
 
     @property
     def version(self) -> int:
-        """Number of updates that the weights which replies are drawn with have seen."""
+        """Number of updates of the weights that draw replies."""
         ...
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply has the same bits whatever else is sampled, before it or beside it.
+        """Whether a reply has the same bits for any other requests, before it or beside it.
 
-        Then replies do not depend on order, number in flight, or split into calls. If not, that
-        holds of the ids but for rare draws, and of log-probabilities within 1e-5.
+        Then replies do not depend on order, number in flight, or split into calls. Otherwise ids
+        may differ in rare draws, and log-probabilities within 1e-5.
         """
         ...
 
     @property
-    def score(self) -> Score | None:
-        """What scores given replies; None where this sampler cannot."""
+    def score(self) -> ReplyScorer | None:
+        """Function that scores given replies; None if this sampler has none."""
         ...
 
     def submit(
@@ -74,13 +71,13 @@ class Sampler(Protocol):
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield lists of (place of a request, its reply), each place once, as they are finished.
 
-        An empty list where none is finished for a moment, so that others are served meanwhile. Draw
-        t of a reply is draw t of its request's own stream, so a reply does not depend on the
-        others. All have begun when this returns.
+        An empty list lets the caller do other work while no reply is finished. Draw t of a reply is
+        draw t of its request's stream, so that replies do not depend on each other. All requests
+        have begun when this returns.
 
         Args:
             requests: exact contexts with their streams.
-            params: the distribution to draw from; its log-probabilities are the ones returned.
+            params: the distribution to draw from, whose log-probabilities are returned.
             stop_ids: a reply ends with the first of these, which is part of it.
 
         Raises:
@@ -92,11 +89,11 @@ class Sampler(Protocol):
     def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
         """Draw later replies with new weights; return their version.
 
-        Keys and values that were computed with the old ones are dropped.
+        Keys and values of the old weights are dropped.
 
         Args:
             weights: all trained weights by name, as ``LanguageModel.tensors`` gives them.
-            version: number of updates that they have seen.
+            version: number of updates of these weights.
 
         Raises:
             ModelError: a name or shape is another model's.
@@ -104,12 +101,12 @@ class Sampler(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Drop all keys and values that are kept."""
+        """Drop all cached keys and values."""
         ...
 
 
-class Lot(NamedTuple):
-    """What is asked of one of several samplers that are asked in one call."""
+class SampleBatch(NamedTuple):
+    """The requests to one of several samplers that are called together."""
 
     sampler: Sampler
     requests: Sequence[SampleRequest]
@@ -118,56 +115,91 @@ class Lot(NamedTuple):
 
 
 class Backend(Protocol):
-    """Draws for several samplers at once: those that have an equal one as ``backend``.
+    """Draws for several samplers at once: those whose ``backend`` equals this one.
 
-    It must have a hash. A reply is the one that its sampler gives alone: not a bit differs where
+    A backend must be hashable. Replies are those that each sampler gives alone, with equal bits if
     the sampler is ``invariant``.
     """
 
-    def submit(self, lots: Sequence[Lot]) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+    def submit(
+        self, batches: Sequence[SampleBatch]
+    ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield lists of (place of a request, its reply), as ``Sampler.submit`` does.
 
-        Places count through the requests of all lots, those of the first lot first.
+        Places number the requests of all batches, those of the first batch first.
 
         Args:
-            lots: what is asked. A sampler may stand in several.
+            batches: requests and their samplers. A sampler may be in several batches.
 
         Raises:
-            ModelError: a context and its reply do not fit into its sampler's ``context``.
+            ModelError: a context and its reply do not fit into the sampler's ``context``.
             DivergedError: a model gives no probabilities.
         """
         ...
 
 
-def backend_of(sampler: Sampler) -> Backend | None:
-    """Return what a sampler may be asked by together with others; None: it is asked alone.
+@runtime_checkable
+class HasBackend(Protocol):
+    """A sampler that can be called together with others, such as adapters over one base.
 
-    One that passes on what it is asked to another sampler does not have the other's.
+    ``sparring.testing.check_backend`` tries its backend.
     """
-    if "backend" not in getattr(sampler, "__dict__", {}) and not hasattr(type(sampler), "backend"):
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend that it shares with others; None: it is called alone."""
+        ...
+
+
+@runtime_checkable
+class HasDecoding(Protocol):
+    """A sampler whose replies are computed outside of this process."""
+
+    @property
+    def decoding(self) -> str:
+        """What computes the replies, in words."""
+        ...
+
+
+@runtime_checkable
+class HasTokenHook(Protocol):
+    """A sampler whose replies can go on with newer weights; their results have ``runs``.
+
+    Attributes:
+        between: called between two tokens; weights may be published in it. None: nothing is called.
+    """
+
+    between: Callable[[], None] | None
+
+
+def backend_of(sampler: Sampler) -> Backend | None:
+    """Return the backend of a sampler; None: the sampler is called alone.
+
+    A wrapper that passes attribute look-ups on to another sampler does not have the other's.
+    """
+    if getattr_static(sampler, "backend", None) is None or not isinstance(sampler, HasBackend):
         return None
-    found: Backend | None = getattr(sampler, "backend", None)
-    return found
+    return sampler.backend
 
 
 def finished_together(
-    backend: Backend, lots: Sequence[Lot]
+    backend: Backend, batches: Sequence[SampleBatch]
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-    """Give lots to a backend; return what it yields, each place checked.
+    """Give batches to a backend, and check the places of the replies that it yields.
 
     Raises:
-        ModelError: it left a request without its one reply; and as for ``Backend.submit``.
+        ModelError: a request has no reply, or two; and as for ``Backend.submit``.
     """
-    return _checked(backend, backend.submit(lots), sum(len(lot.requests) for lot in lots))
+    return _checked(backend, backend.submit(batches), sum(len(batch.requests) for batch in batches))
 
 
 def finished(
     sampler: Sampler, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-    """Give requests to a sampler; return what it yields, each place checked.
+    """Give requests to a sampler, and check the places of the replies that it yields.
 
     Raises:
-        ModelError: the sampler left a request without its one reply; and as for ``submit``.
+        ModelError: a request has no reply, or two; and as for ``submit``.
     """
     return _checked(sampler, sampler.submit(requests, params, stop_ids), len(requests))
 
@@ -175,39 +207,38 @@ def finished(
 def _checked(
     sampler: Sampler | Backend, coming: Iterator[Sequence[tuple[int, SampleResult]]], count: int
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-    left = set(range(count))
+    waiting = set(range(count))
     for results in coming if count else ():
         for place, _ in results:
-            if place not in left:
+            if place not in waiting:
                 raise ModelError(
-                    f"The {_kind(sampler)} gave a reply for request {place}, which "
-                    f"is none of 0 to {count - 1} that waits for one. Its submit must yield each "
-                    "place once."
+                    f"The {_kind(sampler)} gave a reply for request {place}, which is not an open "
+                    f"request from 0 to {count - 1}. Its submit must yield each place once."
                 )
-            left.remove(place)
+            waiting.remove(place)
         yield results
-    if left:
+    if waiting:
         raise ModelError(
-            f"The {_kind(sampler)} gave no reply for request {min(left)} of "
+            f"The {_kind(sampler)} gave no reply for request {min(waiting)} of "
             f"{count}. Its submit must yield each place once."
         )
 
 
-def _kind(asked: Sampler | Backend) -> str:
-    what = "sampler" if isinstance(asked, Sampler) else "backend"
-    return f"{what} {type(asked).__name__}"
+def _kind(sampler: Sampler | Backend) -> str:
+    kind = "sampler" if isinstance(sampler, Sampler) else "backend"
+    return f"{kind} {type(sampler).__name__}"
 
 
 def sample(
     sampler: Sampler, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
 ) -> list[SampleResult]:
-    """Return the replies to all requests in their order, when the last is finished.
+    """Wait for the replies to all requests, and return them in order.
 
     Raises:
         ModelError: as for ``finished``.
     """
-    found: list[SampleResult | None] = [None] * len(requests)
+    replies: list[SampleResult | None] = [None] * len(requests)
     for results in finished(sampler, requests, params, stop_ids):
         for place, result in results:
-            found[place] = result
-    return [result for result in found if result is not None]
+            replies[place] = result
+    return [result for result in replies if result is not None]

@@ -1,9 +1,8 @@
-"""Token-in token-out sampling at an OpenAI-compatible server that somebody else has started.
+"""Token-in token-out sampling at an OpenAI-compatible server that the user has started.
 
-The server has the frozen weights. It is given a policy's adapters anew after each update, by a new
-name per version, as a name that was used before keeps its old weights in a server's caches. It is
-tried on one conversation before it is asked for replies. Several samplers may ask one server, many
-requests side by side.
+The server has the frozen weights. After each update it gets a policy's adapters under a new name,
+as the server's caches would keep the old weights of a reused name. One conversation checks the
+server before it draws replies. Several samplers may share a server, with many concurrent requests.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from sparring.core.errors import ModelError, RolloutError, RunError
 from sparring.core.files import disk_errors
 from sparring.core.records import FloatArray, SampleRequest, SampleResult, SamplingParams
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import Ids, Lot
+from sparring.models.samplers.base import Ids, SampleBatch
 from sparring.models.samplers.in_process import (
-    OfModel,
+    ModelSampler,
     dtype_of,
     in_process,
     probe_of,
@@ -41,16 +40,16 @@ from sparring.models.samplers.in_process import (
     vocabulary_of,
 )
 
-SHARED = "SPARRING_ADAPTERS"  # environment variable: a folder that the server sees too
-ALREADY, UNKNOWN = "already been loaded", 404  # what a server says of a name
-PARTING = 10.0  # seconds that a server has to unload adapters
+SHARED = "SPARRING_ADAPTERS"  # environment variable: a folder that the server can read
+ALREADY, UNKNOWN = "already been loaded", 404  # a server's answers about names
+PARTING = 10.0  # seconds for a server to unload adapters
 
 Key = tuple[int, int]  # updates, and changes from outside
 
 
 @contextlib.contextmanager
-def ends_the_run() -> Iterator[None]:
-    """Let what a server does not do end the run, as a context: a play that fails would be repeated.
+def as_run_errors() -> Iterator[None]:
+    """Raise errors of the server as RunError, as a failed episode would be repeated.
 
     Raises:
         RunError: in place of a RolloutError.
@@ -61,33 +60,33 @@ def ends_the_run() -> Iterator[None]:
         raise RunError(str(error)) from None
 
 
-class Shelf:
-    """The folder of adapters, and which of them a server has loaded.
+class AdapterFolder:
+    """The folder of adapters, and the names of those that a server has loaded.
 
     Args:
         connection: to the server.
 
     Raises:
-        RunError: the folder that the user named is none.
+        RunError: the folder in SPARRING_ADAPTERS does not exist.
     """
 
     def __init__(self, connection: Connection) -> None:
         named = os.environ.get(SHARED)
         if named and not Path(named).is_dir():
-            raise RunError(f"{SHARED} names {named}, which is no folder; make it, or unset it.")
+            raise RunError(f"{SHARED} names {named}, which is not a folder; create or unset it.")
         self._connection = connection
         self.folder = Path(tempfile.mkdtemp(prefix="sparring-adapters-", dir=named or None))
         self.folder.chmod(0o755)  # the server may run as another user
         self._count, self._lock = itertools.count(1), threading.RLock()
         self._loaded: set[str] = set()
-        self._gone: set[str] = set()  # of these: what nobody needs any more
-        weakref.finalize(self, _left, connection, self._loaded, self.folder)
+        self._gone: set[str] = set()  # loaded adapters that are no longer needed
+        weakref.finalize(self, _remove_adapters, connection, self._loaded, self.folder)
 
     def add(self, model: LanguageModel) -> str:
-        """Let the server load the adapters of now; return the name it has for them.
+        """Let the server load a model's present adapters; return their name.
 
         Raises:
-            RunError: it does not, or the folder cannot be written.
+            RunError: the server does not load them, or the folder cannot be written.
         """
         name = f"{self.folder.name}-{next(self._count)}"
         with disk_errors(self.folder):
@@ -97,32 +96,32 @@ class Shelf:
         return name
 
     def load(self, name: str) -> None:
-        """Let the server load adapters that are in the folder; again, where it knows them no more.
+        """Let the server load adapters that are in the folder, for example after its restart.
 
         Raises:
-            RunError: it does not.
+            RunError: the server does not load them.
         """
         request = {"lora_name": name, "lora_path": str(self.folder / name)}
-        with self._lock, ends_the_run():
+        with self._lock, as_run_errors():
             try:
                 self._connection.send("/load_lora_adapter", request, str, "a word")
             except StatusError as error:
-                if ALREADY not in str(error):  # by a try whose answer was lost
+                if ALREADY not in str(error):  # by a request whose answer was lost
                     raise
             self._loaded.add(name)
 
     def has(self, name: str) -> bool:
-        """Return whether adapters of this name are to be loaded."""
+        """Return whether the server must have adapters of this name."""
         return name in self._loaded - self._gone
 
     def drop(self, names: Collection[str]) -> None:
-        """Note that nobody needs adapters any more."""
+        """Mark adapters as no longer needed."""
         self._gone.update(names)
 
     def unload(self, needed: Collection[str]) -> None:
-        """Let the server unload what was dropped, but for what is needed for a while."""
+        """Let the server unload dropped adapters, except those in ``needed``."""
         with self._lock:
-            for name in [one for one in self._gone if one not in needed]:
+            for name in [gone for gone in self._gone if gone not in needed]:
                 _unload(self._connection, name)
                 shutil.rmtree(self.folder / name, ignore_errors=True)
                 self._gone.discard(name)
@@ -130,8 +129,8 @@ class Shelf:
 
 
 def _unload(connection: Connection, name: str) -> None:
-    """Let the server unload adapters; one that is gone has none."""
-    # RuntimeError: at the end of the process a host's address cannot be looked up any more
+    """Let the server unload adapters; errors are ignored."""
+    # RuntimeError: at the end of the process a host's address cannot be looked up
     with contextlib.suppress(RolloutError, RuntimeError):
         connection.send(
             "/unload_lora_adapter",
@@ -142,43 +141,43 @@ def _unload(connection: Connection, name: str) -> None:
         )
 
 
-def _left(connection: Connection, loaded: set[str], folder: Path) -> None:
+def _remove_adapters(connection: Connection, loaded: set[str], folder: Path) -> None:
     for name in sorted(loaded):
         _unload(connection, name)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-class Adapters:
+class ServedAdapters:
     """The adapters of one model at a server.
 
     Args:
-        shelf: where they are.
+        shelf: the folder of adapters.
 
     Attributes:
-        changes: of the weights from outside, so far.
-        tried: temperatures at which the server was tried on the weights of now.
+        changes: number of changes of the weights outside of updates.
+        tried: temperatures at which the server was checked with the present weights.
     """
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: AdapterFolder) -> None:
         self._shelf, self.changes = shelf, 0
         self.tried: set[float] = set()
-        self._held: list[str] = []  # the name of those that are loaded
+        self._loaded_names: list[str] = []  # name of the loaded adapters
         self._key: Key | None = None
-        weakref.finalize(self, shelf.drop, self._held)
+        weakref.finalize(self, shelf.drop, self._loaded_names)
 
     def name(self, model: LanguageModel) -> str:
-        """Return the server's name for the weights of now, which it is given if it has others.
+        """Return the server's name of the present weights, after loading them if needed.
 
         Raises:
-            RunError: as for ``Shelf.add``.
+            RunError: as for ``AdapterFolder.add``.
         """
         key = model.version, self.changes
         if key != self._key:
             new = self._shelf.add(model)
-            self._shelf.drop(self._held)
-            self._held[:], self._key = [new], key
+            self._shelf.drop(self._loaded_names)
+            self._loaded_names[:], self._key = [new], key
             self.tried.clear()
-        return self._held[0]
+        return self._loaded_names[0]
 
 
 MOST = 2**63 - 1  # of a seed
@@ -188,7 +187,7 @@ NEEDED = (
 )
 
 
-class Ask(NamedTuple):
+class CompletionRequest(NamedTuple):
     """One request; its ids are below ``vocabulary``."""
 
     name: str
@@ -199,7 +198,7 @@ class Ask(NamedTuple):
     vocabulary: int
 
     def fields(self) -> dict[str, Any]:
-        """Return what is sent: nothing but the temperature shapes the distribution."""
+        """Return the fields of the request; only the temperature shapes the distribution."""
         return {
             "model": self.name,
             "prompt": list(self.ids),
@@ -208,7 +207,7 @@ class Ask(NamedTuple):
             "seed": self.seed & MOST,
             "logprobs": 1,
             "stop_token_ids": list(self.stop_ids),
-            "ignore_eos": True,  # else a server's own end of text ends a reply too
+            "ignore_eos": True,  # else the server's end-of-text token ends a reply too
             "return_token_ids": True,
             "skip_special_tokens": False,
             "top_p": 1.0,
@@ -221,8 +220,8 @@ class Ask(NamedTuple):
         """Return the reply in a body.
 
         Raises:
-            MalformedError: there is none.
-            RunError: it comes without token ids or log-probabilities, or cannot be one.
+            MalformedError: the body has no reply.
+            RunError: the reply lacks token ids or log-probabilities, or is invalid.
         """
         ids, logprobs, prompt = _choice(body)
         if not ids or not logprobs:
@@ -234,7 +233,7 @@ class Ask(NamedTuple):
                 "It must neither add nor drop tokens."
             )
         if len(ids) != len(logprobs) or not all(
-            (type(one) is int and 0 <= one < self.vocabulary) for one in ids
+            (type(entry) is int and 0 <= entry < self.vocabulary) for entry in ids
         ):
             raise RunError(
                 f"The server gave {len(ids)} tokens and {len(logprobs)} log-probabilities for a "
@@ -248,12 +247,12 @@ class Ask(NamedTuple):
                     f"{self.name!r}. It must be a finite number; look at the server's log and at "
                     "the weights it has loaded."
                 )
-        return SampleResult(tuple(ids), tuple(map(float, logprobs)), not self._ended(ids))
+        return SampleResult(tuple(ids), tuple(map(float, logprobs)), not self._has_stopped(ids))
 
-    def _ended(self, ids: list[int]) -> bool:
-        """Return whether a reply ends with a stop id, and not at the limit."""
+    def _has_stopped(self, ids: list[int]) -> bool:
+        """Return whether a reply ended with a stop id and not at the limit."""
         most = self.params.max_new_tokens
-        stop = next((n for n, one in enumerate(ids, start=1) if one in self.stop_ids), None)
+        stop = next((n for n, entry in enumerate(ids, start=1) if entry in self.stop_ids), None)
         if len(ids) != (stop or most) or len(ids) > most:
             raise RunError(
                 f"The server ended a reply after {len(ids)} tokens with id {ids[-1]}, and not with "
@@ -271,20 +270,20 @@ def _is_finite(value: Any) -> bool:
 
 
 def _choice(body: str) -> tuple[list[Any], list[Any], Any]:
-    """Return the token ids and log-probabilities in a body, and the prompt or None."""
+    """Return the token ids, log-probabilities and the prompt (or None) in a body."""
     try:
         choice = json.loads(body)["choices"][0]
         ids, logprobs = choice.get("token_ids"), choice.get("logprobs")
-        found = ids or [], (logprobs or {}).get("token_logprobs") or []
+        columns = ids or [], (logprobs or {}).get("token_logprobs") or []
         prompt = choice.get("prompt_token_ids")
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise MalformedError(body.strip() or "an empty body") from None
-    if not all(isinstance(one, list) for one in (*found, prompt or [])):
+    if not all(isinstance(column, list) for column in (*columns, prompt or [])):
         raise MalformedError(body.strip())
-    return *found, prompt
+    return *columns, prompt
 
 
-REST = 0.05  # seconds that one waits for a reply before others have a turn
+REST = 0.05  # longest wait for a reply in seconds, before other work goes on
 ADVICE = {
     400: (
         "Its limit of tokens (vLLM: --max-model-len) must be at least model.context, and it must "
@@ -298,19 +297,19 @@ ADVICE = {
 }
 
 
-class Asking(Protocol):
+class ServerSampler(Protocol):
     """A sampler of a server."""
 
     model: LanguageModel
 
-    def ready(self, lot: Lot) -> str:
-        """Return the server's name for its weights of now."""
+    def ready(self, batch: SampleBatch) -> str:
+        """Return the server's name of the sampler's present weights."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Which server is asked, and how; equal ones can share it. See ``openai``."""
+class ServerSettings:
+    """Settings of a server; samplers with equal settings share it. See ``openai``."""
 
     base_url: str
     served: str
@@ -321,16 +320,16 @@ class Settings:
 
 
 class Server:
-    """A server, ready to be asked; see ``samplers.base.Backend``.
+    """A connection to a server; see ``samplers.base.Backend``.
 
     Args:
-        settings: of it.
+        settings: of the server.
 
     Raises:
         ConfigError: as for ``openai``.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.where = settings, settings.base_url
         self._connection = Connection(
             base_url=settings.base_url,
@@ -339,79 +338,81 @@ class Server:
             retries=settings.retries,
             advice=ADVICE,
         )
-        self._shelf: Shelf | None = None  # of adapters, where a policy has any
+        self._shelf: AdapterFolder | None = None  # None until a policy has adapters
         self.lock = threading.RLock()
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="openai")
         self._tried: weakref.WeakKeyDictionary[LanguageModel, set[float]] = (
             weakref.WeakKeyDictionary()
         )
-        self._users: Counter[str] = Counter()  # calls that wait for replies, by name
-        self._known: weakref.WeakKeyDictionary[LanguageModel, Adapters] = (
+        self._users: Counter[str] = Counter()  # number of open calls by name
+        self._known: weakref.WeakKeyDictionary[LanguageModel, ServedAdapters] = (
             weakref.WeakKeyDictionary()
         )
 
-    def adapters_of(self, model: LanguageModel) -> Adapters:
-        """Return the adapters of a model, as the server is given them.
+    def adapters_of(self, model: LanguageModel) -> ServedAdapters:
+        """Return the adapters of a model at the server.
 
         Raises:
-            RunError: the folder that the user named for them is none.
+            RunError: the folder in SPARRING_ADAPTERS does not exist.
         """
         with self.lock:
             if self._shelf is None:
-                self._shelf = Shelf(self._connection)
+                self._shelf = AdapterFolder(self._connection)
             if model not in self._known:
-                self._known[model] = Adapters(self._shelf)
+                self._known[model] = ServedAdapters(self._shelf)
             return self._known[model]
 
     def tried(self, model: LanguageModel) -> set[float]:
-        """Return the temperatures at which it was tried on a model without adapters."""
+        """Return the temperatures at which a model without adapters was checked."""
         return self._tried.setdefault(model, set())
 
-    def submit(self, lots: Sequence[Lot]) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+    def submit(
+        self, batches: Sequence[SampleBatch]
+    ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield lists of (place of a request, its reply), as they are finished; see ``Backend``."""
-        asks: list[Ask] = []
+        asks: list[CompletionRequest] = []
         with self.lock:
-            names = [cast(Asking, lot.sampler).ready(lot) for lot in lots]
+            names = [cast(ServerSampler, batch.sampler).ready(batch) for batch in batches]
             self._users.update(names)
-        for name, lot in zip(names, lots, strict=True):
-            size = vocabulary_of(cast(Asking, lot.sampler).model)
-            for ids, stream, _ in lot.requests:
-                asks.append(Ask(name, ids, stream, lot.params, lot.stop_ids, size))
+        for name, batch in zip(names, batches, strict=True):
+            size = vocabulary_of(cast(ServerSampler, batch.sampler).model)
+            for ids, stream, _ in batch.requests:
+                asks.append(
+                    CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, size)
+                )
         coming = self._coming(asks, names)
-        next(coming)  # all have begun when this returns, and a close from now on is noticed
+        next(coming)  # all have begun when this returns, and a close is noticed from now on
         return coming
 
     def _coming(
-        self, asks: Sequence[Ask], names: Sequence[str]
+        self, asks: Sequence[CompletionRequest], names: Sequence[str]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield nothing once, when all have begun, and then what comes of them."""
+        """Yield () once, when all have begun, and then the replies."""
         places = {self._threads.submit(self.reply, ask): place for place, ask in enumerate(asks)}
         try:
             yield ()
-            left = set(places)
-            while left:
-                done, left = wait(left, timeout=REST, return_when=FIRST_COMPLETED)
-                yield [(places[one], one.result()) for one in done]
+            waiting = set(places)
+            while waiting:
+                done, waiting = wait(waiting, timeout=REST, return_when=FIRST_COMPLETED)
+                yield [(places[future], future.result()) for future in done]
         finally:
-            for one in places:
-                one.cancel()
+            for future in places:
+                future.cancel()
             with self.lock:
                 self._users.subtract(names)
                 self._users = +self._users
                 if self._shelf is not None:
                     self._shelf.unload(self._users)
 
-    def reply(self, ask: Ask) -> SampleResult:
-        """Return the reply to a request.
-
-        A server that was started anew is given the adapters again, once.
+    def reply(self, ask: CompletionRequest) -> SampleResult:
+        """Return the reply to a request; adapters are loaded again once after a server's restart.
 
         Raises:
-            RunError: there is none, or none that can be used.
-            DivergedError: a log-probability is no number.
+            RunError: there is no usable reply.
+            DivergedError: a log-probability is NaN.
         """
         request = "/completions", ask.fields(), ask.read, "a completion"
-        with ends_the_run():
+        with as_run_errors():
             try:
                 return self._connection.send(*request)
             except StatusError as error:
@@ -422,19 +423,19 @@ class Server:
             return self._connection.send(*request)
 
 
-_servers: weakref.WeakValueDictionary[Settings, Server] = weakref.WeakValueDictionary()
+_servers: weakref.WeakValueDictionary[ServerSettings, Server] = weakref.WeakValueDictionary()
 
 
-def server_of(settings: Settings) -> Server:
-    """Return the server of these settings, which all samplers of this process share."""
-    found = _servers.get(settings)
-    if found is None:
-        found = _servers[settings] = Server(settings)
-    return found
+def server_of(settings: ServerSettings) -> Server:
+    """Return the server of these settings, shared by all samplers of this process."""
+    server = _servers.get(settings)
+    if server is None:
+        server = _servers[settings] = Server(settings)
+    return server
 
 
-SAID = 8  # tokens of the reply that a server is tried by
-KEPT = 64 << 20  # bytes of keys and values of what is scored in this process
+PROBE_REPLY = 8  # tokens of the reply that checks a server
+KEPT = 64 << 20  # bytes of the KV cache for scoring in this process
 
 Times = Annotated[int, Field(ge=0, le=1000)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
@@ -442,13 +443,13 @@ Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Distance = Annotated[float, Field(gt=0, le=100)]
 
 
-class OpenAISampler(OfModel):
-    """Samples replies of a language model by a server; see ``base.Sampler``.
+class OpenAISampler(ModelSampler):
+    """Samples replies of a language model at a server; see ``base.Sampler``.
 
     Args:
-        model: gives its adapters.
-        server: where it is asked.
-        tolerance: how far log-probabilities may be from those of the model in this process.
+        model: the model, with adapters or without.
+        server: the server.
+        tolerance: largest difference between log-probabilities of the server and this process.
     """
 
     decoding = "openai"  # what computes replies, for provenance.json
@@ -460,9 +461,9 @@ class OpenAISampler(OfModel):
         self._local = in_process(model, cache_bytes=KEPT)
 
     @property
-    def _adapters(self) -> Adapters | None:
-        """The model's adapters at the server; None: it has none."""
-        return self.backend.adapters_of(self.model) if adapted(self.model) else None
+    def _adapters(self) -> ServedAdapters | None:
+        """The model's adapters at the server; None if it has none."""
+        return self.backend.adapters_of(self.model) if has_adapters(self.model) else None
 
     def submit(
         self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
@@ -470,54 +471,56 @@ class OpenAISampler(OfModel):
         """Yield lists of (place of a request, its reply), as they are finished.
 
         Raises:
-            ModelError: a context and its reply do not fit, or what is asked is not given here.
-            RunError: the server cannot be asked, or has other weights.
+            ModelError: a context and its reply do not fit, or an option is not supported.
+            RunError: the server does not answer, or has other weights.
             DivergedError: the model gives no probabilities.
         """
         if not requests:
             return iter(())
-        return self.backend.submit([Lot(self, requests, params, stop_ids)])
+        return self.backend.submit([SampleBatch(self, requests, params, stop_ids)])
 
-    def ready(self, lot: Lot) -> str:
-        """Return the name by which the server knows the weights of now, once it was tried on them.
+    def ready(self, batch: SampleBatch) -> str:
+        """Return the server's name of the present weights, checked with one conversation.
 
         Raises:
             ModelError, RunError, DivergedError: as for ``submit``.
         """
-        for option, given, off in (
-            ("top_p", lot.params.top_p, 1.0),
-            ("top_k", lot.params.top_k, 0),
+        for option, value, off in (
+            ("top_p", batch.params.top_p, 1.0),
+            ("top_k", batch.params.top_k, 0),
         ):
-            if given != off:
+            if value != off:
                 raise ModelError(
-                    f"sampler 'openai' and rollout.{option}={given}: the learner has to know which "
+                    f"sampler 'openai' and rollout.{option}={value}: the learner has to know which "
                     f"tokens truncation kept, and a server is not asked for them. Write "
                     f"rollout.{option}: {off}, or sampler.name=vllm or in_process."
                 )
-        longest = max((len(request.ids) for request in lot.requests), default=0)
-        self.check_length(longest + lot.params.max_new_tokens)
-        adapters, temperature = self._adapters, lot.params.temperature
+        longest = max((len(request.ids) for request in batch.requests), default=0)
+        self.check_length(longest + batch.params.max_new_tokens)
+        adapters, temperature = self._adapters, batch.params.temperature
         served = self.backend.settings.served
         name = served if adapters is None else adapters.name(self.model)
         tried = self.backend.tried(self.model) if adapters is None else adapters.tried
         if temperature not in tried:
-            self._try(name, SamplingParams(max_new_tokens=SAID, temperature=temperature))
+            self._try(name, SamplingParams(max_new_tokens=PROBE_REPLY, temperature=temperature))
             tried.add(temperature)
         return name
 
     def _try(self, name: str, params: SamplingParams) -> None:
-        prompt = tuple(probe_of(self.model, room=SAID))
-        said = self.backend.reply(Ask(name, prompt, 0, params, (), vocabulary_of(self.model)))
-        prompts = [(*prompt, *said.ids[:t]) for t in range(len(said.ids))]
-        expected = self.score(prompts, [[(token,)] for token in said.ids], params)
-        far = [abs(a - b[0]) for a, b in zip(said.logprobs, expected, strict=True)]
-        if not all(one <= self.tolerance for one in far):
+        prompt = tuple(probe_of(self.model, room=PROBE_REPLY))
+        reply = self.backend.reply(
+            CompletionRequest(name, prompt, 0, params, (), vocabulary_of(self.model))
+        )
+        prompts = [(*prompt, *reply.ids[:t]) for t in range(len(reply.ids))]
+        expected = self.score(prompts, [[(token,)] for token in reply.ids], params)
+        differences = [abs(a - b[0]) for a, b in zip(reply.logprobs, expected, strict=True)]
+        if not all(difference <= self.tolerance for difference in differences):
             raise RunError(
                 f"The server {self.backend.where} gives log-probabilities of {name!r} that differ "
-                f"from this model's by up to {max(far):.2g} ({self.tolerance:g}). It must have the "
-                "same weights, no quantisation, no penalties, and give log-probabilities of the "
-                "distribution that it draws from (vLLM: --logprobs-mode processed_logprobs). If it "
-                "computes in less precision, write sampler.tolerance."
+                f"from this model's by up to {max(differences):.2g} ({self.tolerance:g}). It must "
+                "have the same weights, no quantisation, no penalties, and give log-probabilities "
+                "of the distribution that it draws from (vLLM: --logprobs-mode "
+                "processed_logprobs). If it computes in less precision, write sampler.tolerance."
             )
 
     def score(
@@ -527,13 +530,13 @@ class OpenAISampler(OfModel):
         return self._local.score(prompts, replies, params)
 
     def refresh(self) -> None:
-        """Let the server be given the weights anew."""
+        """Load the weights into the server again before the next reply."""
         if (adapters := self._adapters) is not None:
             adapters.changes += 1
         self._local.refresh()
 
 
-def adapted(model: LanguageModel) -> bool:
+def has_adapters(model: LanguageModel) -> bool:
     """Return whether a model has adapters."""
     return hasattr(model.network, "get_base_model")
 
@@ -551,19 +554,19 @@ def openai(
 ) -> OpenAISampler:
     """Draw replies at an OpenAI-compatible server that you have started, such as vLLM's.
 
-    What: prompts are sent as token ids to ``/completions``, and token ids with log-probabilities
-    are wanted back (``return_token_ids``). A server that gives none is refused. After each update a
-    policy's low-rank adapters are written to a folder, and the server is told to load them by a new
-    name (``/load_lora_adapter``); the old ones are unloaded when nothing waits for them. Then one
-    reply of the server is compared with the model in this process, before it is used.
+    What: prompts are sent as token ids to ``/completions``, which must return token ids with
+    log-probabilities (``return_token_ids``). A server without them is refused. After each update a
+    policy's low-rank adapters are written to a folder, and the server loads them under a new name
+    (``/load_lora_adapter``); the old adapters are unloaded when no request needs them. One reply of
+    the server is then compared with the model in this process, before the server is used.
     When to use: the model is served on another machine, or by a server that others use too. On this
     machine sampler vllm needs no server, and trains all weights.
-    Pitfalls: weights that are trained must be adapters (``model.lora``). The server needs its
-    adapters' folder at the same path: a private temporary one, or that which the environment
-    variable SPARRING_ADAPTERS names. Replies are as well determined as the server's are: vLLM's on
-    a CPU in float32 are, by their seeds. vLLM on a CPU computes wrong log-probabilities for a
-    policy without adapters beside one with adapters: give that a server of its own. A process that
-    is killed leaves its last adapters loaded. Each worker (``scale.workers``) loads its own.
+    Pitfalls: trained weights must be adapters (``model.lora``). The server must see the adapters'
+    folder at the same path: a private temporary folder, or the folder that the environment variable
+    SPARRING_ADAPTERS names. Replies are as deterministic as the server's: those of vLLM on a CPU in
+    float32 are determined by their seeds. vLLM on a CPU computes wrong log-probabilities for a
+    policy without adapters beside one with adapters: use a separate server for that policy. A
+    killed process leaves its last adapters loaded. Each worker (``scale.workers``) loads its own.
     Reference: vLLM, "OpenAI-compatible server" and "Dynamically serving LoRA adapters".
     Verified by: tests/models/samplers/test_openai.py, and tests/models/samplers/test_openai_real.py
     with vLLM's server.
@@ -572,31 +575,33 @@ def openai(
         model: the language model that replies are drawn from.
         base_url: http(s) address of the API, up to and without "/completions". One on another
             machine must be typed on the command line, or named in SPARRING_ENDPOINT_HOSTS.
-        served: what the server calls the model; read for a policy without adapters alone.
-        key_variable: name of the environment variable that holds the server's key; a loopback
-            address may do without.
-        concurrency: the most requests under way at a time.
-        timeout: seconds that one try of a request may take as a whole.
+        served: the server's name of the model; used only for a policy without adapters.
+        key_variable: name of the environment variable that holds the server's key; not needed for
+            a loopback address.
+        concurrency: the largest number of open requests.
+        timeout: seconds that one try of a request may take in total.
         retries: tries after the first one, with exponential back-off (time-outs, lost connections,
             status 408, 409, 429, 5xx).
-        tolerance: how far log-probabilities may be from those of the model in this process; null
-            (default): 1e-4 in float32, and 0.25 where weights are less precise.
+        tolerance: largest difference between log-probabilities of the server and this process; null
+            (default): 1e-4 in float32, and 0.25 for less precise weights.
 
     Raises:
-        ConfigError: the package openai is missing, the address is none or one that you have not
-            named, or there is no usable key.
-        ModelError: weights are trained that are not adapters, or ``served`` is missing.
+        ConfigError: the package openai is missing, the address is invalid or not confirmed by you,
+            or there is no usable key.
+        ModelError: weights other than adapters are trained, or ``served`` is missing.
     """
-    if not adapted(model) and any(one.requires_grad for one in model.network.parameters()):
+    if not has_adapters(model) and any(
+        parameter.requires_grad for parameter in model.network.parameters()
+    ):
         raise ModelError(
             "sampler 'openai' gives a server new weights as adapters alone, and this model trains "
             "all weights. Write model.lora (such as model.lora.rank=16), or sampler.name=vllm."
         )
-    if not adapted(model) and not served:
+    if not has_adapters(model) and not served:
         raise ModelError(
             "sampler 'openai' needs the server's name of a model without adapters; write "
             "sampler.served."
         )
-    settings = Settings(base_url, served, key_variable, concurrency, timeout, retries)
+    settings = ServerSettings(base_url, served, key_variable, concurrency, timeout, retries)
     limit = tolerance_of(dtype_of(model)) if tolerance is None else tolerance
     return OpenAISampler(model, server_of(settings), limit)

@@ -1,14 +1,13 @@
 """Contexts computed before a reply is drawn, for one model or several over the same frozen weights.
 
-Keys and values of what was said so far are kept by the exact ids they belong to. A conversation's
-turn adds the positions that are new; those before belong to the turn before, and to every game that
-went the same way until then. So memory grows with the tokens that were computed, not with the
-lengths of conversations.
+Keys and values of earlier conversations are cached under their exact ids. A turn adds only its new
+positions; earlier positions are shared with the turn before, and with every equal beginning. Memory
+therefore grows with the number of computed tokens, not with the lengths of conversations.
 
-Members of a league are adapters over one base. The base's products are of the rows of all of them
-at once, and each row has the adapters of its own model added: W x + (alpha / rank) B A x, unmerged,
-as peft computes them. Where a row's bits are its own in each model alone, they are the same bits
-here: products are filled up to a number of rows that is good for those of all the models
+Members of a league are adapters over one base. The base's products run over the rows of all models
+at once, and each row adds the adapters of its model: W x + (alpha / rank) B A x, unmerged, as peft
+computes them. If rows are independent of their batch in each model alone, they keep the same bits
+here: products are padded to a number of rows that works for all the models
 (``models/language_model.py``).
 
 Legend: N positions, B rows (distinct contexts), T tokens, C width, V vocabulary.
@@ -26,16 +25,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sparring.models.adapters import with_the_weights_of
-from sparring.models.attention import Blocks, KeyValueCache, PrefixTree, filled, prefix_tree
+from sparring.models.adapters import share_weights
+from sparring.models.attention import KeyValueCache, PaddingSizes, PrefixTree, pad_rows, prefix_tree
+from sparring.models.forward_pass import TreeForward
 from sparring.models.language_model import LanguageModel, Product, fewest_rows, products
-from sparring.models.lean import LeanForward
 
 
 class Forward(Protocol):
-    """The forward pass of one model or of several, whose rows stand side by side.
+    """The forward pass of one model, or of several whose rows are side by side.
 
-    ``counts`` are the numbers of rows of each model, in their order.
+    ``counts`` are the numbers of rows of each model, in order.
     """
 
     @property
@@ -48,7 +47,7 @@ class Forward(Protocol):
         ...
 
     def hidden(self, tree: PrefixTree, counts: Sequence[int], cache: KeyValueCache) -> Tensor:
-        """Return hidden states [N, C] of distinct prefixes, so many of each model."""
+        """Return hidden states [N, C] of distinct prefixes, ``counts`` of each model."""
         ...
 
     def extend(
@@ -62,7 +61,7 @@ class Forward(Protocol):
         ...
 
 
-class Alone:
+class SingleModelForward:
     """The forward pass of one model; see ``Forward``."""
 
     def __init__(self, model: LanguageModel) -> None:
@@ -89,8 +88,10 @@ class Alone:
 
     def logits(self, hidden: Tensor, counts: Sequence[int]) -> Tensor:
         """Return float32 logits, as invariant as the rest is."""
-        own = self.model.own
-        return self.model.logits(filled(hidden, own.rows if own else 1))[: len(hidden)].float()
+        padding = self.model.padding
+        return self.model.logits(pad_rows(hidden, padding.rows if padding else 1))[
+            : len(hidden)
+        ].float()
 
 
 class Adapter(NamedTuple):
@@ -104,125 +105,128 @@ class Adapter(NamedTuple):
 Adapters = Mapping[str, Adapter]  # by the names of the layers in the base
 
 
-class Routes:
-    """Which rows of a batch have which model's adapters, at the present call."""
+class AdapterRoutes:
+    """The adapters of each row of a batch, at the present call."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[int, int, Adapters]] = []
-        self.rows = 1  # what products are filled up to multiples of
+        self.rows = 1  # products are padded to multiples of so many rows
 
-    def set(self, adapters: Sequence[Adapters], counts: Sequence[int], own: Blocks | None) -> None:
-        """Let so many rows have these adapters each, one after the other."""
+    def set(
+        self, adapters: Sequence[Adapters], counts: Sequence[int], padding: PaddingSizes | None
+    ) -> None:
+        """Assign adapters to consecutive runs of ``counts`` rows."""
         ends = list(accumulate(counts))
-        self.rows = own.rows if own else 1
+        self.rows = padding.rows if padding else 1
         self.parts = [
-            (end - count, end, one)
-            for one, count, end in zip(adapters, counts, ends, strict=True)
+            (end - count, end, model_adapters)
+            for model_adapters, count, end in zip(adapters, counts, ends, strict=True)
             if count
         ]
 
 
-class Routed(nn.Module):
-    """A layer of the base, to which each row's own adapter is added."""
+class AdaptedLayer(nn.Module):
+    """A layer of the base that adds each row's adapter."""
 
-    def __init__(self, base: nn.Module, name: str, routes: Routes) -> None:
+    def __init__(self, base: nn.Module, name: str, routes: AdapterRoutes) -> None:
         super().__init__()
         self.base, self._name, self._routes = base, name, routes
         self.weight, self.bias = base.weight, base.bias  # as the layer has them
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the layer gives for rows [N, C]; those beyond all models' are filling."""
-        found: Tensor = self.base(x)
+        """Return the layer's output for rows [N, C]; rows beyond all models' are padding."""
+        result: Tensor = self.base(x)
         for begin, end, adapters in self._routes.parts:
-            own = adapters.get(self._name)
-            if own is not None:
-                given = filled(x[begin:end], self._routes.rows).to(
-                    next(own.inner.parameters()).dtype
+            adapter = adapters.get(self._name)
+            if adapter is not None:
+                inputs = pad_rows(x[begin:end], self._routes.rows).to(
+                    next(adapter.inner.parameters()).dtype
                 )
-                added = own.outer(own.inner(given)) * own.scale
-                found[begin:end] += added[: end - begin]
-        return found
+                added = adapter.outer(adapter.inner(inputs)) * adapter.scale
+                result[begin:end] += added[: end - begin]
+        return result
 
 
-class Member(NamedTuple):
-    """A model that can be computed in one batch with others over the same weights."""
+class BaseMember(NamedTuple):
+    """A model that can share a batch with others over the same base."""
 
     model: LanguageModel
     adapters: Adapters
     products: frozenset[Product]
 
 
-def member_of(model: LanguageModel) -> Member | None:
-    """Return a model as a member of those over the same weights; None where it is computed alone.
+def member_of(model: LanguageModel) -> BaseMember | None:
+    """Return a model as a member of a batch over its base; None if it cannot share a batch.
 
-    It is a member where these weights are known, their forward pass is lean and torch's, and it has
-    adapters on linear layers alone, or none.
+    A member has a known base that runs by torch through ``TreeForward``, and adapters on linear
+    layers only, or none.
     """
-    if model.over is None or not isinstance(model.forward, LeanForward) or model.forward.compiled:
+    if model.over is None or not isinstance(model.forward, TreeForward) or model.forward.compiled:
         return None
-    found = {}
+    adapters = {}
     for name, layer in model.base.named_modules():
         if not hasattr(layer, "lora_A"):
             continue
         if set(layer.lora_A) != {"default"} or layer.lora_embedding_A or layer.merged:
             return None
         scale = layer.scaling["default"]
-        found[name] = Adapter(layer.lora_A["default"], layer.lora_B["default"], scale)
-    return Member(model, found, products(model.network))
+        adapters[name] = Adapter(layer.lora_A["default"], layer.lora_B["default"], scale)
+    return BaseMember(model, adapters, products(model.network))
 
 
-class JoinedBase:
-    """The weights that several models are over.
+class BaseWeights:
+    """The base weights that several models share.
 
     Args:
-        over: the model of these weights alone.
+        over: the model of the base alone.
     """
 
     def __init__(self, over: LanguageModel) -> None:
         self.over = over
-        self._networks: dict[frozenset[str], tuple[LanguageModel, Routes]] = {}
+        self._networks: dict[frozenset[str], tuple[LanguageModel, AdapterRoutes]] = {}
 
-    def join(self, members: Sequence[Member]) -> Joined | None:
-        """Return the forward pass of several models.
-
-        None where a position has bits of its own in one of them alone, and would not have them in
-        all at once.
-        """
+    def join(self, members: Sequence[BaseMember]) -> JointForward | None:
+        """Return the forward pass of several models; None if it would make rows batch-dependent."""
         names = frozenset(name for member in members for name in member.adapters)
         if names not in self._networks:
             self._networks[names] = self._routed(names)
-        alone = [member.model.own for member in members]
+        paddings = [member.model.padding for member in members]
         rows = 0
-        if all(alone):
-            rows = fewest_rows(frozenset[Product]().union(*(one.products for one in members)))
-        if any(alone) and not rows:
+        if all(paddings):
+            rows = fewest_rows(frozenset[Product]().union(*(member.products for member in members)))
+        if any(paddings) and not rows:
             return None
-        blocks = [own for own in alone if own]
-        own = Blocks(rows, blocks[0].queries) if blocks else None
-        return Joined(*self._networks[names], [member.adapters for member in members], own)
+        sizes = [padding for padding in paddings if padding]
+        common = PaddingSizes(rows, sizes[0].queries) if sizes else None
+        adapters = [member.adapters for member in members]
+        return JointForward(*self._networks[names], adapters, common)
 
-    def _routed(self, names: frozenset[str]) -> tuple[LanguageModel, Routes]:
-        network, routes = with_the_weights_of(self.over.network), Routes()
+    def _routed(self, names: frozenset[str]) -> tuple[LanguageModel, AdapterRoutes]:
+        network, routes = share_weights(self.over.network), AdapterRoutes()
         for name in sorted(names):
-            layer = Routed(network.get_submodule(name), name, routes)
+            layer = AdaptedLayer(network.get_submodule(name), name, routes)
             network.set_submodule(name, layer)
         return LanguageModel(network, self.over.tokenizer), routes
 
 
-class Joined:
-    """The forward pass of several models over the same weights; see ``Forward``.
+class JointForward:
+    """The forward pass of several models over the same base; see ``Forward``.
 
     Args:
-        model: the base, its layers routed.
+        model: the base with layers that add adapters.
         routes: of these layers.
         adapters: of each model.
-        own: what products come in.
+        padding: padding sizes of the products.
     """
 
     def __init__(
-        self, model: LanguageModel, routes: Routes, adapters: Sequence[Adapters], own: Blocks | None
+        self,
+        model: LanguageModel,
+        routes: AdapterRoutes,
+        adapters: Sequence[Adapters],
+        padding: PaddingSizes | None,
     ) -> None:
-        self._model, self._routes, self._adapters, self.own = model, routes, adapters, own
+        self._model, self._routes, self._adapters, self.padding = model, routes, adapters, padding
 
     @property
     def device(self) -> torch.device:
@@ -232,47 +236,49 @@ class Joined:
     def new_cache(self, batch: int, positions: int) -> KeyValueCache:
         """Return an empty cache."""
         forward = self._model.forward
-        assert isinstance(forward, LeanForward)
+        assert isinstance(forward, TreeForward)
         dtype = self._model.base.dtype
-        return forward.new_cache(batch, positions, dtype=dtype, device=self.device, own=self.own)
+        return forward.new_cache(
+            batch, positions, dtype=dtype, device=self.device, padding=self.padding
+        )
 
     def hidden(self, tree: PrefixTree, counts: Sequence[int], cache: KeyValueCache) -> Tensor:
-        """Return hidden states [N, C] of distinct prefixes, so many of each model."""
-        self._routes.set(self._adapters, counts, self.own)
+        """Return hidden states [N, C] of distinct prefixes, ``counts`` of each model."""
+        self._routes.set(self._adapters, counts, self.padding)
         return self._model.hidden(tree, cache)
 
     def extend(
         self, ids: Tensor, start: Tensor, counts: Sequence[int], cache: KeyValueCache
     ) -> Tensor:
-        """Append right-padded tokens to cached rows, so many of each model."""
+        """Append right-padded tokens to cached rows, ``counts`` of each model."""
         length = ids.shape[1]
-        self._routes.set(self._adapters, [length * count for count in counts], self.own)
+        self._routes.set(self._adapters, [length * count for count in counts], self.padding)
         return self._model.extend(ids, start, cache)
 
     def logits(self, hidden: Tensor, counts: Sequence[int]) -> Tensor:
         """Return float32 logits, as invariant as the rest is."""
-        self._routes.set(self._adapters, counts, self.own)
-        rows = self.own.rows if self.own else 1
-        return self._model.logits(filled(hidden, rows))[: len(hidden)].float()
+        self._routes.set(self._adapters, counts, self.padding)
+        rows = self.padding.rows if self.padding else 1
+        return self._model.logits(pad_rows(hidden, rows))[: len(hidden)].float()
 
 
 Ids = tuple[int, ...]
 
 
-class Piece(NamedTuple):
-    """Where a run of positions of a conversation is kept."""
+class CachedSpan(NamedTuple):
+    """Place of a run of a conversation's positions in the cache."""
 
     batch: int
     row: int
-    start: int  # its first position in the conversation
+    start: int  # first position of the span in the conversation
     length: int
 
 
-Chain = tuple[Piece, ...]  # pieces from position 0 on, one after the other
+CachedSpans = tuple[CachedSpan, ...]  # adjacent spans from position 0 on
 
 
-class Stock:
-    """The prefix caches that share one budget of bytes. One that nobody has any more is gone."""
+class CacheBudget:
+    """The prefix caches that share one budget of bytes, held by weak references."""
 
     def __init__(self) -> None:
         self.caches: WeakSet[PrefixCache] = WeakSet()
@@ -280,81 +286,80 @@ class Stock:
 
     @property
     def bytes(self) -> int:
-        """Size of everything that is kept."""
+        """Size of all caches."""
         return sum(cache.bytes for cache in self.caches)
 
     def number(self) -> int:
-        """Return the number of a new batch: the later, the larger."""
+        """Return the number of a new batch; numbers increase."""
         self._last += 1
         return self._last
 
     def batches(self) -> dict[int, KeyValueCache]:
         """Return all batches by their numbers."""
-        return {number: kept for one in self.caches for number, (kept, _) in one.batches.items()}
+        return {
+            number: batch for cache in self.caches for number, (batch, _) in cache.batches.items()
+        }
 
     def drop_beyond(self, budget: int) -> None:
-        """Drop the oldest batches beyond a budget of bytes, but never the last."""
+        """Drop the oldest batches beyond a budget of bytes, but never the last one."""
         size, count = self.bytes, sum(len(cache.batches) for cache in self.caches)
         while count > 1 and size > budget:
-            filled = (cache for cache in self.caches if cache.batches)
-            size -= min(filled, key=lambda cache: next(iter(cache.batches))).drop()
+            nonempty = (cache for cache in self.caches if cache.batches)
+            size -= min(nonempty, key=lambda cache: next(iter(cache.batches))).drop()
             count -= 1
 
 
 class PrefixCache:
-    """Pieces of conversations with one model, the oldest dropped beyond a budget of bytes.
+    """Cached spans of conversations with one model; the oldest are dropped beyond a budget.
 
     Args:
-        budget: in bytes, of all caches of the stock together.
-        stock: that it shares with those of other models; None: it has one of its own.
+        budget: in bytes, of all caches of ``shared`` together.
+        shared: the budget shared with other models' caches; None: a new one.
 
     Attributes:
-        tokens_computed: positions that were run through the network for it.
+        tokens_computed: number of positions that the network computed for this model.
     """
 
-    def __init__(self, budget: int, stock: Stock | None = None) -> None:
-        self.budget, self.stock = budget, stock or Stock()
-        self.stock.caches.add(self)
+    def __init__(self, budget: int, shared: CacheBudget | None = None) -> None:
+        self.budget, self.shared = budget, shared or CacheBudget()
+        self.shared.caches.add(self)
         self.tokens_computed = 0
         self.batches: OrderedDict[int, tuple[KeyValueCache, list[Ids]]] = OrderedDict()
-        self._chains: dict[Ids, Chain] = {}
+        self._chains: dict[Ids, CachedSpans] = {}
 
     @property
     def bytes(self) -> int:
-        """Size of everything that it keeps."""
+        """Size of all batches."""
         return sum(batch.bytes for batch, _ in self.batches.values())
 
-    def find(self, ids: Ids) -> Chain | None:
-        """Return the pieces that these ids are kept in, or None.
-
-        The first is the oldest: if it is there, so are all.
-        """
+    def find(self, ids: Ids) -> CachedSpans | None:
+        """Return the spans of these ids, or None."""
         chain = self._chains.get(ids)
+        # the first span is the oldest: if it is cached, all are
         return chain if chain is not None and chain[0].batch in self.batches else None
 
     def add(self, cache: KeyValueCache, rows: Mapping[Ids, int], known: Sequence[Ids]) -> None:
-        """Keep rows of a cache.
+        """Store rows of a cache.
 
         Args:
-            cache: holds the rows.
-            rows: ids -> the row that holds them.
-            known: of every row, the ids at its beginning that were found here before; () if none
-                were.
+            cache: of the rows.
+            rows: ids -> row.
+            known: cached prefix of every row; () without one.
         """
         before = {ids: self.find(known[row]) if known[row] else None for ids, row in rows.items()}
         starts = [len(known[row]) if before[ids] is not None else 0 for ids, row in rows.items()]
         lengths = [len(ids) - start for ids, start in zip(rows, starts, strict=True)]
         device = cache.device
-        kept = cache.part(
+        batch = cache.part(
             torch.tensor(list(rows.values()), device=device),
             torch.tensor(starts, device=device),
             max(lengths),
         )
-        number = self.stock.number()
-        self.batches[number] = kept, list(rows)
+        number = self.shared.number()
+        self.batches[number] = batch, list(rows)
         for place, (ids, start, length) in enumerate(zip(rows, starts, lengths, strict=True)):
-            self._chains[ids] = (*(before[ids] or ()), Piece(number, place, start, length))
-        self.stock.drop_beyond(self.budget)
+            self._chains[ids] = (*(before[ids] or ()), CachedSpan(number, place, start, length))
+        self.shared.drop_beyond(self.budget)
 
     def drop(self) -> int:
         """Drop the oldest batch; return its bytes."""
@@ -364,19 +369,16 @@ class PrefixCache:
                 del self._chains[ids]
         return batch.bytes
 
-    def copy(self, chains: Sequence[Chain], cache: KeyValueCache) -> None:
-        """Write conversations of this cache's stock into rows 0, 1, 2, ... of a cache.
-
-        It takes one gather per batch their pieces are in, the oldest first.
-        """
+    def copy(self, chains: Sequence[CachedSpans], cache: KeyValueCache) -> None:
+        """Write cached conversations into rows 0, 1, 2, ... of a cache, one gather per batch."""
         sources: dict[int, list[tuple[int, int, int, int]]] = {}
         for row, chain in enumerate(chains):
             for piece in chain:
                 sources.setdefault(piece.batch, []).append(
                     (piece.row, row, piece.start, piece.length)
                 )
-        # what is beyond a shorter piece is garbage that the next one of its row replaces
-        batches = self.stock.batches()
+        # the next span of a row overwrites the garbage beyond a shorter span
+        batches = self.shared.batches()
         for number in sorted(sources):
             theirs, ours, start, length = torch.tensor(sources[number], device=cache.device).unbind(
                 1
@@ -384,22 +386,22 @@ class PrefixCache:
             cache.put(batches[number], theirs, ours, start, int(length.max()))
 
     def clear(self) -> None:
-        """Forget everything: the weights have changed."""
+        """Drop everything after a change of weights."""
         self._chains.clear()
         self.batches.clear()
 
 
-class Rows(NamedTuple):
+class ContextRows(NamedTuple):
     """Distinct contexts of one model or several, those of the first model first."""
 
     ids: list[Ids]
-    known: list[int]  # of each, the length of the beginning to look for in the KV cache; 0: none
-    whose: list[int]  # the number of its model
+    known: list[int]  # length of each context's prefix that may be cached; 0: none
+    whose: list[int]  # number of each context's model
 
-    def some(self, places: Sequence[int]) -> Rows:
+    def at(self, places: Sequence[int]) -> ContextRows:
         """Return the rows at these places."""
         ids, known, whose = self
-        return Rows(
+        return ContextRows(
             [ids[n] for n in places], [known[n] for n in places], [whose[n] for n in places]
         )
 
@@ -409,18 +411,18 @@ class Prefill:
 
     Args:
         forward: of the models.
-        caches: of each model the KV cache of what was said, which share a stock.
+        caches: KV cache of each model, with a common budget.
     """
 
     def __init__(self, forward: Forward, caches: Sequence[PrefixCache]) -> None:
         self.forward, self.caches = forward, caches
 
-    def contexts(self, rows: Rows, room: int) -> tuple[Tensor, KeyValueCache]:
+    def contexts(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
         """Return the last hidden state [B, C] and the cache of every context.
 
         Args:
             rows: the contexts.
-            room: for so many tokens after each.
+            room: tokens to leave free after each context.
         """
         places = [
             self.caches[whose].find(ids[:length]) if length else None
@@ -431,12 +433,12 @@ class Prefill:
         room += max(map(len, rows.ids))
         if not seen:
             return self._fresh(rows, room)
-        found = [place for place in places if place is not None]
+        spans = [place for place in places if place is not None]
         if not fresh:
-            return self._seen(rows, found, room)
+            return self._cached(rows, spans, room)
         parts = [
-            (fresh, *self._fresh(rows.some(fresh), room)),
-            (seen, *self._seen(rows.some(seen), found, room)),
+            (fresh, *self._fresh(rows.at(fresh), room)),
+            (seen, *self._cached(rows.at(seen), spans, room)),
         ]
         device = self.forward.device
         hidden = torch.empty(
@@ -450,17 +452,17 @@ class Prefill:
         return hidden, cache
 
     def counts(self, whose: Sequence[int] | np.ndarray) -> list[int]:
-        """Return how many of some rows are of each model."""
-        found: list[int] = np.bincount(whose, minlength=len(self.caches)).tolist()
-        return found
+        """Return the number of rows of each model."""
+        counts: list[int] = np.bincount(whose, minlength=len(self.caches)).tolist()
+        return counts
 
-    def computed(self, counts: Sequence[int]) -> None:
-        """Count positions that were run through the network for each model."""
+    def count_computed(self, counts: Sequence[int]) -> None:
+        """Count positions that the network computed for each model."""
         for cache, count in zip(self.caches, counts, strict=True):
             cache.tokens_computed += count
 
-    def _fresh(self, rows: Rows, room: int) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of unknown contexts; what they share is computed once."""
+    def _fresh(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
+        """Return hidden states and cache of new contexts; shared prefixes are computed once."""
         device, count = self.forward.device, len(rows.ids)
         tree = prefix_tree(rows.ids, rows.whose)
         counts = self.counts(np.array(rows.whose)[(tree.first // tree.node.shape[1]).numpy()])
@@ -469,11 +471,13 @@ class Prefill:
             torch.arange(count, device=device),
             torch.tensor([len(ids) - 1 for ids in rows.ids], device=device),
         ]
-        self.computed(counts)
+        self.count_computed(counts)
         return self.forward.hidden(tree, counts, cache)[ends], cache
 
-    def _seen(self, rows: Rows, places: list[Chain], room: int) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts whose first ``known`` ids were computed."""
+    def _cached(
+        self, rows: ContextRows, places: list[CachedSpans], room: int
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Return hidden states and cache of contexts whose first ``known`` ids are cached."""
         device, count, known = self.forward.device, len(rows.ids), rows.known
         new = [len(ids) - begin for ids, begin in zip(rows.ids, known, strict=True)]
         width = max(new)
@@ -487,7 +491,9 @@ class Prefill:
         hidden = self.forward.extend(
             torch.from_numpy(padded).to(device), start, self.counts(rows.whose), cache
         )
-        self.computed(np.bincount(rows.whose, new, len(self.caches)).astype(np.int64).tolist())
+        self.count_computed(
+            np.bincount(rows.whose, new, len(self.caches)).astype(np.int64).tolist()
+        )
         return hidden[
             torch.arange(count, device=device), torch.tensor(new, device=device) - 1
         ], cache

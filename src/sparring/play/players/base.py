@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.registry import named
@@ -15,7 +15,10 @@ from sparring.core.errors import PluginError
 from sparring.core.records import SampledRun
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.foreign import lacking_error, raised_by
+from sparring.environments.foreign import is_raised_by, lacking_error
+
+if TYPE_CHECKING:
+    from sparring.models.samplers.base import Sampler
 
 GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 
@@ -82,6 +85,26 @@ class Agent(Protocol):
         ...
 
 
+@runtime_checkable
+class HasSampler(Protocol):
+    """An agent whose replies a sampler draws."""
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler; new weights are published to it."""
+        ...
+
+
+@runtime_checkable
+class HasNotes(Protocol):
+    """An agent with remarks that an evaluation reports once."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The remarks, such as that of a meta-solver that stopped early."""
+        ...
+
+
 def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply | Failed]:
     """Return what an agent says to the pending turns, under a watch unless it waits for a person.
 
@@ -124,7 +147,7 @@ def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
         lacking = lacking_error(error) if isinstance(error, AttributeError) else None
         if lacking is not None:
             raise lacking from error
-        if not any(raised_by(turn.state, error) for turn in turns):
+        if not any(is_raised_by(turn.state, error) for turn in turns):
             raise
         return [_alone(agent, turn) for turn in turns]
 
@@ -134,7 +157,7 @@ def _alone(agent: Agent, turn: PendingTurn) -> Reply | Failed:
     try:
         (reply,) = agent.act([turn])
     except Exception as error:
-        if not raised_by(turn.state, error):
+        if not is_raised_by(turn.state, error):
             raise
         return Failed(error)
     return reply

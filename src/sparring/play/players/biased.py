@@ -8,9 +8,9 @@ from typing import Any
 
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
 from sparring.environments.base import Play, is_searchable_play
-from sparring.environments.combining import played
+from sparring.environments.combining import innermost_play
 from sparring.environments.options import unknown_words
-from sparring.environments.reply import meant
+from sparring.environments.reply import actions_meant
 from sparring.play.players.described import DescribedAgent, listed
 
 
@@ -65,8 +65,8 @@ class BiasedAgent(DescribedAgent):
             GameError: any text is a reply.
         """
         legal = listed(self.name, state, seat)
-        self._check(played(state), legal)
-        named = zip(legal, meant(state, seat, legal), strict=True)
+        self._check(innermost_play(state), legal)
+        named = zip(legal, actions_meant(state, seat, legal), strict=True)
         weights = {reply: self._weights.get(action, 1.0) for reply, action in named}
         total = math.fsum(weights.values())
         if not total:

@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.base import GameRules, Play, Searchable, SearchablePlay
-from sparring.environments.combining import played
+from sparring.environments.combining import innermost_play
 from sparring.environments.openspiel.position import pick
 from sparring.environments.openspiel.solvers import CfrVariant, PolicyTable, average_policy
 from sparring.play.players.base import TextAgent
@@ -62,7 +62,7 @@ class CfrAgent(TextAgent):
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return an action drawn with the average policy's probabilities."""
-        position: SearchablePlay = played(state)
+        position: SearchablePlay = innermost_play(state)
         probabilities = self.policy(position.game).action_probabilities(position.node)
         return position.game.word_of(
             position, seat, pick(sorted(probabilities.items()), stream.uniform(0))
@@ -74,7 +74,7 @@ class CfrAgent(TextAgent):
         Raises:
             GameError, TooLargeError: as for ``policy``.
         """
-        position: SearchablePlay = played(state)
+        position: SearchablePlay = innermost_play(state)
         probabilities = self.policy(position.game).action_probabilities(position.node)
         return {position.game.word_of(position, seat, a): p for a, p in probabilities.items()}
 

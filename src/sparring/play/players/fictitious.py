@@ -8,9 +8,9 @@ from typing import Any
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply
-from sparring.environments.combining import played, seated
-from sparring.environments.reply import meant
-from sparring.environments.simultaneous_choice import Throws
+from sparring.environments.combining import innermost_play, innermost_seat
+from sparring.environments.reply import actions_meant
+from sparring.environments.simultaneous_choice import SimultaneousChoice
 from sparring.play.players.base import TextAgent
 
 
@@ -45,18 +45,18 @@ class FictitiousAgent(TextAgent):
         legal: tuple[str, ...] | None = state.legal(seat)
         if legal is None:
             return random_reply(state, seat, None, stream)
-        play, own = seated(state, seat)
+        play, own = innermost_seat(state, seat)
         rules: Any = getattr(play, "rules", None)
-        actions = meant(state, seat, legal)
-        if not isinstance(rules, Throws) or not set(actions) <= set(rules.moves):
+        actions = actions_meant(state, seat, legal)
+        if not isinstance(rules, SimultaneousChoice) or not set(actions) <= set(rules.moves):
             raise GameError(
                 f"Agent 'fictitious' plays games of one throw, rock_paper_scissors and "
                 f"rps_spock_lizard, not {type(play).__name__} with the actions "
                 f"{', '.join(legal)}; write random or scripted there."
             )
-        seen = Counter(played(one).moves[1 - own] for one in getattr(state, "before", ()))
+        seen = Counter(innermost_play(one).moves[1 - own] for one in getattr(state, "before", ()))
         worth = {
-            reply: sum(count * rules.won(move, other) for other, count in seen.items())
+            reply: sum(count * rules.payoff(move, other) for other, count in seen.items())
             for reply, move in zip(legal, actions, strict=True)
         }
         best = [reply for reply in legal if worth[reply] == max(worth.values())]

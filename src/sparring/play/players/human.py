@@ -9,7 +9,13 @@ from typing import Any
 from sparring.core.errors import quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, Play, is_searchable_play
-from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
+from sparring.environments.openspiel.people import (
+    for_people,
+    list_actions,
+    rules_of,
+    seen_by,
+    wrap_lines,
+)
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
 
 NEEDS = {"terminal"}
@@ -56,21 +62,21 @@ class HumanAgent(TextAgent):
     def _open(self, turn: PendingTurn) -> str:
         """Return the reply to what a play tells as it comes: a legal action, or any text."""
         legal = turn.state.legal(turn.seat)
-        choices = "" if legal is None else f"\n\nLegal actions: {listed(legal)}"
-        shown = wrapped(f"{turn.told}{choices}")
+        choices = "" if legal is None else f"\n\nLegal actions: {list_actions(legal)}"
+        shown = wrap_lines(f"{turn.told}{choices}")
         while True:
             reply = self.ask(f"{shown}\n> ").strip()
             if reply.lower() in LEAVE:
                 raise EOFError
             if reply.lower() in HELP:
-                shown = wrapped("\n\n".join([*self._told(turn), f"{turn.told}{choices}"]))
+                shown = wrap_lines("\n\n".join([*self._told(turn), f"{turn.told}{choices}"]))
             elif reply:
                 action, trouble = understood(None, turn.state, turn.seat, reply)
                 if action is not None:
                     return action
-                shown = wrapped(f"{trouble}{choices}")
+                shown = wrap_lines(f"{trouble}{choices}")
             else:
-                shown = wrapped(f"Type your reply, ? for what was said, or q to leave.{choices}")
+                shown = wrap_lines(f"Type your reply, ? for what was said, or q to leave.{choices}")
 
     @staticmethod
     def _told(turn: PendingTurn) -> list[str]:
@@ -85,7 +91,7 @@ class HumanAgent(TextAgent):
         """
         assert is_searchable_play(state)
         game, legal = self._in_sentences(state.game), state.legal_actions()
-        shown = wrapped(f"{seen_by(game, state, seat)}\n\nLegal actions: {listed(legal)}")
+        shown = wrap_lines(f"{seen_by(game, state, seat)}\n\nLegal actions: {list_actions(legal)}")
         while True:
             reply = self.ask(f"{shown}\n> ").strip()
             if reply.lower() in LEAVE and reply not in legal:
@@ -93,14 +99,14 @@ class HumanAgent(TextAgent):
             if reply.lower() in HELP and reply not in legal:
                 told = (rules_of(game), seen_by(game, state, seat))
                 shown = "\n\n".join(
-                    [*map(wrapped, told), wrapped(f"Legal actions: {', '.join(legal)}")]
+                    [*map(wrap_lines, told), wrap_lines(f"Legal actions: {', '.join(legal)}")]
                 )
                 continue
             action, trouble = understood(game, state, seat, reply)
             if action is not None:
                 return action
             more = f"{trouble} (? shows the rules)." if reply else EMPTY
-            shown = wrapped(f"{more} Legal actions: {listed(legal)}")
+            shown = wrap_lines(f"{more} Legal actions: {list_actions(legal)}")
 
     def _in_sentences(self, game: Environment) -> Environment:
         """Return the game as people see it, made once."""

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from sparring.core.errors import GameError
 from sparring.environments.base import Play, is_searchable_play
-from sparring.environments.combining import seated
-from sparring.environments.reply import meant
+from sparring.environments.combining import innermost_seat
+from sparring.environments.reply import actions_meant
 from sparring.play.players.described import DescribedAgent, listed
 
 Style = Literal["conservative", "aggressive", "intermediate", "passive", "station", "loose"]
@@ -65,7 +65,7 @@ class KuhnBot(DescribedAgent):
         Raises:
             GameError: it is no Kuhn poker of two seats.
         """
-        play, own = seated(state, seat)
+        play, own = innermost_seat(state, seat)
         legal = listed(self.name, state, seat)
         rules: Any = getattr(play, "game", getattr(play, "rules", play))
         if not is_searchable_play(play) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
@@ -77,7 +77,7 @@ class KuhnBot(DescribedAgent):
         known = play.observe(own).key  # the card, then p and b for all that was done
         bet = STYLES[self.style]["b" in known][int(known[0])]
         shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
-        actions = meant(state, seat, legal)
+        actions = actions_meant(state, seat, legal)
         if len(actions) < len(shares):  # of candidates, or proposed before
             return dict.fromkeys(legal, 1.0 / len(legal))
         return {reply: shares[action] for reply, action in zip(legal, actions, strict=True)}

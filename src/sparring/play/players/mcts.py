@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, SearchablePlay
-from sparring.environments.combining import played
+from sparring.environments.combining import innermost_play
 from sparring.environments.openspiel.solvers import SearchNode, tree_search
 from sparring.play.players.base import TextAgent
 
@@ -50,7 +50,7 @@ class MctsAgent(TextAgent):
             GameError: the game hides something from the seats, so a search over its states would
                 peek.
         """
-        position: SearchablePlay = played(state)
+        position: SearchablePlay = innermost_play(state)
         game = position.game
         if not game.perfect_information:
             raise GameError(

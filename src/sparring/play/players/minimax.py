@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.base import Node, Play, SearchablePlay
-from sparring.environments.combining import played
+from sparring.environments.combining import innermost_play
 from sparring.environments.openspiel.solve import Search, unfit
 from sparring.play.players.base import TextAgent
 
@@ -46,7 +46,7 @@ class MinimaxAgent(TextAgent):
             GameError: the game has chance, hidden information or not two opposed seats.
             TooLargeError: more than ``max_states`` positions.
         """
-        position: SearchablePlay = played(state)
+        position: SearchablePlay = innermost_play(state)
         if self.random_moves and stream.uniform(1) < self.random_moves:
             legal = position.legal_actions()
             return legal[stream.integer(0, len(legal))]
@@ -61,7 +61,7 @@ class MinimaxAgent(TextAgent):
         Raises:
             GameError, TooLargeError: as for ``choose``.
         """
-        values = self.action_values(played(state))
+        values = self.action_values(innermost_play(state))
         best = max(values.values())
         count = sum(value == best for value in values.values())
         return {

@@ -14,7 +14,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import FloatArray, SampleRequest, SampleResult, SamplingParams
 from sparring.models.samplers.base import (
     Backend,
-    Lot,
+    SampleBatch,
     Sampler,
     backend_of,
     finished,
@@ -79,14 +79,14 @@ class PolicyAgent:
         backend = backend_of(self.sampler)
         return None if backend is None else PolicyAgents(backend)
 
-    def lot(self, turns: Sequence[PendingTurn]) -> tuple[Lot, list[Sender]]:
+    def lot(self, turns: Sequence[PendingTurn]) -> tuple[SampleBatch, list[Sender]]:
         """Return what its sampler is to be asked, and who waits for it, turn by turn."""
         longest, version = self._longest, self.sampler.version
         fits = [len(turn.ids) <= longest for turn in turns]
         requests = [
             SampleRequest(turn.ids, turn.stream.key, turn.known) for turn in compress(turns, fits)
         ]
-        lot = Lot(self.sampler, requests, self.params, self.renderer.stop_ids)
+        lot = SampleBatch(self.sampler, requests, self.params, self.renderer.stop_ids)
         return lot, [Sender(self, version, fit) for fit in fits]
 
     def reply(self, result: SampleResult, version: int) -> Reply:

@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.combining import seated
+from sparring.environments.combining import innermost_seat
 from sparring.environments.dag_search import CALL, DONE, NOTE, OPEN, RESULTS, Dag
 from sparring.play.players.base import TextAgent
 
@@ -51,7 +51,7 @@ class Scheduler(TextAgent):
         Raises:
             GameError: it is no ``dag_search``.
         """
-        play, seat = seated(state, seat)
+        play, seat = innermost_seat(state, seat)
         if not isinstance(play, Dag):
             raise GameError(
                 f"Agent 'scheduler' plays dag_search alone, not {type(play).__name__}; write "

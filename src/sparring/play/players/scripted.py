@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sparring.core.errors import GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.combining import played
+from sparring.environments.combining import innermost_play
 from sparring.environments.openspiel.position import Event
-from sparring.environments.reply import meant
+from sparring.environments.reply import actions_meant
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
 from sparring.play.players.described import listed
 
@@ -51,8 +51,8 @@ class ScriptedAgent(TextAgent):
         if self.moves and trail is None:
             raise GameError(
                 f"Agent 'scripted': which of moves={quoted(self.moves)} is due cannot be told from "
-                f"{type(played(state)).__name__} alone, which does not count a seat's turns; write "
-                "preference=[...]."
+                f"{type(innermost_play(state)).__name__} alone, which does not count a seat's "
+                "turns; write preference=[...]."
             )
         return self._reply(0 if trail is None else _turn(trail, seat), state, seat)
 
@@ -64,12 +64,12 @@ class ScriptedAgent(TextAgent):
         """
         legal, turn = listed(self.name, state, seat), 0
         if self.moves:
-            trail = getattr(played(state), "trail", None)
+            trail = getattr(innermost_play(state), "trail", None)
             if trail is None:
                 raise GameError(
                     f"Agent 'scripted': moves={quoted(self.moves)} has no exact description in "
-                    f"{type(played(state)).__name__}, which does not count a seat's turns; write "
-                    "preference=[...]."
+                    f"{type(innermost_play(state)).__name__}, which does not count a seat's "
+                    "turns; write preference=[...]."
                 )
             turn = _turn(trail, seat)
         said = self._reply(turn, state, seat)
@@ -87,7 +87,7 @@ class ScriptedAgent(TextAgent):
         legal: tuple[str, ...] | None = state.legal(seat)
         if legal is None:  # any text: the favourite one
             return next(iter(self.preference), "")
-        replies = dict(zip(meant(state, seat, legal), legal, strict=True))
+        replies = dict(zip(actions_meant(state, seat, legal), legal, strict=True))
         return next((replies[name] for name in self.preference if name in replies), legal[0])
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.combining import seated
+from sparring.environments.combining import innermost_seat
 from sparring.environments.wide_search import CALL, FINISH, Search, searching
 from sparring.environments.wide_search.library import Page
 from sparring.environments.wide_search.scoring import written_table
@@ -59,7 +59,7 @@ class Searcher(TextAgent):
         Raises:
             GameError: it is no ``wide_search``.
         """
-        play, seat = seated(state, seat)
+        play, seat = innermost_seat(state, seat)
         if not isinstance(play, Search):
             raise GameError(
                 f"Agent 'searcher' plays wide_search alone, not {type(play).__name__}; write "

@@ -9,8 +9,8 @@ from typing import Literal
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
-from sparring.environments.combining import played, seated
-from sparring.environments.reply import meant
+from sparring.environments.combining import innermost_play, innermost_seat
+from sparring.environments.reply import actions_meant
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN, SEER, SILENCE, WOLF, name_of, number_of
 from sparring.environments.werewolf.sentences import phrase_of, victims, worded
@@ -59,7 +59,7 @@ class WerewolfBot(DescribedAgent):
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a reply; where speeches are free text, a phrase or a sentence for one."""
-        play = played(state)
+        play = innermost_play(state)
         deducing = isinstance(play, WerewolfPlay) and play.position.deducing
         if deducing or state.legal(seat) is not None:
             return super().choose(state, seat, stream)
@@ -73,7 +73,7 @@ class WerewolfBot(DescribedAgent):
         Raises:
             GameError: it is no Werewolf.
         """
-        play, own = seated(state, seat)
+        play, own = innermost_seat(state, seat)
         if not isinstance(play, WerewolfPlay):
             raise GameError(
                 f"Agent 'werewolf_bot' plays werewolf alone, not {type(play).__name__}; write "
@@ -84,7 +84,7 @@ class WerewolfBot(DescribedAgent):
         liked, legal = self._liked(play, own), state.legal(seat)
         if legal is None:
             return _even(next(filter(None, liked)))
-        replies = dict(zip(meant(state, seat, legal), legal, strict=True))
+        replies = dict(zip(actions_meant(state, seat, legal), legal, strict=True))
         for actions in liked:
             found = [replies[one] for one in actions if one in replies]
             if found:

@@ -1,7 +1,7 @@
 """Token-in token-out sampling with vLLM, in processes beside this one.
 
-Replicas are given the weights of now before they are asked (``replica.py``), tried on one
-conversation, and shared by all samplers of networks of one shape (``pool.py``).
+Replicas get the present weights before requests (``replica.py``), are checked with one
+conversation, and are shared by all samplers of networks of one shape (``pool.py``).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pydantic import Field
 from sparring.core.errors import ConfigError, ModelError
 from sparring.core.records import FloatArray, SampleRequest, SampleResult, SamplingParams
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import Ids, Lot
-from sparring.models.samplers.in_process import EXACT, OfModel, dtype_of
-from sparring.models.samplers.vllm.pool import Pool, pool_of
-from sparring.models.samplers.vllm.replica import Settings, python
-from sparring.models.samplers.vllm.weights import Served
+from sparring.models.samplers.base import Ids, SampleBatch
+from sparring.models.samplers.in_process import EXACT, ModelSampler, dtype_of
+from sparring.models.samplers.vllm.pool import ReplicaPool, pool_of
+from sparring.models.samplers.vllm.replica import ReplicaSettings, python
+from sparring.models.samplers.vllm.served_weights import ServedWeights
 from sparring.models.tiny import TinyNetwork
 
-HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # widths that vLLM has on a CPU
-COLDEST = 0.01  # temperature
-MOST_KEPT = 1000  # tokens of one position that truncation may keep
+HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # widths that vLLM supports on a CPU
+COLDEST = 0.01  # lowest temperature
+MOST_KEPT = 1000  # largest support of a position after truncation
 
 Replicas = Annotated[int, Field(ge=1, le=64)]
 Threads = Annotated[int, Field(ge=1, le=1024)]
@@ -35,21 +35,21 @@ Times = Annotated[int, Field(ge=0, le=10**6)]
 Gpus = Annotated[tuple[Annotated[int, Field(ge=0, le=1023)], ...], Field(max_length=64)]
 
 
-class VLLMSampler(OfModel):
+class VLLMSampler(ModelSampler):
     """Samples replies from a language model by vLLM; see ``base.Sampler``.
 
     Args:
-        model: gives its weights.
+        model: the model.
         pool: the replicas.
 
     Attributes:
-        between: called while replies are awaited; weights may be changed in it, and replies go on
-            with what they are then. None: a reply is of the weights that it began with.
+        between: called while replies are awaited; weights may change in it, and replies go on with
+            the new weights. None: a reply is of its first weights.
     """
 
     decoding = "vllm"  # what computes replies, for provenance.json
 
-    def __init__(self, model: LanguageModel, pool: Pool) -> None:
+    def __init__(self, model: LanguageModel, pool: ReplicaPool) -> None:
         super().__init__(model)
         self.backend = pool
         self._served = pool.served(model)
@@ -57,7 +57,7 @@ class VLLMSampler(OfModel):
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply has the same bits whatever else is sampled: in float32 on a CPU."""
+        """Whether a reply has the same bits for any other requests: in float32 on a CPU."""
         settings = self.backend.settings
         return settings.dtype == EXACT and settings.device == "cpu"
 
@@ -67,23 +67,23 @@ class VLLMSampler(OfModel):
         """Yield lists of (place of a request, its reply), as they are finished.
 
         Raises:
-            ModelError: a context and its reply do not fit, or what is asked vLLM does not give.
+            ModelError: a context and its reply do not fit, or vLLM does not support an option.
             RunError: replicas cannot be started, are lost too often, or have wrong weights.
             DivergedError: the model gives no probabilities.
         """
         if not requests:
             return iter(())
-        return self.backend.submit([Lot(self, requests, params, stop_ids)])
+        return self.backend.submit([SampleBatch(self, requests, params, stop_ids)])
 
-    def ready(self, lot: Lot) -> Served:
-        """Return the weights that a lot is drawn with.
+    def ready(self, batch: SampleBatch) -> ServedWeights:
+        """Return the weights that draw a batch.
 
         Raises:
-            ModelError: a context and its reply do not fit, or what is asked vLLM does not give.
+            ModelError: a context and its reply do not fit, or vLLM does not support an option.
         """
-        self._check(lot.params)
-        longest = max((len(request.ids) for request in lot.requests), default=0)
-        self.check_length(longest + lot.params.max_new_tokens)
+        self._check(batch.params)
+        longest = max((len(request.ids) for request in batch.requests), default=0)
+        self.check_length(longest + batch.params.max_new_tokens)
         return self._served
 
     def score(
@@ -92,21 +92,21 @@ class VLLMSampler(OfModel):
         """Return the log-probability of whole replies; see ``base.Score``.
 
         Raises:
-            ModelError: a context and a reply do not fit, or what is asked vLLM does not give.
+            ModelError: a context and a reply do not fit, or vLLM does not support an option.
             RunError: as for ``submit``.
             DivergedError: the model gives no probabilities.
         """
         self._check(params)
         pairs = zip(prompts, replies, strict=True)
-        self.check_length(max((len(ids) + max(map(len, own)) for ids, own in pairs), default=0))
+        self.check_length(max((len(ids) + max(map(len, group)) for ids, group in pairs), default=0))
         return self.backend.score(self._served, prompts, replies, params)
 
     def refresh(self) -> None:
-        """Let replicas be given the weights anew, and forget what they computed with older ones."""
+        """Load the weights into replicas again, and drop results of older weights."""
         self._served.changes += 1
 
     def _check(self, params: SamplingParams) -> None:
-        """Refuse what vLLM does not give."""
+        """Refuse options that vLLM does not support."""
         if params.top_p < 1.0 and not params.top_k:
             raise ModelError(
                 f"sampler 'vllm' and rollout.top_p={params.top_p:g} without rollout.top_k: the "
@@ -142,33 +142,32 @@ def vllm(
 ) -> VLLMSampler:
     """Draw replies with vLLM, in processes beside the training process.
 
-    ``make vllm`` sets up its environment. Weights reach replicas as files of a private folder,
-    adapters merged into them, and each replica is tried on one conversation before it serves them.
-    Draws are vLLM's own, from the seeds of the run: a run with it is another one than a run with
-    ``in_process``, and as well determined. In float32 on a CPU a reply has the same bits whatever
-    is asked beside it. ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM
-    lists the tokens that were kept, so that the learner has the same distribution.
+    ``make vllm`` sets up its environment. Replicas read weights from files of a private folder,
+    with adapters merged, and each replica is checked with one conversation before it draws replies.
+    vLLM draws from the seeds of the run: replies differ from those of ``in_process`` and are as
+    deterministic. In float32 on a CPU a reply has the same bits for any other requests.
+    ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM lists the tokens that
+    truncation kept, so that the learner has the same distribution.
 
     Args:
         model: the language model that replies are drawn from.
-        replicas: engines side by side, each with the whole model. Requests are shared out among
-            those that have the same weights.
-        threads: of the processor, of each replica.
-        device: where replicas compute, as vLLM was installed for: "cpu" or "cuda".
-        gpus: numbers of the GPUs that replicas are shared out among, in their order, such as
-            [1, 2, 3] where the learner has GPU 0; empty (default): each sees all, and takes the
-            first. Several replicas may have the same.
-        max_seqs: replies that a replica draws side by side; others wait in it.
-        cache_bytes: size of the keys and values of a replica, in bytes. The default is 1 GiB.
-        prefix_cache: whether beginnings of conversations that were computed before are kept.
-        timeout: seconds without a sign of life after which a replica that has work is ended and
-            started again.
-        start_timeout: seconds after which a replica that is not ready is.
-        restarts: how many replicas may be lost in an hour until the run ends.
+        replicas: number of engines, each with the whole model. Replicas with the same weights share
+            the requests.
+        threads: processor threads of each replica.
+        device: device of the replicas, "cpu" or "cuda"; vLLM must be installed for it.
+        gpus: numbers of the GPUs that are assigned to replicas in order, such as [1, 2, 3] if the
+            learner has GPU 0; empty (default): each replica sees all GPUs and uses the first.
+            Several replicas may have the same GPU.
+        max_seqs: largest number of replies that a replica draws at once; others wait in it.
+        cache_bytes: size of the KV cache of a replica, in bytes. The default is 1 GiB.
+        prefix_cache: whether to cache prefixes of earlier conversations.
+        timeout: seconds without a sign of life after which a busy replica is ended and restarted.
+        start_timeout: seconds after which a replica that is not ready is ended and restarted.
+        restarts: number of replicas that may be lost in an hour before the run ends.
 
     Raises:
-        ConfigError: vLLM's environment is not there, or ``gpus`` are given for a CPU.
-        ModelError: vLLM has no attention for the model's heads on a CPU.
+        ConfigError: vLLM's environment is missing, or ``gpus`` are given for a CPU.
+        ModelError: vLLM does not support the width of the model's heads on a CPU.
     """
     python()
     if gpus and device != "cuda":
@@ -186,7 +185,7 @@ def vllm(
             "model.heads so that model.hidden_size / model.heads is one of them, such as 32; or "
             "sampler.name=in_process."
         )
-    settings = Settings(
+    settings = ReplicaSettings(
         config=json.dumps({**config.to_diff_dict(), "architectures": [kind]}, sort_keys=True),
         dtype=dtype_of(model),
         context=model.context,

@@ -1,7 +1,8 @@
-"""A replica: one engine of vLLM in a process of its own, which is given weights and then asked.
+"""A replica: one engine of vLLM in a process that gets weights and then requests.
 
-It has an environment of its own, since vLLM wants other versions of what Sparring uses. It is
-spoken to by pipes, and weights are files of a private folder, so that nothing listens for it.
+The process has a separate Python environment, as vLLM needs other versions of Sparring's
+dependencies. Messages go through pipes and weights through files of a private folder, so that no
+port is open.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.errors import ConfigError
 from sparring.core.files import cache_folder, disk_errors, file_digest
 from sparring.core.process import visible_gpus
-from sparring.models.samplers.in_process import strays
-from sparring.models.samplers.vllm.requests import Ask
-from sparring.models.samplers.vllm.weights import Key, Served, State, salt_of
+from sparring.models.samplers.in_process import describe_difference
+from sparring.models.samplers.vllm.requests import ReplicaRequest
+from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, salt_of
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
 CHECKOUT = Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"  # where `make vllm` puts it
 CHILD = Path(__file__).parent / "child" / "sparring_child.py"
 ENGINE = Path(__file__).parent / "child" / "sparring_vllm.py"
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-GRACE = 1.0  # seconds in which one that has ended may still be heard
-SAID = 600  # characters of what a replica printed last, in an error
+GRACE = 1.0  # seconds after a process's end in which its messages may still arrive
+LAST_WORDS = 600  # most characters of a replica's last output in an error
 
 Stage = Literal["off", "starting", "loading", "checking", "ready"]
-Heard = Mailbox[tuple[ChildProcess, bytes | None]]
+ReplicaMailbox = Mailbox[tuple[ChildProcess, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How replicas are made and watched; equal ones can share them. See ``vllm`` for most."""
+class ReplicaSettings:
+    """Settings of replicas; samplers with equal settings share them. See ``vllm``."""
 
     config: str  # of the network, as JSON
     dtype: str
@@ -56,11 +57,11 @@ class Settings:
 
 
 def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
-    """Return the variables that a replica's process is given.
+    """Return the environment variables of a replica's process.
 
     Args:
         threads: of the processor.
-        gpu: the one that it sees; None: all that this process sees.
+        gpu: the only visible GPU; None: all GPUs that this process sees.
     """
     quiet = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
     return {
@@ -75,10 +76,10 @@ def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
 
 
 def python() -> Path:
-    """Return the Python that has vLLM.
+    """Return the Python of vLLM's environment.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the environment is missing.
     """
     named = os.environ.get(PYTHON)
     path = Path(named).expanduser() if named else CHECKOUT
@@ -93,38 +94,40 @@ def python() -> Path:
 
 
 class Replica:
-    """A replica, as the pool sees it.
+    """A replica from the view of its pool.
 
     Args:
-        number: of it.
-        settings: of all.
-        folder: where weights are written, and what it prints.
-        heard: takes what it says.
+        number: of the replica.
+        settings: of all replicas.
+        folder: of weights and outputs.
+        mailbox: receives its messages.
 
     Attributes:
         stage: off, starting, loading weights, checking them, or ready.
         key: of the weights that it has, or will have when it is ready.
-        asked: what it has been asked and not answered, by number.
-        held: answers that came while it is checked, which may be of wrong weights.
+        pending: requests without an answer, by number.
+        early_answers: answers during the check, which may be of wrong weights.
     """
 
-    def __init__(self, number: int, settings: Settings, folder: Path, heard: Heard) -> None:
-        self.number, self._settings, self._folder, self._heard = number, settings, folder, heard
+    def __init__(
+        self, number: int, settings: ReplicaSettings, folder: Path, mailbox: ReplicaMailbox
+    ) -> None:
+        self.number, self._settings, self._folder, self._mailbox = number, settings, folder, mailbox
         self.stage: Stage = "off"
         self.key: Key | None = None
-        self.served: Served | None = None
-        self.asked: dict[int, Ask] = {}
-        self.held: list[tuple[int, list[Any]]] = []
+        self.served: ServedWeights | None = None
+        self.pending: dict[int, ReplicaRequest] = {}
+        self.early_answers: list[tuple[int, list[Any]]] = []
         self.child: ChildProcess | None = None
         self._has: dict[str, State] = {}
         self._coming: dict[str, State] = {}
-        self._expected: list[float] = []  # of the probe, by the weights that it is to load
+        self._expected: list[float] = []  # of the probe, with the weights that are loading
         self._since = time.monotonic()
         self._gone: float | None = None  # when its process was first seen to have ended
 
     @property
     def log(self) -> Path:
-        """The file of what it prints."""
+        """The file of its output."""
         return self._folder / f"replica-{self.number}.log"
 
     @property
@@ -133,14 +136,14 @@ class Replica:
 
     @property
     def pid(self) -> int | None:
-        """Its process, if it is there."""
+        """Id of its process, if there is one."""
         return None if self.child is None else self.child.process.pid
 
     def start(self) -> None:
-        """Start its process; it has no weights.
+        """Start its process, without weights.
 
         Raises:
-            ConfigError: vLLM's environment is not there.
+            ConfigError: vLLM's environment is missing.
             RunError: the process cannot be started.
         """
         program, threads = python(), self._settings.threads
@@ -156,121 +159,123 @@ class Replica:
         }
         gpus = self._settings.gpus
         gpu = gpus[self.number % len(gpus)] if gpus else None
-        own = {**environment(threads, gpu), "TMPDIR": str(self._folder)}
+        variables = {**environment(threads, gpu), "TMPDIR": str(self._folder)}
         for name in ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT"):
-            own[name] = str(cache_folder() / "vllm")  # what it looked up of kinds of models
+            variables[name] = str(cache_folder() / "vllm")  # vLLM's notes about kinds of models
         with disk_errors(self.log), self.log.open("ab") as output:
             self.child = ChildProcess(
                 self.number,
                 json.dumps(first).encode(),
-                self._heard,
+                self._mailbox,
                 command=lambda hear, say: [
                     *(str(program), "-I", str(CHILD), str(ENGINE)),
                     *(str(hear), str(say)),
                 ],
-                environment=own,
+                environment=variables,
                 output=output.fileno(),
             )
-        self._now("starting")
+        self._set_stage("starting")
 
     def is_ready(self) -> None:
-        """Note that it can be given weights."""
-        self._now("ready")
+        """Set its stage to ready, after which it can load weights."""
+        self._set_stage("ready")
 
-    def load(self, served: Served) -> None:
-        """Give it the weights of now of a model; what it draws goes on with them.
+    def load(self, served: ServedWeights) -> None:
+        """Load a model's present weights; replies in progress go on with them.
 
         Raises:
             RunError: the disk is full or not writable.
-            DivergedError: what the learner says of the probe are no numbers.
+            DivergedError: the learner's log-probabilities of the probe are not finite.
         """
         self.served, self.key = served, served.key
         with disk_errors(self._weights):
             self._coming = served.write(self._weights, self._has)
             digest = file_digest(self._weights)
-        self._has = {}  # unless it says that it has loaded them, nobody knows what it has
+        self._has = {}  # its weights are unknown until it confirms them
         salt = salt_of(self.key)
         self.tell({"weights": {"path": str(self._weights), "digest": digest, "salt": salt}})
-        self._now("loading")
+        self._set_stage("loading")
         self._expected = served.expected()  # now, as the model may have others when it is checked
 
     @property
     def outdated(self) -> bool:
-        """Whether all that it draws goes on with newer weights, and there are some."""
+        """Whether newer weights exist and all its pending replies may go on with them."""
         return (
             self.stage == "ready"
             and self.served is not None
             and self.served.key != self.key
-            and bool(self.asked)
-            and all(ask.renews for ask in self.asked.values())
+            and bool(self.pending)
+            and all(ask.renews for ask in self.pending.values())
         )
 
-    def check(self, ask: Ask) -> None:
-        """Ask it for the log-probabilities of the probe, now that it has weights."""
+    def check(self, ask: ReplicaRequest) -> None:
+        """Request the log-probabilities of the probe after weights were loaded."""
         self._has, self._coming = self._coming, {}
         self._weights.unlink(missing_ok=True)
         self.send([ask])
-        self._now("checking")
+        self._set_stage("checking")
 
     def judge(self, logprobs: Sequence[float]) -> str | None:
-        """Let it serve if it gives the learner's log-probabilities; else say how they differ."""
-        wrong = strays(logprobs, self._expected, self._settings.dtype)
+        """Set it to ready if log-probabilities match the learner's; else return the difference."""
+        wrong = describe_difference(logprobs, self._expected, self._settings.dtype)
         if wrong is None:
-            self._now("ready")
+            self._set_stage("ready")
         return wrong
 
-    def send(self, asks: Sequence[Ask]) -> None:
-        """Send it requests of one kind and way."""
-        if not self.asked:
+    def send(self, asks: Sequence[ReplicaRequest]) -> None:
+        """Send requests of one kind and distribution."""
+        if not self.pending:
             self._since = time.monotonic()
-        self.asked |= {ask.number: ask for ask in asks}
+        self.pending |= {ask.number: ask for ask in asks}
         bodies = [[ask.number, *ask.body] for ask in asks]
         self.tell({asks[0].kind: bodies, "way": dict(asks[0].way)})
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        """Send it a message."""
+        """Send a message."""
         assert self.child is not None, "it was started"
         self.child.send(json.dumps(message).encode(), {})
 
-    def alive(self) -> None:
-        """Take note that it has said something."""
+    def note_message(self) -> None:
+        """Note that a message has arrived."""
         self._since = time.monotonic()
 
     def overdue(self) -> str | None:
-        """Return what it has not done for too long, in words; None where nothing is."""
+        """Return which timeout has passed, in words; None if there is none."""
         now = time.monotonic()
         waits = now - self._since
-        if self.child is not None and self.child.has_ended():  # and a process of its has its pipe
+        if (
+            self.child is not None and self.child.has_ended()
+        ):  # but a child process may keep the pipe open
             self._gone = self._gone or now
             if now - self._gone > GRACE:
                 return "has ended"
         if self.stage == "starting" and waits > self._settings.start_timeout:
             return f"was not ready after {waits:.0f} s (sampler.start_timeout)"
-        busy = self.stage in ("loading", "checking") or self.asked
+        busy = self.stage in ("loading", "checking") or self.pending
         if self.stage != "starting" and busy and waits > self._settings.timeout:
             return f"has said nothing for {waits:.0f} s while {self.stage} (sampler.timeout)"
         return None
 
-    def end(self) -> list[Ask]:
-        """End its process; return what it had been asked."""
+    def end(self) -> list[ReplicaRequest]:
+        """End its process; return its pending requests."""
         if self.child is not None:
             self.child.kill()
             self.child.wait_until_gone()
-        left, self._gone = list(self.asked.values()), None
+        requests, self._gone = list(self.pending.values()), None
         self.child, self.key, self.served = None, None, None
-        self.asked, self.held, self._has = {}, [], {}
+        self.pending, self.early_answers, self._has = {}, [], {}
         self._weights.unlink(missing_ok=True)
-        self._now("off")
-        return left
+        self._set_stage("off")
+        return requests
 
     def last_words(self) -> str:
-        """Return the end of what it printed."""
+        """Return the end of its output, as a sentence of an error."""
         with contextlib.suppress(OSError):
             text = self.log.read_text(errors="replace").strip()
             lines = " | ".join(line.strip() for line in text.splitlines()[-8:])
             if lines:
-                return f" It printed last: {lines[-SAID:]}"
+                return f" It printed last: {lines[-LAST_WORDS:]}"
         return ""
 
-    def _now(self, stage: Stage) -> None:
+    def _set_stage(self, stage: Stage) -> None:
         self.stage, self._since = stage, time.monotonic()

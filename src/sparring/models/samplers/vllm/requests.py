@@ -1,4 +1,4 @@
-"""What replicas are asked, how replies are drawn, and what replicas answer, read and checked."""
+"""Requests and sampling parameters for vLLM replicas, and their checked answers."""
 
 from __future__ import annotations
 
@@ -11,107 +11,110 @@ import numpy as np
 
 from sparring.core.errors import DivergedError
 from sparring.core.records import FloatArray, SampledRun, SampleResult, SamplingParams
-from sparring.models.samplers.base import Ids, Lot
+from sparring.models.samplers.base import Ids, SampleBatch
 from sparring.models.samplers.in_process import LOST, runs_of, vocabulary_of
-from sparring.models.samplers.vllm.weights import Key, Served, key_of
+from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, key_of
 
-PROBE = -1  # place of the request that tries a replica
-SPARE = 16  # tokens that are listed besides those that truncation may keep
+PROBE = -1  # place of the request that checks a replica
+SPARE = 16  # tokens listed in addition to top_k
 
 
-class Member(Protocol):
+class PoolMember(Protocol):
     """A sampler of a pool."""
 
     between: Callable[[], None] | None
 
-    def ready(self, lot: Lot) -> Served:
-        """Return the weights that a lot is drawn with."""
+    def ready(self, batch: SampleBatch) -> ServedWeights:
+        """Return the weights that draw a batch."""
         ...
 
 
-class Call:
-    """What has come of the requests of one call, and the error that has ended it."""
+class PendingCall:
+    """New results of one call's requests, and the error that has ended the call."""
 
-    __slots__ = ("error", "found")
+    __slots__ = ("error", "results")
 
     def __init__(self) -> None:
-        self.found: list[tuple[int, SampleResult]] = []
+        self.results: list[tuple[int, SampleResult]] = []
         self.error: Exception | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Ask:
-    """One request: what is asked, of which weights, and how many replicas were lost over it."""
+class ReplicaRequest:
+    """A request for a reply or for scores, its weights, and the replicas lost over it."""
 
     number: int
     place: int
-    call: Call
-    served: Served
+    call: PendingCall
+    served: ServedWeights
     key: Key
     kind: Literal["ask", "score"]
-    body: tuple[Any, ...]  # ids, and the seed or where scoring begins
+    body: tuple[Any, ...]  # ids, and the seed or the first place to score
     way: Mapping[str, Any]
-    begun: int  # version of the weights of when it was asked
-    renews: bool  # whether its reply goes on with newer weights
+    version: int  # version of the weights at the time of the request
+    renews: bool  # whether the reply may go on with newer weights
     lost: int = 0
 
 
-def replies_to(lots: Sequence[Lot], call: Call, numbers: Iterator[int]) -> list[Ask]:
-    """Return the requests of some lots, with their places."""
-    found: list[Ask] = []
-    for lot in lots:
-        member = cast(Member, lot.sampler)
-        served, renews = member.ready(lot), member.between is not None
-        way = way_of(lot.params, lot.stop_ids, vocabulary_of(served.model))
-        for ids, stream, _ in lot.requests:
+def replies_to(
+    batches: Sequence[SampleBatch], call: PendingCall, numbers: Iterator[int]
+) -> list[ReplicaRequest]:
+    """Return the requests of some batches, with their places."""
+    requests: list[ReplicaRequest] = []
+    for batch in batches:
+        member = cast(PoolMember, batch.sampler)
+        served, renews = member.ready(batch), member.between is not None
+        way = way_of(batch.params, batch.stop_ids, vocabulary_of(served.model))
+        for ids, stream, _ in batch.requests:
             body = ids, stream & (2**63 - 1)  # -1 would be no seed
-            found.append(_ask(next(numbers), len(found), call, served, "ask", body, way, renews))
-    return found
+            requests.append(
+                _ask(next(numbers), len(requests), call, served, "ask", body, way, renews)
+            )
+    return requests
 
 
 def scores_of(
-    served: Served,
+    served: ServedWeights,
     prompts: Sequence[Ids],
     replies: Sequence[Sequence[Ids]],
     params: SamplingParams,
-    call: Call,
+    call: PendingCall,
     numbers: Iterator[int],
-) -> list[Ask]:
+) -> list[ReplicaRequest]:
     """Return the requests for the log-probabilities of whole replies, with their places."""
-    found: list[Ask] = []
+    requests: list[ReplicaRequest] = []
     way = distribution(params)
-    for prompt, own in zip(prompts, replies, strict=True):
-        for reply in own:
+    for prompt, group in zip(prompts, replies, strict=True):
+        for reply in group:
             body = (*prompt, *reply), len(prompt)
-            found.append(_ask(next(numbers), len(found), call, served, "score", body, way))
-    return found
+            requests.append(_ask(next(numbers), len(requests), call, served, "score", body, way))
+    return requests
 
 
-def probe_to(served: Served, numbers: Iterator[int]) -> Ask:
-    """Return the request that tries a replica on the conversation that is the same always."""
+def probe_to(served: ServedWeights, numbers: Iterator[int]) -> ReplicaRequest:
+    """Return the request that checks a replica with the fixed conversation."""
     body = served.probe, 1
-    return _ask(next(numbers), PROBE, Call(), served, "score", body, {"temperature": 1.0})
+    return _ask(next(numbers), PROBE, PendingCall(), served, "score", body, {"temperature": 1.0})
 
 
 def _ask(
     number: int,
     place: int,
-    call: Call,
-    served: Served,
+    call: PendingCall,
+    served: ServedWeights,
     kind: Literal["ask", "score"],
     body: tuple[Any, ...],
     way: Mapping[str, Any],
     renews: bool = False,
-) -> Ask:
-    begun = served.model.version
-    return Ask(number, place, call, served, served.key, kind, body, way, begun, renews)
+) -> ReplicaRequest:
+    version = served.model.version
+    return ReplicaRequest(number, place, call, served, served.key, kind, body, way, version, renews)
 
 
 def way_of(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, Any]:
-    """Return how replies are drawn, as values of JSON.
+    """Return the sampling parameters as values of JSON.
 
-    Where some tokens are kept, more are listed, so that all of them are: several may be as likely
-    as the last.
+    With ``top_k`` more tokens are listed, as several may be as likely as the last one.
     """
     way = {
         "max_new_tokens": params.max_new_tokens,
@@ -124,65 +127,71 @@ def way_of(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, 
 
 
 def distribution(params: SamplingParams) -> dict[str, Any]:
-    """Return what is drawn from, as values of JSON."""
-    found: dict[str, Any] = {"temperature": params.temperature}
+    """Return the parameters of the distribution as values of JSON."""
+    fields: dict[str, Any] = {"temperature": params.temperature}
     if params.top_k:
-        found |= {"top_p": params.top_p, "top_k": params.top_k}
-    return found
+        fields |= {"top_p": params.top_p, "top_k": params.top_k}
+    return fields
 
 
-def totals(found: Mapping[int, SampleResult], replies: Sequence[Sequence[Ids]]) -> list[FloatArray]:
-    """Return the log-probability of every reply from those of its tokens."""
-    sums = iter([math.fsum(found[place].logprobs) for place in range(len(found))])
-    return [np.array([next(sums) for _ in own], dtype=np.float64) for own in replies]
+def sum_scores(
+    results: Mapping[int, SampleResult], replies: Sequence[Sequence[Ids]]
+) -> list[FloatArray]:
+    """Return the log-probability of every reply, the sum over its tokens."""
+    sums = iter([math.fsum(results[place].logprobs) for place in range(len(results))])
+    return [np.array([next(sums) for _ in group], dtype=np.float64) for group in replies]
 
 
-def answer_of(ask: Ask, answer: Sequence[Any]) -> SampleResult | None:
-    """Return an answer to a request; None where it is none.
+def answer_of(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None:
+    """Return the checked answer to a request; None if it is invalid.
 
     Args:
         ask: the request.
-        answer: ids of a reply, log-probabilities, whether the limit came before a stop id, and what
-            truncation kept, and of a reply where each run begins and what its weights are called.
+        answer: ids of a reply, log-probabilities, whether the reply was truncated at the limit,
+            supports, and for a reply [first token, name of the weights] of each run.
 
     Raises:
-        DivergedError: a log-probability is no number.
+        DivergedError: a log-probability is not finite.
     """
     try:
         ids, logprobs, truncated, *more = answer
-        sets = tuple(tuple(sorted(map(int, one))) for one in more[0]) if "listed" in ask.way else ()
+        sets = (
+            tuple(tuple(sorted(map(int, token))) for token in more[0])
+            if "listed" in ask.way
+            else ()
+        )
         runs = _runs(ask, len(ids), more[1]) if ask.kind == "ask" else ()
-        found = SampleResult(
+        result = SampleResult(
             tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), sets, runs
         )
     except (TypeError, ValueError, IndexError):
         return None
-    wanted = len(found.ids)
+    length = len(result.ids)
     if ask.kind == "score":
-        own, begin = ask.body
-        wanted = len(own) - begin
-    elif not 0 < wanted <= ask.way["max_new_tokens"]:
+        sequence, begin = ask.body
+        length = len(sequence) - begin
+    elif not 0 < length <= ask.way["max_new_tokens"]:
         return None
-    if len(found.logprobs) != wanted:
+    if len(result.logprobs) != length:
         return None
     if "listed" in ask.way and not (
-        len(found.kept) == len(found.ids)
-        and all(one in own for one, own in zip(found.ids, found.kept, strict=True))
+        len(result.kept) == len(result.ids)
+        and all(token in sequence for token, sequence in zip(result.ids, result.kept, strict=True))
     ):
         return None
     if ask.place != PROBE and not all(
         (math.isfinite(value) or (value == -math.inf and ask.kind == "score"))
-        for value in found.logprobs
+        for value in result.logprobs
     ):
         raise DivergedError(LOST)
-    return found
+    return result
 
 
-def _runs(ask: Ask, length: int, said: Sequence[Any]) -> tuple[SampledRun, ...]:
-    begins = [(int(token), key_of(salt)) for token, salt in said]
+def _runs(ask: ReplicaRequest, length: int, pairs: Sequence[Any]) -> tuple[SampledRun, ...]:
+    begins = [(int(token), key_of(salt)) for token, salt in pairs]
     places = [token for token, _ in begins]
     if not begins or places != sorted({0, *places}) or places[-1] >= max(length, 1):
         raise ValueError(f"runs of a reply of {length} tokens begin at {places}")
     if any(key[0] != ask.served.number for _, key in begins):
         raise ValueError("another model's weights")
-    return runs_of([(token, key[1]) for token, key in begins], length, ask.begun)
+    return runs_of([(token, key[1]) for token, key in begins], length, ask.version)

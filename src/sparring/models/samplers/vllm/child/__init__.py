@@ -1,1 +1,1 @@
-"""What runs in vLLM's own environment: nothing here is imported by Sparring."""
+"""Programs that run in vLLM's environment; Sparring never imports them."""

@@ -1,18 +1,19 @@
-"""A replica's process: takes weights and requests from a pipe, and says what its engine finds.
+"""A replica's process: reads weights and requests from a pipe, and sends its engine's results.
 
-It runs in an environment of its own and imports nothing of Sparring. The engine is a file that is
-given by its path, whose class ``Engine`` has the methods that are called here:
+The process runs in a separate environment and imports nothing of Sparring. The engine is a file
+whose class ``Engine`` has these attributes and methods:
 
     Engine(settings)             settings: as ``samplers.vllm.replica`` sends them
-    about                        what it is, as values of JSON
-    busy                         whether it has requests
-    load(path, salt)             go on with the weights of a file of safetensors, which compute all
-                                 that was said so far anew
-    tokens                       of each reply that is begun, how many it has
+    about                        description of the engine, as values of JSON
+    busy                         whether there are requests
+    load(path, salt)             load the weights of a file of safetensors, and recompute the keys
+                                 and values of open replies
+    tokens                       number of tokens of each open reply
     ask(number, ids, seed, way)  begin a reply
-    score(number, ids, begin, way)  begin to score ids[begin:], each after those before it
-    drop(numbers)                forget requests
-    step()                       go on; return [number, ids, logprobs, truncated] of what is done
+    score(number, ids, begin, way)  begin to score ids[begin:], each id after those before it
+    drop(numbers)                drop requests
+    step()                       make one step; return [number, ids, logprobs, truncated] of
+                                 finished requests
 """
 
 from __future__ import annotations
@@ -30,42 +31,42 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-SIGN = 1.0  # seconds between two signs of life while it computes
+SIGN = 1.0  # seconds between two signs of life during work
 
 
-class Refused(Exception):
-    """A file of weights is not what it should be."""
+class WeightFileError(Exception):
+    """A file of weights has unexpected content."""
 
 
-class Replica:
-    """An engine, asked over pipes.
+class ReplicaServer:
+    """Serves an engine over pipes.
 
     Args:
-        engine: what finds replies.
-        hear: messages come from it.
-        say: answers go to it.
+        engine: draws and scores replies.
+        hear: pipe of incoming messages.
+        say: pipe of answers.
     """
 
     def __init__(self, engine: Any, hear: Connection, say: Connection) -> None:
         self._engine, self._hear, self._say = engine, hear, say
         self._signed = time.monotonic()
         self._salt, self._runs = "", dict[int, list[list[Any]]]()  # of each reply: [from, salt]
-        self._whole = True  # whether the engine's weights are of one file
+        self._whole = True  # whether all the engine's weights are of one file
 
     def serve(self) -> None:
-        """Answer until whoever asks is gone.
+        """Answer until the pipe is closed.
 
         Raises:
-            EOFError: it is.
+            EOFError: the pipe is closed.
         """
         self.say({"ready": self._engine.about})
         while True:
             if self._hear.poll(0 if self._engine.busy and self._whole else None):
-                self._take(heard(self._hear))
+                self._take(receive(self._hear))
                 continue
             done = self._engine.step()
             if done:
-                self.say({"done": [self._named(one) for one in done]})
+                self.say({"done": [self._with_runs(answer) for answer in done]})
             elif time.monotonic() - self._signed > SIGN:
                 self.say({"alive": True})
 
@@ -74,14 +75,14 @@ class Replica:
         self._say.send_bytes(json.dumps(message).encode())
         self._signed = time.monotonic()
 
-    def _named(self, answer: list[Any]) -> list[Any]:
-        """Return an answer; of a reply with where its runs begin, and the weights of each."""
+    def _with_runs(self, answer: list[Any]) -> list[Any]:
+        """Return an answer; add [first token, weights] of each run if it is a reply."""
         runs = self._runs.pop(answer[0], None)
         return answer if runs is None else [*answer, runs]
 
     def _take(self, message: dict[str, Any]) -> None:
         if "weights" in message:
-            self.say(self._loaded(**message["weights"]))
+            self.say(self._load(**message["weights"]))
         for request in message.get("ask", ()):
             self._runs[request[0]] = [[0, self._salt]]
             self._engine.ask(*request, message["way"])
@@ -92,9 +93,11 @@ class Replica:
             for number in message["drop"]:
                 self._runs.pop(number, None)
 
-    def _loaded(self, path: str, digest: str, salt: str) -> dict[str, Any]:
-        """Load weights between two tokens; return what is to be said of it. Where loading has
-        failed on its way nothing goes on before other weights are there."""
+    def _load(self, path: str, digest: str, salt: str) -> dict[str, Any]:
+        """Load weights between two tokens, and return the answer.
+
+        After a failure the engine makes no step before other weights are loaded.
+        """
         try:
             check(path, digest)
             self._whole, tokens = False, self._engine.tokens
@@ -102,43 +105,45 @@ class Replica:
             self._whole, self._salt = True, salt
             for number, runs in self._runs.items():
                 begin = tokens.get(number, 0)
-                self._runs[number] = [*(one for one in runs if one[0] < begin), [begin, salt]]
-        except Exception as error:  # whoever asked writes the file anew, and in the end gives up
+                self._runs[number] = [*(run for run in runs if run[0] < begin), [begin, salt]]
+        except (
+            Exception
+        ) as error:  # the pool writes the file again, and gives up after several failures
             traceback.print_exc()
             return {"refused": salt, "why": f"{type(error).__name__}: {error}"}
         return {"loaded": salt}
 
 
 def check(path: str, digest: str) -> None:
-    """Check that a file holds what was written.
+    """Check that a file has the content that was written.
 
     Raises:
-        Refused: it does not.
+        WeightFileError: the digest differs.
     """
     with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digest:
-        raise Refused(f"{path} is not what was written")
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != digest:
+        raise WeightFileError(f"{path} is not what was written")
 
 
-def heard(pipe: Connection) -> dict[str, Any]:
+def receive(pipe: Connection) -> dict[str, Any]:
     """Return the next message.
 
     Raises:
-        EOFError: there will be none.
+        EOFError: the pipe is closed.
     """
-    pipe.recv_bytes()  # names of files that come along, of which there are none
+    pipe.recv_bytes()  # names of attached files, always empty
     message: dict[str, Any] = json.loads(pipe.recv_bytes())
     return message
 
 
 def end_with_parent(folder: str) -> None:
-    """End this process as soon as the one that started it has ended.
+    """End this process when its parent process has ended.
 
-    The kernel's signal for that would come when the thread ends that started it.
+    The kernel's signal for that would already come at the end of the starting thread.
 
     Args:
-        folder: of what they share, which is removed then.
+        folder: of shared files, which is removed then.
     """
     parent = os.getppid()
 
@@ -162,19 +167,19 @@ def engine_of(path: str, settings: dict[str, Any]) -> Any:
 
 
 def main(engine: str, hear: int, say: int) -> None:
-    """Be a replica's process.
+    """Run a replica's process.
 
     Args:
-        engine: file of what finds replies.
-        hear: file descriptor of the pipe that messages come from.
-        say: of the one that answers go to.
+        engine: file of the engine.
+        hear: file descriptor of the pipe of incoming messages.
+        say: file descriptor of the pipe of answers.
     """
     pipe, back = Connection(hear, writable=False), Connection(say, readable=False)
     with contextlib.suppress(EOFError, BrokenPipeError):
-        settings = heard(pipe)
+        settings = receive(pipe)
         end_with_parent(settings["folder"])
         try:
-            Replica(engine_of(engine, settings), pipe, back).serve()
+            ReplicaServer(engine_of(engine, settings), pipe, back).serve()
         except (EOFError, BrokenPipeError):
             raise
         except Exception as error:

@@ -1,11 +1,11 @@
 """vLLM as a replica's engine; see ``sparring_child``. Written for vLLM 0.32.
 
-One process: the engine's core runs in this one, so that a kill ends all of it. torch.distributed
-finds its one member through a file, and listens on the loopback interface alone.
+The engine's core runs in this process, so that a kill ends everything. torch.distributed finds its
+only member through a file, and listens on the loopback interface only.
 
-Weights come by vLLM's own weight transfer, with an engine that reads a file. On a CPU vLLM packs
-the weights of linear layers once and drops what it packed; its own way to load others leaves them
-as they were, without an error. So the weights are kept here, and packed again after each update.
+Weights are loaded by vLLM's weight transfer, with an engine that reads a file. On a CPU vLLM packs
+the weights of linear layers once and drops the originals; its reload then changes nothing, without
+an error. The weights are therefore kept here, and packed again after each update.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from vllm.platforms import current_platform
 from vllm.version import __version__
 
 BACKEND = "sparring_file"
-AT_ONCE = 8192  # tokens of prompts that are computed in one step, or one prompt that is longer
-MOST_LOGPROBS = 1024  # of one position, where truncation keeps some tokens
+AT_ONCE = 8192  # most tokens of prompts in one step, except for one longer prompt
+MOST_LOGPROBS = 1024  # of one position, with truncation
 pack = layers.dispatch_cpu_unquantized_gemm
 
 
 def pack_and_keep(layer: Any, remove_weight: bool) -> None:
-    """Pack a layer's weights for a CPU, and keep them, so that others can be loaded into them."""
+    """Pack a layer's weights for a CPU, and keep the originals, so that others can be loaded."""
     pack(layer, remove_weight=False)
 
 
@@ -46,28 +46,28 @@ layers.dispatch_cpu_unquantized_gemm = pack_and_keep
 
 
 @dataclass
-class Begin(WeightTransferInitInfo):
-    """What the transfer is made with: nothing."""
+class TransferInit(WeightTransferInitInfo):
+    """Empty settings of the transfer."""
 
 
 @dataclass
-class Update(WeightTransferUpdateInfo):
-    """A file of safetensors, whose names are those of the network in transformers."""
+class WeightFileUpdate(WeightTransferUpdateInfo):
+    """A file of safetensors with the names of the network in transformers."""
 
     path: str
 
 
-class FileTransfer(WeightTransferEngine[Begin, Update]):
+class FileTransfer(WeightTransferEngine[TransferInit, WeightFileUpdate]):
     """Reads weights from a file; see ``WeightTransferEngine``."""
 
-    init_info_cls = Begin
-    update_info_cls = Update
+    init_info_cls = TransferInit
+    update_info_cls = WeightFileUpdate
 
-    def init_transfer_engine(self, init_info: Begin) -> None:
+    def init_transfer_engine(self, init_info: TransferInit) -> None:
         """Do nothing: each update names its file."""
 
     def start_weight_update(self) -> None:
-        """Let vLLM take weights in the form of a checkpoint, where it can."""
+        """Prepare vLLM for weights in the form of a checkpoint, except on a CPU."""
         if not current_platform.is_cpu():  # not run on a GPU
             from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
 
@@ -80,7 +80,7 @@ class FileTransfer(WeightTransferEngine[Begin, Update]):
             return
         self.receive_weights(self.parse_update_info(update_info))
 
-    def receive_weights(self, update_info: Update) -> None:
+    def receive_weights(self, update_info: WeightFileUpdate) -> None:
         """Load a file of weights.
 
         Raises:
@@ -102,14 +102,14 @@ class FileTransfer(WeightTransferEngine[Begin, Update]):
         finalize_layerwise_reload(self.model, self.model_config)
 
     def shutdown(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there is nothing to release."""
 
 
 WeightTransferEngineFactory.register_engine(BACKEND, FileTransfer)
 
 
 class Engine:
-    """vLLM, asked for replies and scores one step after another.
+    """vLLM, which draws and scores replies step by step.
 
     Args:
         settings: as ``samplers.vllm.replica`` sends them.
@@ -127,16 +127,16 @@ class Engine:
                 model=settings["model"],
                 skip_tokenizer_init=True,
                 generation_config="vllm",
-                load_format="dummy",  # weights come before anything is asked
+                load_format="dummy",  # weights are loaded before the first request
                 dtype=settings["dtype"],
                 max_model_len=settings["context"],
                 max_num_seqs=settings["max_seqs"],
-                # whole prompts in one step: on a CPU one that is cut and has a seed ends vLLM
-                # ("CPU Generator does not use offset"), and elsewhere the cut would move its draws
+                # whole prompts in one step: on a CPU a split prompt with a seed ends vLLM
+                # ("CPU Generator does not use offset"), and elsewhere a split would change draws
                 enable_chunked_prefill=False,
                 max_num_batched_tokens=max(settings["context"], AT_ONCE),
                 kv_cache_memory_bytes=settings["cache_bytes"],
-                # of what is drawn from: after temperature, and -inf where truncation drops a token
+                # of the distribution drawn from: after temperature, -inf for dropped tokens
                 logprobs_mode="processed_logprobs",
                 max_logprobs=MOST_LOGPROBS,
                 enable_prefix_caching=settings["prefix_cache"],
@@ -149,23 +149,21 @@ class Engine:
         )
         self.about = {"engine": "vllm", "version": __version__, "device": device}
         self._salt, self._context = "", settings["context"]
-        self._open: dict[str, int] = {}  # requests of vLLM that are not done -> whose
-        self.tokens: dict[int, int] = {}  # of each reply that is begun, how many it has
-        self._wanted: dict[int, _Score] = {}  # that are scored token by token
+        self._open: dict[str, int] = {}  # open requests of vLLM -> number of our request
+        self.tokens: dict[int, int] = {}  # number of tokens of each open reply
+        self._scores: dict[int, _Score] = {}  # open requests for scores
 
     @property
     def busy(self) -> bool:
-        """Whether it has requests."""
+        """Whether there are open requests."""
         return bool(self._open)
 
     def load(self, path: str, salt: str) -> None:
-        """Draw with the weights of a file from now on.
-
-        Replies that are under way go on: vLLM computes all that was said so far anew.
+        """Load the weights of a file; open replies go on after their contexts are recomputed.
 
         Args:
             path: of the file.
-            salt: of keys and values that they compute; those of other weights are never found.
+            salt: name of the weights' keys and values in the cache, which others never match.
         """
         call = self._engine.collective_rpc
         call("start_weight_update")
@@ -190,15 +188,14 @@ class Engine:
     def score(self, number: int, ids: list[int], begin: int, way: dict[str, Any]) -> None:
         """Begin to score ids[begin:].
 
-        The log-probabilities of a prompt that vLLM gives know no temperature and no truncation, and
-        want room for a reply. Where there is one, or no room, each token is scored as the first of
-        a reply to those before it.
+        vLLM's log-probabilities of a prompt ignore temperature and truncation, and need room for a
+        reply. Otherwise each token is scored as the first token of a reply to those before it.
         """
-        self._wanted[number] = _Score(ids, begin, {})
+        self._scores[number] = _Score(ids, begin, {})
         if _distribution(way) == WHOLE and len(ids) < self._context:
             params = SamplingParams(
                 max_tokens=1,
-                temperature=0.0,  # what is drawn after them is not looked at
+                temperature=0.0,  # the token drawn after them is ignored
                 prompt_logprobs=0,
                 ignore_eos=True,
                 detokenize=False,
@@ -217,17 +214,17 @@ class Engine:
             self._add(f"{number}-{place}", number, ids[:place], params)
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Forget requests."""
+        """Drop requests."""
         gone = [name for name, number in self._open.items() if number in set(numbers)]
         if gone:
             self._engine.abort_request(gone)
         for name in gone:
             number = self._open.pop(name)
-            self._wanted.pop(number, None)
+            self._scores.pop(number, None)
             self.tokens.pop(number, None)
 
     def step(self) -> list[list[Any]]:
-        """Go on; return [number, ids, logprobs, truncated, kept] of what is done."""
+        """Make one step; return [number, ids, logprobs, truncated, supports] of each finished."""
         done: list[list[Any]] = []
         for output in self._engine.step():
             number = self._open.get(output.request_id)
@@ -238,9 +235,9 @@ class Engine:
                 continue
             del self._open[output.request_id]
             self.tokens.pop(number, None)
-            found = self._scored(number, output) if number in self._wanted else _reply(output)
-            if found is not None:
-                done.append([number, *found])
+            answer = self._scored(number, output) if number in self._scores else _reply(output)
+            if answer is not None:
+                done.append([number, *answer])
         return done
 
     def _add(self, name: str, number: int, ids: list[int], params: SamplingParams) -> None:
@@ -249,26 +246,28 @@ class Engine:
         self._open[name] = number
 
     def _scored(self, number: int, output: RequestOutput) -> list[Any] | None:
-        one = self._wanted[number]
+        score = self._scores[number]
         if output.prompt_logprobs is not None:
-            given = output.prompt_logprobs
-            one.found |= {t: given[t][one.ids[t]].logprob for t in range(one.begin, len(one.ids))}
+            logprobs = output.prompt_logprobs
+            score.logprobs |= {
+                t: logprobs[t][score.ids[t]].logprob for t in range(score.begin, len(score.ids))
+            }
         else:
             place = int(output.request_id.partition("-")[2])
-            one.found[place] = output.outputs[0].logprobs[0][one.ids[place]].logprob
-        if len(one.found) < len(one.ids) - one.begin:
+            score.logprobs[place] = output.outputs[0].logprobs[0][score.ids[place]].logprob
+        if len(score.logprobs) < len(score.ids) - score.begin:
             return None
-        del self._wanted[number]
-        return [[], [one.found[t] for t in range(one.begin, len(one.ids))], False]
+        del self._scores[number]
+        return [[], [score.logprobs[t] for t in range(score.begin, len(score.ids))], False]
 
 
 @dataclass
 class _Score:
-    """Ids that are scored, where scoring begins, and what has come."""
+    """Ids to score, the first place to score, and log-probabilities so far by place."""
 
     ids: list[int]
     begin: int
-    found: dict[int, float]
+    logprobs: dict[int, float]
 
 
 WHOLE = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
@@ -279,14 +278,19 @@ def _distribution(way: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reply(output: RequestOutput) -> list[Any]:
-    """Return ids, log-probabilities, whether the limit came before a stop id, and kept sets. A kept
-    set has the listed tokens that are not dropped: more are listed than truncation keeps."""
-    (one,) = output.outputs
-    ids = list(one.token_ids)
-    given = one.logprobs or []
-    logprobs = [each[token].logprob for token, each in zip(ids, given, strict=True)]
-    if not all(map(math.isfinite, logprobs)):
-        logprobs = [math.nan] * len(ids)
-    listed = given if given and len(given[0]) > 1 else []
-    kept = [[one for one, own in each.items() if own.logprob > -math.inf] for each in listed]
-    return [ids, logprobs, one.finish_reason != "stop", kept]
+    """Return ids, log-probabilities, whether the reply was truncated, and supports.
+
+    A support has the listed tokens of finite log-probability, as more are listed than truncation
+    keeps.
+    """
+    (reply,) = output.outputs
+    ids = list(reply.token_ids)
+    tables = reply.logprobs or []
+    sampled = [table[token].logprob for token, table in zip(ids, tables, strict=True)]
+    if not all(map(math.isfinite, sampled)):
+        sampled = [math.nan] * len(ids)
+    listed = tables if tables and len(tables[0]) > 1 else []
+    supports = [
+        [id_ for id_, entry in table.items() if entry.logprob > -math.inf] for table in listed
+    ]
+    return [ids, sampled, reply.finish_reason != "stop", supports]

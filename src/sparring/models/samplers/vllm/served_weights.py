@@ -1,7 +1,7 @@
-"""The weights of a model as replicas are given them, and what they must then say.
+"""The weights of a model for replicas, and the log-probabilities that replicas must then compute.
 
-Adapters are merged: W + (alpha / rank) B A takes the place of W. So a replica knows plain networks
-alone, and never has rows with adapters beside rows without.
+Adapters are merged: W + (alpha / rank) B A replaces W. A replica therefore has plain networks only,
+and never rows with adapters beside rows without.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.in_process import LOST, probe_of
 
 Key = tuple[int, int, int]  # number of the model, updates, and changes from outside
-State = tuple[Any, ...]  # of one tensor: equal where its values are
+State = tuple[Any, ...]  # of one tensor: equal for equal values
 
 
 def salt_of(key: Key) -> str:
-    """Return what weights are called where a replica is told of them."""
+    """Return the name of weights in messages to replicas."""
     return ".".join(map(str, key))
 
 
 def key_of(salt: str) -> Key:
-    """Return the weights that a replica names.
+    """Return the key of a name in a replica's message.
 
     Raises:
-        ValueError: this names none.
+        ValueError: the name is invalid.
     """
     number, version, changes = map(int, str(salt).split("."))
     return number, version, changes
 
 
-class Part(NamedTuple):
-    """A tensor of the network, by the name that it has without adapters."""
+class NetworkTensor(NamedTuple):
+    """A tensor of the network, with its name in the network without adapters."""
 
     name: str
     state: State
-    layer: Any  # with adapters; None: without
+    layer: Any  # layer with adapters; None: no adapters
     weight: Tensor
 
     def value(self) -> Tensor:
-        """Return its values, adapters merged."""
+        """Return the values, with adapters merged."""
         merged = self.weight.detach()
         if self.layer is not None:
             for adapter in self.layer.active_adapters:
@@ -55,13 +55,13 @@ class Part(NamedTuple):
         return merged.cpu().contiguous()
 
 
-class Served:
-    """A model whose weights replicas draw with.
+class ServedWeights:
+    """The present weights of a model, for replicas.
 
     Args:
-        model: gives its weights of now.
-        number: of the model, among those of one pool.
-        base: number of the model whose frozen weights it has.
+        model: the model.
+        number: of the model in its pool.
+        base: number of the model of the same frozen weights.
     """
 
     def __init__(self, model: LanguageModel, number: int, base: int) -> None:
@@ -71,11 +71,11 @@ class Served:
 
     @property
     def key(self) -> Key:
-        """What its weights of now are called; equal for equal weights alone."""
+        """The key of the present weights; equal for equal weights alone."""
         return self.number, self.model.version, self.changes
 
-    def parts(self) -> Iterator[Part]:
-        """Yield all tensors of the network; tied ones once."""
+    def parts(self) -> Iterator[NetworkTensor]:
+        """Yield all tensors of the network; tied tensors once."""
         adapted = {
             f"{prefix}.base_layer.weight": module
             for prefix, module in self.model.base.named_modules()
@@ -87,38 +87,38 @@ class Served:
             layer = adapted.get(name)
             trained = layer is not None or weight.requires_grad
             state = ("trained", *self.key) if trained else ("frozen", self._base)
-            yield Part(name.replace(".base_layer.", "."), state, layer, weight)
+            yield NetworkTensor(name.replace(".base_layer.", "."), state, layer, weight)
 
-    def write(self, path: Path, held: dict[str, State]) -> dict[str, State]:
-        """Write the tensors that differ from those held; return the states of all.
+    def write(self, path: Path, states: dict[str, State]) -> dict[str, State]:
+        """Write the tensors whose states differ from ``states``; return all states.
 
         Raises:
             OSError: the disk is full or not writable.
         """
         parts = list(self.parts())
-        new = {part.name: part.value() for part in parts if held.get(part.name) != part.state}
+        new = {part.name: part.value() for part in parts if states.get(part.name) != part.state}
         safetensors.torch.save_file(new, path)
         return {part.name: part.state for part in parts}
 
     @property
     def probe(self) -> list[int]:
-        """The conversation that every replica is tried on; the same one always."""
+        """The fixed conversation that checks every replica."""
         return probe_of(self.model, room=1)
 
     @torch.inference_mode()
     def expected(self) -> list[float]:
-        """Return the log-probabilities of the probe's ids after the first, by the learner's way.
+        """Return the learner's log-probabilities of the probe's ids after the first.
 
         Raises:
-            DivergedError: one of them is no number.
+            DivergedError: a log-probability is not finite.
         """
         if self._expected is None or self._expected[0] != self.key:
             ids, model = self.probe, self.model
             tree = prefix_tree([tuple(ids)], [0]).to(model.device)
             hidden = model.hidden(tree)[tree.node[0, : len(ids) - 1]]
             log_p = model.logits(hidden).float().log_softmax(-1)
-            said = log_p.gather(1, torch.tensor(ids[1:], device=model.device)[:, None])
-            if not said.isfinite().all():
+            logprobs = log_p.gather(1, torch.tensor(ids[1:], device=model.device)[:, None])
+            if not logprobs.isfinite().all():
                 raise DivergedError(LOST)
-            self._expected = self.key, said.squeeze(1).tolist()
+            self._expected = self.key, logprobs.squeeze(1).tolist()
         return self._expected[1]

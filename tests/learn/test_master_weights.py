@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.learn.masters import MasterAdamW, Rows, lanes, update
-from sparring.learn.weights import load_optimizer, save_optimizer
+from sparring.learn.master_weights import MasterAdamW, OptimizerRows, lanes, update
+from sparring.learn.weight_files import load_optimizer, save_optimizer
 
 OPTIONS = {"lr": 1e-4, "betas": (0.9, 0.95), "weight_decay": 0.1, "eps": 1e-8}
 STEPS = 40
@@ -150,7 +150,7 @@ def test_parts_have_the_bits_of_the_whole(shapes, ranks, seed):
             for own, gradient in zip(parts, gradients, strict=True):
                 begin = sum(len(weight) for weight, *_ in own[:rank])
                 weight, mean, square = own[rank]
-                rows.append(Rows((weight, gradient.reshape(-1)[begin : begin + len(weight)], mean, square), begin, gradient.numel(), torch.tensor(float(step))))
+                rows.append(OptimizerRows((weight, gradient.reshape(-1)[begin : begin + len(weight)], mean, square), begin, gradient.numel(), torch.tensor(float(step))))
             update(rows, **OPTIONS_SPLIT, beta1=BETAS[0], beta2=BETAS[1])
             assert all(float(one.step) == step for one in rows)
     for parameter, own in zip(whole, parts, strict=True):
@@ -165,4 +165,4 @@ def test_the_kernel_takes_a_power_of_2_at_once():
 
 def test_a_learner_that_has_no_rows_updates_nothing():
     none = torch.zeros(0)
-    update([Rows((none, none, none, none), 8, 8, torch.zeros(()))], **OPTIONS_SPLIT, beta1=BETAS[0], beta2=BETAS[1])
+    update([OptimizerRows((none, none, none, none), 8, 8, torch.zeros(()))], **OPTIONS_SPLIT, beta1=BETAS[0], beta2=BETAS[1])

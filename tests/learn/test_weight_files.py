@@ -8,7 +8,7 @@ from sparring.core.errors import CheckpointError, ModelError
 from sparring.core.records import snapshot
 from sparring.engine import plan
 from sparring.engine.local import LocalEngine
-from sparring.learn.weights import (
+from sparring.learn.weight_files import (
     COPIES,
     Snapshot,
     planned,
@@ -60,7 +60,7 @@ def test_what_is_saved_is_restored_and_nothing_else(tmp_path):
     copied.restore(path, 7)
     assert torch.equal(weights(copied.model), weights(first.model)) and copied.model.version == 7
     assert not torch.equal(weights(other.model), weights(first.model))
-    with pytest.raises(CheckpointError, match="no count of updates"):
+    with pytest.raises(CheckpointError, match="not a count of updates"):
         copied.restore(path, -1)
     with pytest.raises(ModelError, match="of another model"):
         Snapshot.of(engine(model={"hidden_size": 16, "layers": 1, "heads": 1}).model, "past").restore(path, 7)

@@ -1,0 +1,224 @@
+"""AdamW in float32 over weights of 16 bits: master weights.
+
+A bfloat16 has 8 bits of precision. An update of less than 1/512 of a weight is rounded away, and at
+usual learning rates nearly all updates are. ``MasterAdamW`` therefore keeps a copy of each such
+weight, and its moments, in float32. The optimiser updates the copy, and the weight is the copy
+rounded. If a checkpoint or a league's restart changed a weight, the copy no longer rounds to it and
+takes the weight's value.
+
+``SplitAdamW`` updates parts of weights, with the same bits as AdamW over whole weights. Torch's
+fused kernel processes a fixed number of elements at once and computes the last few elements of a
+tensor in another way, with other last bits. A split tensor ends at other elements. Elements from
+the middle of the whole tensor are therefore padded to a multiple, and its last elements are
+computed separately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+PROBE = 63  # elements of a tensor whose last few are compared
+TRIALS = 500
+
+
+@lru_cache(maxsize=1)
+def lanes() -> int:
+    """Return how many float32 elements the kernel processes at once on this machine.
+
+    The result is 1 if the last elements of a tensor are computed like the others.
+    """
+    draw = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(3, TRIALS, PROBE, generator=draw).unbind()]
+    inputs.append(
+        tuple(torch.cat([tensor, tensor.new_zeros(TRIALS, 1)], 1) for tensor in inputs[0])
+    )
+    updated = []
+    for weights, gradients, means in inputs:
+        squares = means.square()
+        tensors = [list(tensor.clone()) for tensor in (weights, gradients, means, squares)]
+        _step(tensors[0], tensors[1], tensors[2], tensors[3], [torch.zeros(())] * TRIALS, lr=0.1)
+        updated.append(torch.stack([*tensors[0], *tensors[3]])[:, :PROBE])
+    differing = (updated[0] != updated[1]).any(0).nonzero()
+    sizes = (
+        size
+        for size in (2, 4, 8, 16, 32)
+        if len(differing) and PROBE - PROBE % size <= differing.min()
+    )
+    return next(sizes, 1)
+
+
+def append_zeros(x: Tensor, more: int) -> Tensor:
+    """Return a copy with ``more`` zeros appended."""
+    return torch.cat([x, x.new_zeros(more)])
+
+
+def _step(
+    weights: list[Tensor],
+    gradients: list[Tensor],
+    means: list[Tensor],
+    squares: list[Tensor],
+    steps: list[Tensor],
+    **options: Any,
+) -> None:
+    """Update tensors by torch's kernel, which gets copies of the steps."""
+    defaults = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8, **options}
+    step_copies = [
+        step.to(weight.device, copy=True) for step, weight in zip(steps, weights, strict=True)
+    ]
+    none: list[Tensor] = []
+    kernel_options: Any = {"fused": True, "amsgrad": False, "maximize": False, **defaults}
+    adamw(weights, gradients, means, squares, none, step_copies, **kernel_options)
+
+
+class OptimizerRows(NamedTuple):
+    """This rank's elements of a weight, of its gradient and of its two moments, in order."""
+
+    four: tuple[Tensor, Tensor, Tensor, Tensor]
+    begin: int  # index of the first element in the whole weight
+    whole: int  # elements of the whole weight
+    step: Tensor  # updates so far
+
+    def pieces(self) -> Iterator[tuple[tuple[Tensor, ...], int]]:
+        """Yield (tensors, padding) of pieces that the kernel computes as in the whole weight."""
+        weight = self.four[0]
+        is_vectorised = weight.dtype == torch.float32 and weight.device.type == "cpu"
+        count, size = len(weight), lanes() if is_vectorised else 1  # a GPU computes each separately
+        middle = min(max(self.whole // size * size - self.begin, 0), count)
+        for first, last in ((0, middle), (middle, count)):
+            if first < last:
+                lacking = -(last - first) % size if last == middle else 0
+                yield tuple(tensor[first:last] for tensor in self.four), lacking
+
+
+def update(rows: Iterable[OptimizerRows], **options: Any) -> None:
+    """Update weights and moments, but not the step counts.
+
+    Args:
+        rows: this rank's elements of all weights.
+        options: of AdamW.
+    """
+    pieces = [(piece, more, row.step) for row in rows for piece, more in row.pieces()]
+    if not pieces:
+        return
+    inputs = [
+        [append_zeros(row, more) if more else row for row in piece] for piece, more, _ in pieces
+    ]
+    weights, gradients, means, squares = map(list, zip(*inputs, strict=True))
+    _step(weights, gradients, means, squares, [step for *_, step in pieces], **options)
+    for (piece, more, _), copies in zip(pieces, inputs, strict=True):
+        if more:
+            for row, new in zip(piece, copies, strict=True):
+                row.copy_(new[: len(row)])
+
+
+class SplitAdamW(torch.optim.AdamW):
+    """AdamW over parameters that are split by rows; see the top of this file.
+
+    Args:
+        parameters: split among the ranks.
+        rank: number of this rank.
+        options: of AdamW.
+    """
+
+    def __init__(self, parameters: list[torch.nn.Parameter], rank: int, **options: Any) -> None:
+        super().__init__(parameters, **options)
+        self._rank = rank
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update this rank's rows of the weights."""
+        for group in self.param_groups:
+            alive = [parameter for parameter in group["params"] if parameter.grad is not None]
+            names = ("lr", "weight_decay", "eps")
+            beta1, beta2 = group["betas"]
+            options = {name: group[name] for name in names} | {"beta1": beta1, "beta2": beta2}
+            update([self._rows(parameter) for parameter in alive], **options)
+            for parameter in alive:
+                self.state[parameter]["step"] += 1
+
+    def _rows(self, parameter: Any) -> OptimizerRows:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32)
+            for key in ("exp_avg", "exp_avg_sq"):
+                state[key] = torch.zeros_like(parameter, requires_grad=False)
+        split = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+        weight, gradient, mean, square = (tensor.to_local().detach().view(-1) for tensor in split)
+        rows, each = parameter.shape[0], -(-parameter.shape[0] // parameter.device_mesh.size())
+        begin = min(self._rank * each, rows) * (parameter.numel() // max(rows, 1))
+        return OptimizerRows(
+            (weight, gradient, mean, square), begin, parameter.numel(), state["step"]
+        )
+
+
+MASTER = "master"  # the copy, in the optimiser's state
+
+
+def float32_copy(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
+    """Return an empty float32 copy of a parameter, or the parameter if it has as many bits.
+
+    The copy takes no memory before the first update, so that processes without updates pay nothing.
+    """
+    if parameter.dtype.itemsize >= torch.float32.itemsize:
+        return parameter
+    return torch.nn.Parameter(torch.empty_like(parameter, dtype=torch.float32))
+
+
+class MasterWeights:
+    """A mix-in that lets an optimiser update float32 copies; put it before the optimiser's class.
+
+    Args:
+        parameters: to update.
+        options: of the optimiser.
+    """
+
+    def __init__(self, parameters: list[torch.nn.Parameter], **options: Any) -> None:
+        pairs = [(parameter, float32_copy(parameter)) for parameter in parameters]
+        self._copies = [(weight, copy) for weight, copy in pairs if weight is not copy]
+        optimizer: Any = super()
+        optimizer.__init__([copy for _, copy in pairs], **options)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of copies and weights."""
+        optimizer: Any = super()
+        optimizer.zero_grad(set_to_none=set_to_none)
+        for weight, _ in self._copies:
+            weight.grad = None
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        """Update the copies by the gradients of the weights, and then the weights."""
+        optimizer: Any = super()
+        state: Any = self.state  # type: ignore[attr-defined]
+        for weight, copy in self._copies:
+            _agree(copy, weight, state.get(copy, {}).get(MASTER))
+            copy.grad = None if weight.grad is None else weight.grad.float()
+            weight.grad = None
+        optimizer.step()
+        for weight, copy in self._copies:
+            if copy.grad is not None:
+                copy.grad = None
+                weight.copy_(copy)
+                state[copy][MASTER] = copy.detach()
+
+
+def _agree(copy: Tensor, weight: Tensor, saved: Tensor | None) -> None:
+    """Set a copy to its saved value, or to the weight that the saved value does not round to."""
+    if saved is None:
+        copy.copy_(weight)
+        return
+    copy.copy_(torch.where(saved.to(weight.dtype) == weight, saved, weight.float()))
+
+
+class MasterAdamW(MasterWeights, torch.optim.AdamW):  # type: ignore[misc]
+    """AdamW over float32 copies of weights."""
+
+
+class SplitMasterAdamW(MasterWeights, SplitAdamW):  # type: ignore[misc]
+    """AdamW over float32 copies of weights that are split among ranks."""

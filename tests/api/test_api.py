@@ -67,7 +67,7 @@ def test_train_twice_gives_the_same_run_and_goes_on(run, tmp_path):
         sparring.train("kuhn-tiny", *QUICK, run=again.path)
     longer = sparring.train("kuhn-tiny", *QUICK[1:], "steps=3", run=again.path, resume=True)
     assert longer.step == 3 and longer.metrics()[:2] == run.metrics()
-    with pytest.raises(ConfigError, match="resume and overwrite contradict each other; leave out either resume or overwrite"):
+    with pytest.raises(ConfigError, match="resume and overwrite contradict each other"):
         sparring.train("kuhn-tiny", *QUICK, run=again.path, resume=True, overwrite=True)
     assert longer.metrics() == again.metrics()
     assert sparring.train("kuhn-tiny", *QUICK, run=again.path, overwrite=True).metrics() == run.metrics()

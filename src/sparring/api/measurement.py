@@ -61,13 +61,11 @@ def adaptations_of(
     """Return the rows of all trials among games, as plain data.
 
     A row has ``best``, the best response value against the known opponent, and ``fixed``, the value
-    of
-    the best single policy against the pool. The row of a pool also has ``closed``, the share
+    of the best single policy against the pool. The row of a pool also has ``closed``, the share
     (return - fixed) / (best - fixed) of each attempt, and ``ceiling``, the largest possible
-    ``closed``.
-    A row without these has ``why``, the reason. ``exact`` holds values computed from the policy's
-    probabilities: ``returns``, ``illegal`` and, for a pool, ``closed``, by attempt. A row without
-    ``exact`` may have ``why_sampled``, the reason.
+    ``closed``. A row without these has ``why``, the reason. ``exact`` holds values computed from
+    the policy's probabilities: ``returns``, ``illegal`` and, for a pool, ``closed``, by attempt. A
+    row without ``exact`` may have ``why_sampled``, the reason.
 
     Args:
         policy: the measured player.

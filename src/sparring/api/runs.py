@@ -138,8 +138,7 @@ class Run:
         """Write a policy or a mixture as a folder and return the folder.
 
         ``AutoModelForCausalLM.from_pretrained`` loads the folder of a policy. The folder of a
-        mixture holds
-        one such folder per member, and the weights.
+        mixture holds one such folder per member, and the weights.
 
         Args:
             folder: the new folder.

@@ -149,8 +149,7 @@ class Player:
     """The measured player.
 
     ``data`` can make it again in another process, ``identity`` holds all that its replies depend
-    on,
-    and ``about`` is for people.
+    on, and ``about`` is for people.
     """
 
     data: dict[str, Any]

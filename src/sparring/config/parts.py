@@ -206,8 +206,7 @@ def check_requires(
     """Raise an error for an estimator whose REQUIRES is not met.
 
     REQUIRES has "losses", names of losses of which the run must have one, and "components", options
-    of
-    the estimator that name reward components of the run.
+    of the estimator that name reward components of the run.
 
     Raises:
         MissingError: something is missing; the message shows the line to add.

@@ -323,8 +323,7 @@ def completed(data: Any) -> Any:
     """Return a run's configuration with complete policies.
 
     A policy's missing keys take the run's values, or the defaults. Each learner of a league is a
-    policy,
-    even if ``policies`` does not list it.
+    policy, even if ``policies`` does not list it.
 
     Args:
         data: the unchecked configuration.

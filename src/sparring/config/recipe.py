@@ -158,8 +158,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     """Return ``data`` with ``a.b=c`` overrides applied.
 
     Values are YAML, and numbers address list items. ``with=NAME`` or ``with=[NAME, ...]`` first
-    merges
-    layers into ``data``.
+    merges layers into ``data``.
 
     Raises:
         ConfigError: an override has no '=', or its path leads through a plain value.

@@ -1,9 +1,8 @@
 """The strict configuration of a run: YAML recipes and ``a.b=c`` overrides.
 
 The resolved configuration repeats a run. Every field has its one default here, or in the signature
-of
-the plug-in that it configures. Unknown keys are errors that name the nearest right key. ``Number``
-fields accept a schedule as well as a plain number (see ``core/schedule.py``).
+of the plug-in that it configures. Unknown keys are errors that name the nearest right key.
+``Number`` fields accept a schedule as well as a plain number (see ``core/schedule.py``).
 """
 
 from __future__ import annotations

@@ -329,8 +329,7 @@ class ScaleConfig(Strict):
     """Where episodes are played: in the training process or by workers.
 
     With ``threads: 1`` and the sampler ``in_process``, only ``lag`` and ``order`` change the bytes
-    of a
-    run. All other keys may change when a run goes on.
+    of a run. All other keys may change when a run goes on.
     """
 
     fleet: Literal["here", "processes", "ray"] = Field(

@@ -233,9 +233,8 @@ TurnEvent = Literal["ok", "illegal", "unparsable", "memory", "unsent"]
 """Outcome of a reply: a legal action, an illegal one, or unparsable text.
 
 "memory" is not a decision: the seat wrote its memory, and the play did not move. "unsent" means
-that
-the conversation was longer than the model's context: the model got no prompt, and the episode is
-truncated there.
+that the conversation was longer than the model's context: the model got no prompt, and the episode
+is truncated there.
 """
 
 
@@ -244,13 +243,11 @@ class Observation(NamedTuple):
 
     ``told`` is the text that is new to the seat. ``ask`` is the closing question, such as the legal
     actions and the form of an answer. ``key`` identifies the seat's information state: two states
-    have
-    the same key exactly when the seat cannot tell them apart. ``view`` is what the seat sees of the
-    position now, without its memory of the past; equal views may have different keys. ``fresh``
-    begins
-    a new conversation, which hides earlier prompts. ``attempt`` counts the attempts of a trial,
-    from 0.
-    ``note`` asks the seat for a note to itself, as between two attempts, instead of an action.
+    have the same key exactly when the seat cannot tell them apart. ``view`` is what the seat sees
+    of the position now, without its memory of the past; equal views may have different keys.
+    ``fresh`` begins a new conversation, which hides earlier prompts. ``attempt`` counts the
+    attempts of a trial, from 0. ``note`` asks the seat for a note to itself, as between two
+    attempts, instead of an action.
     """
 
     told: str
@@ -271,14 +268,10 @@ class Segment(NamedTuple):
     """Consecutive token ids of one kind in a seat's conversation.
 
     ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the
-    distribution
-    actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss. ``kept`` holds
-    the
-    support of each sampled id, the ids left by truncation (top-p, top-k); it is empty without
-    truncation.
-    ``weights_version`` counts the updates of the weights that sampled the segment; a reply that
-    goes on
-    after an update has several sampled segments.
+    distribution actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
+    ``kept`` holds the support of each sampled id, the ids left by truncation (top-p, top-k); it is
+    empty without truncation. ``weights_version`` counts the updates of the weights that sampled the
+    segment; a reply that goes on after an update has several sampled segments.
     """
 
     kind: SegmentKind
@@ -292,16 +285,12 @@ class Turn(NamedTuple):
     """One reply of a seat that was played, or a memory that it wrote (event "memory").
 
     A memory has no legal actions and no action. It stands before its decision and has the
-    decision's
-    state key and view with "|memory" appended.
+    decision's state key and view with "|memory" appended.
 
     ``segments`` is empty for players without tokens. ``conversation`` numbers the seat's
-    conversations
-    in the episode; each is one training sequence. A new one begins where the environment, the
-    context
-    strategy or a renderer that edits history starts one. A turn may hold several sampled segments
-    with
-    prompts between them.
+    conversations in the episode; each is one training sequence. A new one begins where the
+    environment, the context strategy or a renderer that edits history starts one. A turn may hold
+    several sampled segments with prompts between them.
     """
 
     seat: int
@@ -404,8 +393,7 @@ class SampleRequest(NamedTuple):
     """A request to sample one reply from exact ids with one random stream.
 
     ``known`` is the length of the prefix that the sampler has seen in this conversation, or 0. It
-    is a
-    hint where to look for cached keys and values, not a promise.
+    is a hint where to look for cached keys and values, not a promise.
     """
 
     ids: tuple[int, ...]
@@ -443,8 +431,7 @@ class TurnTable:
     """Columns over turns, sorted by (episode, seat, turn_index): the input of credit.
 
     All arrays have shape [N], except ``token_value``. A *trajectory* is the turns of one seat in
-    one
-    episode: rows with equal ``trajectory`` are contiguous and in order.
+    one episode: rows with equal ``trajectory`` are contiguous and in order.
     """
 
     episode: IntArray
@@ -531,19 +518,13 @@ class Credit:
     """The output of an advantage estimator.
 
     ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its
-    turn's
-    value), or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the
-    estimator's
-    running state for the checkpoint, as values of JSON. ``value_targets`` are the critic's targets,
-    if
-    one is fitted: [N] before the turns, or after them if the plug-in NEEDS "value_after" and not
-    "value";
-    with "token_value" [sum of n_tokens], before each token. ``baselines`` [N] is the value
-    subtracted
-    from each turn's outcome before any scaling; it is recorded only. ``trained`` [N] says which
-    turns
-    carry loss; all losses and their means leave out the tokens of other turns. None: all turns
-    carry it.
+    turn's value), or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the
+    estimator's running state for the checkpoint, as values of JSON. ``value_targets`` are the
+    critic's targets, if one is fitted: [N] before the turns, or after them if the plug-in NEEDS
+    "value_after" and not "value"; with "token_value" [sum of n_tokens], before each token.
+    ``baselines`` [N] is the value subtracted from each turn's outcome before any scaling; it is
+    recorded only. ``trained`` [N] says which turns carry loss; all losses and their means leave out
+    the tokens of other turns. None: all turns carry it.
     """
 
     advantages: FloatArray

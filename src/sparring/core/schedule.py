@@ -7,8 +7,7 @@ Plug-ins and the configuration accept a schedule for such numbers: a plain numbe
     {schedule: staircase, values: [0.1, 0.03, 0.01], at: [0.5, 0.8]}
 
 ``progress`` is the finished share of the run's steps, in [0, 1]. A ramp rises linearly from 0 to
-its
-start until ``rise`` (warm-up), and then falls to its end, which it reaches at ``until``.
+its start until ``rise`` (warm-up), and then falls to its end, which it reaches at ``until``.
 """
 
 from __future__ import annotations
@@ -35,10 +34,8 @@ class Schedule:
     """A number as a function of progress.
 
     ``values`` holds the plateaus of a staircase, or (start, end) of a ramp. ``at`` holds the steps
-    of a
-    staircase, or the progress at which a ramp reaches its end. ``rise`` is the progress at which a
-    ramp
-    leaves its start.
+    of a staircase, or the progress at which a ramp reaches its end. ``rise`` is the progress at
+    which a ramp leaves its start.
     """
 
     kind: Kind

@@ -1,8 +1,7 @@
 """Checks where endpoints may be, which keys they get, and where answers are stored.
 
 Recipes, suites and run folders may come from strangers. They may name an endpoint, but they must
-not
-decide where secrets go:
+not decide where secrets go:
 
 - A key is a variable whose name ends in ``_API_KEY``.
 - A host is this machine, the key's provider, or a host that the user named in the environment

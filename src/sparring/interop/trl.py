@@ -3,8 +3,7 @@
 A completion is a trajectory. Without tools, an environment or a rollout function it is one turn.
 With them, every unbroken run of the model's own tokens (``completion_mask * tool_mask``) is a turn,
 and text of tools or the environment is between turns. The generations of one prompt are a group.
-The
-weighted sum of the reward functions is the reward of the last turn; each function is a reward
+The weighted sum of the reward functions is the reward of the last turn; each function is a reward
 component of the same name. Columns of the data set, or extra fields from a ``rollout_func``, hold
 further facts: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``), and
 ``sparring_turn_reward``, a list of rewards per turn that are added to those of the functions.

@@ -1,8 +1,7 @@
 """Sparring's estimators and losses in verl's registries, as ``sparring_NAME[_PRESET]``.
 
 Importing this module registers them; ``VERL_USE_EXTERNAL_MODULES=sparring.interop.verl`` makes
-every
-process of verl do so.
+every process of verl do so.
 
 Estimators, ``algorithm.adv_estimator: sparring_NAME``: a row of the batch is a trajectory, an
 unbroken run of its ``response_mask`` a turn, ``uid`` the group. A turn's reward is the sum of

@@ -57,13 +57,10 @@ def check_context(
     """Check a context strategy on random episodes of one seat.
 
     There are illegal replies and second tries, fresh conversations of the environment, attempts
-    with
-    notes, truncated and unsent replies, and renderers with and without edited history. In all of
-    them
-    the segments of a conversation are the ids that were sent and sampled. A fresh conversation
-    shows
-    nothing of earlier ones, and after a memory the seat gets its prompt. Equal requests have equal
-    answers. A strategy with ``GROWS`` shows everything.
+    with notes, truncated and unsent replies, and renderers with and without edited history. In all
+    of them the segments of a conversation are the ids that were sent and sampled. A fresh
+    conversation shows nothing of earlier ones, and after a memory the seat gets its prompt. Equal
+    requests have equal answers. A strategy with ``GROWS`` shows everything.
 
     Args:
         strategy: the function, or the bound plug-in.
@@ -78,11 +75,8 @@ def check_context(
     plugin = bound("context", strategy, options)
     if grows(plugin):
         for seen in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
-            same(
-                plugin(seen),
-                Shown(seen.past, seen.text),
-                f"The {plugin} says GROWS, and shows else",
-            )
+            window = Shown(seen.past, seen.text)
+            same(plugin(seen), window, f"The {plugin} says GROWS, and hides something")
     for number in range(plays):
         stream = Stream.from_seed(seed).child(number)
         _Course(plugin, Letters(stable=number % 3 > 0), stream).lead()

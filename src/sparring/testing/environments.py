@@ -36,14 +36,11 @@ def check_environment(
     """Check an environment by random episodes.
 
     Every episode ends within ``max_turns`` replies. Until then some seat is due; several due seats
-    reply
-    at once. A seat that is due gets an observation, which stays equal until the seat replies. Legal
-    actions are unique, each is read back from its own text, and a reply without an action reads as
-    None.
-    Returns are one finite number per seat, within ``min_utility`` and ``max_utility``. Each of its
-    ``figures`` is one finite number per seat, or nan. Equal streams give equal episodes, and so
-    does a
-    copy of a play. Every play and every copy is closed once.
+    reply at once. A seat that is due gets an observation, which stays equal until the seat replies.
+    Legal actions are unique, each is read back from its own text, and a reply without an action
+    reads as None. Returns are one finite number per seat, within ``min_utility`` and
+    ``max_utility``. Each of its ``figures`` is one finite number per seat, or nan. Equal streams
+    give equal episodes, and so does a copy of a play. Every play and every copy is closed once.
 
     Args:
         environment: the function that makes it, or the bound plug-in.

@@ -55,8 +55,7 @@ def check_keeping(
     """Check a keeping rule on up to nine snapshots, with any results.
 
     It must keep at least one snapshot, at most as many as may stay, and all if all may stay. It
-    must name
-    existing snapshots, each once, and answer equal requests equally.
+    must name existing snapshots, each once, and answer equal requests equally.
 
     Args:
         rule: the function, or the bound plug-in.
@@ -77,11 +76,7 @@ def check_keeping(
         assert len(request.members) > request.keep or set(members) == set(request.members), (
             f"The {plugin} keeps {', '.join(map(str, members))} {suffix}; all may stay."
         )
-        same(
-            members,
-            plugin(request),
-            f"The {plugin} must answer the same when it is asked the same",
-        )
+        same(members, plugin(request), f"The {plugin} must answer equal requests equally")
 
 
 def _request(stream: Stream, seed: int) -> KeepRequest:
@@ -158,10 +153,8 @@ def check_matchmaker(
     """Check a matchmaker on initial states of one to four seats.
 
     There are teams and none, snapshots and none, results and none, one learner and a league of
-    several.
-    It must fill every seat with a learner, an existing snapshot or a bot, train the requested
-    learner in
-    at least one seat, and answer equal requests equally.
+    several. It must fill every seat with a learner, an existing snapshot or a bot, train the
+    requested learner in at least one seat, and answer equal requests equally.
 
     Args:
         matchmaker: the function, or the bound plug-in.
@@ -194,11 +187,7 @@ def check_matchmaker(
             f"The {plugin} trains {request.learner} in no seat of start {number}: "
             f"{', '.join(map(str, seating.seats))}. Seat request.learner."
         )
-        same(
-            seating,
-            plugin(request),
-            f"The {plugin} must answer the same when it is asked the same",
-        )
+        same(seating, plugin(request), f"The {plugin} must answer equal requests equally")
 
 
 def _matches(stream: Stream) -> Payoffs:
@@ -226,10 +215,8 @@ def check_meta_solver(
     """Check a meta-solver on meta-games of one to five members a side.
 
     For a symmetric game of payoffs in [-1, 1] that sum to 0 it must give distributions. For other
-    games,
-    of two or three sides, it must do so too, or raise GameError. It must answer equal requests
-    equally
-    and change no payoffs.
+    games, of two or three sides, it must do so too, or raise GameError. It must answer equal
+    requests equally and change no payoffs.
 
     Args:
         solver: the function, or the bound plug-in.
@@ -351,11 +338,7 @@ def check_schedule(
             returns=[stream.child("returns").uniform(step) for step in range(age)],
         )
         answer = plugin(request)
-        same(
-            answer,
-            plugin(request),
-            f"The {plugin} must answer the same when it is asked the same",
-        )
+        same(answer, plugin(request), f"The {plugin} must answer equal requests equally")
         due = due or answer
     assert due, f"The {plugin} takes no snapshot in {requests} questions, however old the last is."
 

@@ -46,15 +46,11 @@ def check_picture(
     """Check the pictures of an environment, for each seat and with nothing hidden.
 
     Random episodes are drawn in both themes, at their first moments, at some later ones and at the
-    end;
-    one of them has hostile replies if any text is legal. A picture must be SVG without script,
-    style,
-    link or reference, at most 100 kB, with ``role="img"`` and a title, and its sentence must not be
-    empty. Equal positions must give equal bytes. If a seat cannot tell two plays apart, its
-    pictures and
-    sentences must be equal: plays of other deals are compared in which all seats, or all but one,
-    reply
-    the same.
+    end; one of them has hostile replies if any text is legal. A picture must be SVG without script,
+    style, link or reference, at most 100 kB, with ``role="img"`` and a title, and its sentence must
+    not be empty. Equal positions must give equal bytes. If a seat cannot tell two plays apart, its
+    pictures and sentences must be equal: plays of other deals are compared in which all seats, or
+    all but one, reply the same.
 
     An environment without pictures is drawn as prompts and replies, and checked in the same way.
 
@@ -134,10 +130,10 @@ def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> 
 def _moments(
     rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
 ) -> Iterator[tuple[Any, list[PastTurn]]]:
-    """Play at random; yield (play, past own_turns) at some moments and at the end.
+    """Play at random; yield (play, past turns) at some moments and at the end.
 
-    The moments are the first four, and then each at twice the number of the one before. Replies come
-    from ``replies``, and those of the seat ``other`` from ``deal``.
+    The moments are the first four, and then each at twice the number before. Replies come from
+    ``replies``, and those of the seat ``other`` from ``deal``.
     """
     past, draws, moment = list[PastTurn](), replies.child("play"), 0
     with temporary_play(rules, deal.child("deal")) as play:

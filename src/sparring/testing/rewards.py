@@ -26,8 +26,7 @@ def check_reward(
     """Check a reward on random episodes of three seats.
 
     It must give one finite number or None per turn, equal for equal episodes in any company, and
-    change
-    no episode. None is only for rewards that read verdicts, for turns without one.
+    change no episode. None is only for rewards that read verdicts, for turns without one.
 
     Args:
         reward: the function, or the bound plug-in.

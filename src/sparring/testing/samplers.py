@@ -36,12 +36,9 @@ def check_sampler(
     """Check a sampler on random conversations of two turns.
 
     It must yield each place once, and replies that end with the first stop id or at the limit.
-    Order,
-    calls and caches must not change a reply: no bit if the sampler says ``invariant``, else equal
-    ids and
-    log-probabilities within 1e-5. Its scores must match its replies, it must raise for a
-    conversation
-    that is too long, and it must take new weights.
+    Order, calls and caches must not change a reply: no bit if the sampler says ``invariant``, else
+    equal ids and log-probabilities within 1e-5. Its scores must match its replies, it must raise
+    for a conversation that is too long, and it must take new weights.
 
     Args:
         make: returns a new sampler, always of the same weights.
@@ -87,8 +84,7 @@ def check_backend(
     """Check a backend that asks several samplers in one call, on random conversations of two turns.
 
     Each sampler must reply as it does alone: equal to the bit if it is ``invariant``, else with
-    equal ids
-    and log-probabilities within 1e-5.
+    equal ids and log-probabilities within 1e-5.
 
     Args:
         make: returns new samplers of one backend, at least two, always of the same weights.
@@ -134,15 +130,12 @@ def _together(
     samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
 ) -> list[list[SampleResult]]:
     """Return the replies of samplers in one call, in order for each."""
-    lots = [
-        SampleBatch(sampler, batch, PARAMS, stop_ids)
-        for sampler, batch in zip(samplers, requests, strict=True)
-    ]
+    pairs = zip(samplers, requests, strict=True)
+    batches = [SampleBatch(sampler, batch, PARAMS, stop_ids) for sampler, batch in pairs]
     backend = backend_of(samplers[0])
     assert backend is not None, "the samplers have a backend"
-    results = {
-        place: result for finished in finished_together(backend, lots) for place, result in finished
-    }
+    finished = finished_together(backend, batches)
+    results = {place: result for part in finished for place, result in part}
     places = iter(range(len(results)))
     return [[results[next(places)] for _ in batch] for batch in requests]
 
@@ -257,21 +250,16 @@ def _check_publish(
     expected: Sequence[SampleResult],
     stop_ids: Ids,
 ) -> None:
-    weights_copy = {name: weight.clone() for name, weight in weights.items()}
+    copies = {name: weight.clone() for name, weight in weights.items()}
     before = sampler.version
     order = range(len(requests))
     for number, factor in enumerate((0.5, 1.0), before + 1):
-        version = sampler.publish(
-            {name: factor * weights_copy[name] for name in weights_copy}, number
-        )
+        version = sampler.publish({name: factor * copies[name] for name in copies}, number)
         assert version == sampler.version == number, (
             f"publish was given version {number}, returned {version}, and version is "
             f"{sampler.version}."
         )
-        replies_now = _replies(sampler, requests, order, len(requests), stop_ids)
-        changed = [
-            reply.logprobs != other.logprobs
-            for reply, other in zip(expected, replies_now, strict=True)
-        ]
+        actual = _replies(sampler, requests, order, len(requests), stop_ids)
+        changed = [a.logprobs != b.logprobs for a, b in zip(expected, actual, strict=True)]
         assert factor == 1.0 or all(changed), "publish took other weights, and replies stayed."
-    _same(sampler, expected, replies_now, "with the first weights published again, all")
+    _same(sampler, expected, actual, "with the first weights published again, all")

@@ -5,9 +5,8 @@
                                                     my_package, which lists it
 
 A module is a plug-in if it names its slot in a line `SLOT = "rewards"`. This line is searched in
-the
-text before any import, so that a stranger's recipe can name only plug-ins, and not any function of
-any package. The plug-in is the function of the module's name; a module with others lists them:
+the text before any import, so that a stranger's recipe can name only plug-ins, and not any function
+of any package. The plug-in is the function of the module's name; a module with others lists them:
 `PLUGINS = ("short_replies", "long_replies")`. The command `sparring` does not search the current
 folder: install the package (`pip install -e .`), or name its folder in PYTHONPATH.
 

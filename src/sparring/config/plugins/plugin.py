@@ -326,8 +326,7 @@ def of_base(slot: str, name: str) -> Any:
 
     A base module may have ``check_input(bound, *args)``, ``check_output(bound, output, *args)``,
     ``adapted(plugin)``, ``GIVEN`` (descriptions of names in NEEDS), ``NEEDS_FROM`` (slots whose
-    plug-ins
-    NEEDS may name), and ``RENAMED`` (old names in NEEDS -> new names).
+    plug-ins NEEDS may name), and ``RENAMED`` (old names in NEEDS -> new names).
     """
     base = f"{package_of(slot)}.base"
     if slot in PARTS or importlib.util.find_spec(base) is None:

@@ -110,8 +110,7 @@ def built_in(slot: str) -> tuple[str, ...]:
     """Return the names of Sparring's own plug-ins of a slot, sorted.
 
     A plug-in is a module or package with a function or class of its own name, or a public function
-    of a
-    module ``standard``. Other modules of a slot are helpers.
+    of a module ``standard``. Other modules of a slot are helpers.
 
     Raises:
         UnknownNameError: there is no such slot.

@@ -81,7 +81,7 @@ def test_one_that_breaks_it_is_named(strategy, said):
 
 
 def test_one_that_changes_its_mind_is_found():
-    with pytest.raises(AssertionError, match=r"'forgetful' .context. must answer the same"):
+    with pytest.raises(AssertionError, match=r"'forgetful' .context. must answer equal requests equally"):
         check_context(forgetful)
 
 

@@ -120,7 +120,7 @@ class _Course:
         same(
             (twin.ids, twin.told),
             (self.ledger.ids, self.ledger.told),
-            f"The {self.strategy} must answer the same when it is asked the same",
+            f"The {self.strategy} must answer equal requests equally",
         )
 
     def reply(self, stream: Stream) -> None:

@@ -253,7 +253,7 @@ def check_meta_solver(
             continue
         pairs = zip((*first.sides, first.joint), (*second.sides, second.joint), strict=True)
         assert all(np.array_equal(a, b) for a, b in pairs), (
-            f"The {plugin} must answer the same when it is asked the same."
+            f"The {plugin} must answer equal requests equally."
         )
         assert all(map(np.array_equal, before, game.payoffs)), (
             f"The {plugin} must not change the payoffs that it is given."

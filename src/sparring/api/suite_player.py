@@ -287,6 +287,7 @@ def unknown_to(words: frozenset[str] | None, game: Environment) -> list[str]:
 
 
 def styles(suite: Suite, player: Player) -> dict[str, str]:
+    """Return the wording style of every row by its name."""
     return {row.name: player.style(row) for row in suite.rows}
 
 

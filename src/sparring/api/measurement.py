@@ -99,7 +99,7 @@ def adaptations_of(
                 "role": row.role,
                 "opponent": row.opponent or None,
                 "trained": row.trained,
-                "attempts": [{**as_data(one), "trials": one.count} for one in row.returns],
+                "attempts": [{**as_data(ends), "trials": ends.count} for ends in row.returns],
                 "gain": as_data(row.gain),
                 "forfeits": row.forfeits,
             }

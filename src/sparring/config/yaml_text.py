@@ -66,7 +66,7 @@ for _kind in (_Loader, _Dumper):
     _kind.add_implicit_resolver(FLOAT, EXPONENT, list("-+0123456789."))
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if tag != TIMESTAMP]
-    for first, found in _Loader.yaml_implicit_resolvers.items()
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
 }
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from published import record, row_faults, settings
 from scale import Ready, configured
 from scale_model import Setting, simulate, simulate_fresh
-from tests.engine.fleet.chaos import TIME, Chaos, Harm
-from tests.engine.fleet.harmed_runs import on, trained
-from tests.engine.fleet.weather import lognormal
+from tests.engine.fleet.faulty_fleet import TIME, FaultPlan, FaultyFleet
+from tests.engine.fleet.faulty_runs import on, trained
+from tests.engine.fleet.network_model import lognormal
 
 from sparring.core.rng import Stream
 from sparring.run.events import METRICS, TIMING, read_lines
@@ -42,7 +42,7 @@ def cell(order, lag, options):
     clock = []
 
     def through(fleet):
-        return Chaos(Ready(fleet, options.workers, clock), 0, Harm(**LAW))
+        return FaultyFleet(Ready(fleet, options.workers, clock), 0, FaultPlan(**LAW))
 
     with tempfile.TemporaryDirectory() as folder:
         trained(config, Path(folder) / "run", through)
@@ -52,7 +52,7 @@ def cell(order, lag, options):
 
 
 def unit_seconds(unit):
-    """Return how long the answer to a unit is held back: what `Chaos` draws with seed 0."""
+    """Return how long the answer to a unit is held back: what `FaultyFleet` draws with seed 0."""
     stream = Stream.from_seed(0).child("chaos").child("unit").child(unit)
     return lognormal(stream, TIME, LAW["mean"], LAW["sigma"])
 

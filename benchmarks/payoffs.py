@@ -22,7 +22,7 @@ from sparring.config.parts import merge
 from sparring.config.recipe import load_recipe
 from sparring.engine.local import LocalEngine
 from sparring.league.payoffs import Payoffs
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
 from sparring.run.payoff_plays import with_exact, with_plays
@@ -83,7 +83,7 @@ def compared(book, exact, members):
 
 def illegal_of(engine, states):
     """Return the largest mean probability of no legal action that a member has."""
-    return max(float(ask(engine.agent(member), states)[1].mean()) for member in engine.members)
+    return max(float(query_policy(engine.agent(member), states)[1].mean()) for member in engine.members)
 
 
 def measured(options):

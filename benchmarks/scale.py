@@ -26,9 +26,9 @@ from pathlib import Path
 
 from published import record, settings
 from scale_model import held_back_seconds, thousand_workers
-from tests.engine.fleet.chaos import TIME, Chaos, Harm
-from tests.engine.fleet.harmed_runs import on, trained
-from tests.engine.fleet.weather import lognormal
+from tests.engine.fleet.faulty_fleet import TIME, FaultPlan, FaultyFleet
+from tests.engine.fleet.faulty_runs import on, trained
+from tests.engine.fleet.network_model import lognormal
 
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
@@ -51,7 +51,7 @@ RECIPES = {
 }
 LAGS = (0, 1, 4)
 QUIET = [("here", 0), ("processes", 1), ("processes", 2), ("processes", 3), ("ray", 2)]
-HARM = Harm(kills=20, chance=0.9, mean=0.1, sigma=1.0, twice=0.3, most=2)
+HARM = FaultPlan(kills=20, chance=0.9, mean=0.1, sigma=1.0, twice=0.3, most=2)
 KILLS = 20  # of the training process
 HARMED = {"kuhn-tiny": LAGS}  # lags at which a recipe's processes are killed; of others lag 1
 LAW = {"mean": 0.8, "sigma": 1.0}  # seconds that the answer to a unit is held back
@@ -106,7 +106,7 @@ def digest_row(arm):
             config = on(configured(recipe, changes), fleet, int(count))
 
             def through(fleet):
-                fleets.append(Chaos(fleet, 0, HARM if harm != "-" else Harm()))
+                fleets.append(FaultyFleet(fleet, 0, HARM if harm != "-" else FaultPlan()))
                 return fleets[0]
 
             trained(config, path, through if harm != "-" else None)
@@ -174,7 +174,7 @@ def held_back(workers, lag, steps, path):
     clock = []
 
     def through(fleet):
-        return Chaos(Ready(fleet, workers, clock), 0, Harm(**LAW))
+        return FaultyFleet(Ready(fleet, workers, clock), 0, FaultPlan(**LAW))
 
     trained(config, path, through)
     timing = read_lines(path / TIMING)
@@ -209,7 +209,7 @@ class Ready:
 
 
 def unit_seconds(unit):
-    """Return how long the answer to a unit is held back: what `Chaos` draws with seed 0."""
+    """Return how long the answer to a unit is held back: what `FaultyFleet` draws with seed 0."""
     stream = Stream.from_seed(0).child("chaos").child("unit").child(unit)
     return lognormal(stream, TIME, LAW["mean"], LAW["sigma"])
 

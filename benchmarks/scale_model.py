@@ -19,7 +19,14 @@ from typing import Any
 from sparring.core.errors import RolloutError
 from sparring.core.rng import Stream
 from sparring.engine.workers.episode_budget import Admission, EpisodeBudget
-from sparring.engine.workers.scheduler import Command, End, GiveUp, Scheduler, Send, Start
+from sparring.engine.workers.unit_scheduler import (
+    AbandonRun,
+    Command,
+    EndWorker,
+    SendUnits,
+    StartWorker,
+    UnitScheduler,
+)
 
 HOUR = 3600.0
 BUSY = 0.9  # share of its time from which on somebody counts as what limits
@@ -139,7 +146,7 @@ class Model:
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.now, self._free = setting, 0.0, 0.0
-        self.scheduler = Scheduler(setting.workers, timeout=setting.timeout, restarts=RESTARTS)
+        self.scheduler = UnitScheduler(setting.workers, timeout=setting.timeout, restarts=RESTARTS)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._workers = [_Worker() for _ in range(setting.workers)]
@@ -206,11 +213,11 @@ class Model:
     def _do(self, commands: Sequence[Command]) -> None:
         """Do what the scheduler says."""
         for command in commands:
-            if isinstance(command, Send):
+            if isinstance(command, SendUnits):
                 self._send(command)
-            elif isinstance(command, Start):
+            elif isinstance(command, StartWorker):
                 self._start(command.worker)
-            elif isinstance(command, End):
+            elif isinstance(command, EndWorker):
                 self._die(command.worker, self._workers[command.worker].life)
             else:
                 raise _given_up(command)
@@ -227,7 +234,7 @@ class Model:
             lives = -math.log(1.0 - chance) * HOUR / setting.deaths
             self._at(ready + lives, lambda: self._die(worker, life))
 
-    def _send(self, command: Send) -> None:
+    def _send(self, command: SendUnits) -> None:
         """Let a worker play, as soon as the training process comes to send it units."""
         state, setting = self._workers[command.worker], self.setting
         begin = self._message(len(command.units))
@@ -239,7 +246,7 @@ class Model:
         life = state.life
         self._at(end, lambda: self._answer(command.worker, life))
 
-    def _version_of(self, command: Send) -> int:
+    def _version_of(self, command: SendUnits) -> int:
         """Return the version of the weights that units are sent with."""
         return max(max(command.units) // self.setting.units - self.setting.lag, 0)
 
@@ -279,7 +286,7 @@ class Model:
         self._at(self.now + wait, lambda: self._do(self.scheduler.tick(self.now)))
 
 
-def _given_up(command: GiveUp) -> RolloutError:
+def _given_up(command: AbandonRun) -> RolloutError:
     """Return the error of a run that cannot go on."""
     return RolloutError(f"The model of the run cannot go on: {command.why}.")
 
@@ -335,13 +342,13 @@ class _FreshModel(Model):
         """Issue units as far as there is room; take those that came, and learn from a step."""
         learning, setting = self._learning, self.setting
         while not learning.busy and learning.next < setting.steps:
-            for unit in self.admission.came[: setting.units - self._taken]:
+            for unit in self.admission.arrived_groups[: setting.units - self._taken]:
                 lag = learning.next - self._versions.pop(unit)
                 old = lag > setting.lag
                 self.admission.take(unit, old=old)
                 self._taken += not old
                 self.lags += [] if old else [lag]
-            issued = [next(self._numbers) for _ in range(self.admission.room)]
+            issued = [next(self._numbers) for _ in range(self.admission.num_issuable)]
             for unit in issued:
                 self.admission.issue(unit, {unit: 1})
             if self._taken == setting.units:
@@ -349,7 +356,7 @@ class _FreshModel(Model):
                 self._at(self.now + setting.learner, self._learnt)
             if issued:
                 self._do(self.scheduler.issued(issued, self.now))
-            if not self.admission.came:
+            if not self.admission.arrived_groups:
                 return
 
     def _learnt(self) -> None:
@@ -358,11 +365,11 @@ class _FreshModel(Model):
         self.admission.begin(self._learning.next + 1)
         super()._learnt()
 
-    def _version_of(self, command: Send) -> int:
+    def _version_of(self, command: SendUnits) -> int:
         """Return the version of the weights that units are sent with: the newest."""
         for unit in command.units:
             if unit in self._versions:  # it was lost
-                self.admission.again(unit)
+                self.admission.reissue(unit)
             self._versions[unit] = self._learning.next
         return self._learning.next
 

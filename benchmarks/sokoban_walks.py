@@ -22,7 +22,7 @@ from published import TRIALS, record, settings
 from sparring.api.cells import by_seed
 from sparring.api.load import load_run
 from sparring.core.records import PUBLISHED
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.matches import succeeded
 from sparring.play.replay import ended
 from sparring.run.events import METRICS, read_figures
@@ -41,7 +41,7 @@ def plays_of(run, plays):
     """Return the records of a run's policy on the study's starts, and their environment."""
     config, engine, _ = load_run(run)
     games = [game for game, _ in engine.environments]
-    starts = columns(games[0], SeenInitialStates(config, games))[0]
+    starts = measured_starts(games[0], SeenInitialStates(config, games))[0]
     return starts.game, played(starts, engine.agent(PUBLISHED), plays)
 
 

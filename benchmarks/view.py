@@ -29,8 +29,8 @@ import pandas as pd
 import view_store
 from published import record, settings
 
+from sparring.view.episode_index import EpisodeIndex
 from sparring.view.episode_search import find
-from sparring.view.index import EpisodeIndex
 
 AIM_MS, AIM_SHARE = 300.0, 0.02
 SETTLED = 5.0  # seconds after the first page in which a server has indexed what was there

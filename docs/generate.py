@@ -28,7 +28,7 @@ from sparring.config.plugins.registry import load_part
 from sparring.config.recipe import load_recipe, recipe_names
 from sparring.core.errors import SparringError
 from sparring.environments.catalogue import make_game
-from sparring.report.catalogue import METHOD_SLOTS
+from sparring.report.explanations import METHOD_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]
 README_BYTES = 12_000  # two screens

@@ -23,7 +23,7 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import no_rules as is_open
 from sparring.methods.oracles.solvers import solved_by
 from sparring.report import game_page
-from sparring.report.catalogue import glossary
+from sparring.report.explanations import glossary
 from sparring.report.game_page import rules_lines, sample_text
 
 HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")
@@ -131,7 +131,7 @@ def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
             content = "; ".join(f"`{name}`: {prose(why)}" for name, why in described_options(text).items())
         if heading == "Verified by":
             content = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
-        lines += ["", f"**{heading}.**{NEW_PARAGRAPH if content.startswith('```') else ' '}{content}"]
+        lines += ["", f"**{heading}.**{NEW_PARAGRAPH if content.startswith(('```', '- ')) else ' '}{content}"]
     lines += between
     hints = typing.get_type_hints(plugin.function)
     rows = [
@@ -170,7 +170,7 @@ def game_section(name: str) -> list[str]:
     lines = ["", "## Rules", "", prose(game_page.rules_text(name))]
     lines += ["", "## Exact values", "", prose(exact)] if exact else []
     lines += ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."] if using else []
-    about = f"With default options, moves {play.drawn}, always the same, as the seats see it. In brief style the first turn"
+    about = f"With default options, moves {play.how}, always the same, as the seats see it. In brief style the first turn"
     lines += ["", "## A sample play", "", f"{about} reads `{play.brief}`.", "", "```text", *game_page.sample_lines(play), "```"]
     return [*lines, "", "## Options"]
 

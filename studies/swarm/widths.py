@@ -18,7 +18,7 @@ from sparring.core.records import PUBLISHED
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import another_bank
-from sparring.measure.regret import Judge, measured_regret
+from sparring.measure.oracle_regret import Judge, measured_regret
 from sparring.methods.oracles.planning import planning
 from sparring.play.players.base import Agent
 from sparring.play.players.scheduler import scheduler

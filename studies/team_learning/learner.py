@@ -23,8 +23,8 @@ from sparring.measure.credit_lab import (
     GradientLayout,
     bind_estimator,
     bind_reward,
-    paid_by,
     per_turn,
+    with_reward,
 )
 from sparring.measure.info_states import InfoStates, enumerate_info_states, exact_values
 from sparring.measure.lab_episodes import TablePolicy, lab_episodes, play_table, random_table
@@ -70,7 +70,7 @@ def learn(game: Any, states: InfoStates, seed: int, inputs: dict[str, Any]) -> l
             episodes, policy, values, batch_size=inputs["batch"], critic="zero", stream=stream
         )
         if reward:
-            credit_episodes = paid_by(credit_episodes, episodes, game, reward)
+            credit_episodes = with_reward(credit_episodes, episodes, game, reward)
         credit = estimator(credit_episodes.turns, state)
         state = credit.state
         layout = GradientLayout.of(credit_episodes, policy)

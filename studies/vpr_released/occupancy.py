@@ -17,7 +17,7 @@ import numpy as np
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray
 from sparring.environments.base import Environment, Searchable, is_searchable
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import ActionScorer, InfoStates
 from sparring.methods.oracles.base import Oracle, verdicts
 
@@ -121,7 +121,7 @@ class Enumeration:
             policy: gives the probability of each legal action; the rest is illegal.
             count: replies to each prompt; 1 is the policy alone.
         """
-        legal, illegal = ask(policy, self.info_states)
+        legal, illegal = query_policy(policy, self.info_states)
         chances = [
             committed(np.append(legal_chances * (1.0 - lost), lost), scores, count)
             for legal_chances, lost, scores in zip(legal, illegal, self._scores, strict=True)

@@ -32,7 +32,7 @@ from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.environments.sokoban.solver import solutions
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.initial_states import SeenInitialStates, Starts, columns
+from sparring.measure.initial_states import SeenInitialStates, Starts, measured_starts
 from sparring.measure.matches import AGENT, match_spec, succeeded
 from sparring.play.replay import ended
 from sparring.play.team import play_teams
@@ -122,7 +122,7 @@ def run(
     engine = LocalEngine(config)
     engine.restore(warm)
     games = [game for game, _ in engine.environments]
-    starts = columns(games[0], SeenInitialStates(config, games))[0]
+    starts = measured_starts(games[0], SeenInitialStates(config, games))[0]
     first: Any = engine.agent(PUBLISHED)
     start, visited = _measured(starts, first, plays), _occupancy(config, first, counts)
     run_folder = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
@@ -217,7 +217,7 @@ def moves_left(table: Any) -> tuple[int | None, int | None]:
 
     None where it has none.
     """
-    boxes, first = table.boxes.bit_count(), table.opened()
+    boxes, first = table.boxes.bit_count(), table.initial()
     known = solutions(table.floor, boxes, boxes)
     begin, after = (
         None if known is None else known.of(board.agent, board.boxes) for board in (first, table)

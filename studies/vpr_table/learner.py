@@ -32,7 +32,7 @@ from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.measure.initial_states import SeenInitialStates, Starts, columns
+from sparring.measure.initial_states import SeenInitialStates, Starts, measured_starts
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import is_best, judge_episodes, regret
 from sparring.methods.rewards.base import apply_rewards
@@ -146,7 +146,7 @@ class Lesson:
         section = {"name": setting["game"], "options": setting.get("options", {})}
         config = resolve({"environments": [section], "warmup": {"updates": 0}})
         seen = SeenInitialStates(config, [self.game])
-        self.starts = columns(self.game, seen)  # unseen and seen ones, or all
+        self.starts = measured_starts(self.game, seen)  # unseen and seen ones, or all
 
     def step(self, step: int, groups: int, size: int) -> None:
         """Play and learn once."""

@@ -3,7 +3,7 @@
 A wolf, a seer and a villager who claim roles and say what the seer saw; and a wolf, a seer and two
 villagers who say what the seer saw. All arms play as many games. Kept per seed, at every step that
 the run evaluates: what each team gains by its best single seat, and as one player who sees all
-that its seats see (``measure.team_ends``); the team's best joint plan lies between.
+that its seats see (``measure.team_bounds``); the team's best joint plan lies between.
 
 Starts are "all": the figures are of every play of the game.
 """

@@ -61,7 +61,7 @@ def test_the_newest_or_the_one_asked_for_is_read_and_nothing_changed(trained, sa
     assert everything() == before
     (trained / "checkpoints" / "step_000003" / "model.safetensors").write_bytes(b"?")
     assert load_run(trained)[2] == 2
-    with pytest.raises(CheckpointError, match="Steps to be had"):
+    with pytest.raises(CheckpointError, match="Available steps"):
         load_run(trained, 3)
 
 
@@ -140,17 +140,17 @@ def test_a_trainer_that_removes_the_checkpoint_being_loaded_costs_nothing(traine
 
 
 def test_a_trainer_that_removes_all_checkpoints_listed_costs_nothing(trained, monkeypatch):
-    found, steps = checkpoint._found, iter((4, 5))
+    found, steps = checkpoint._checkpoints_in, iter((4, 5))
 
     def slow(root):
         entries = found(root)
         if (step := next(steps, None)) is not None:
             with monkeypatch.context() as patch:
-                patch.setattr(checkpoint, "_found", found)
+                patch.setattr(checkpoint, "_checkpoints_in", found)
                 move_on(trained, step)
         return entries
 
-    monkeypatch.setattr(checkpoint, "_found", slow)
+    monkeypatch.setattr(checkpoint, "_checkpoints_in", slow)
     assert checkpoint.load_latest(trained).step == 5
 
 

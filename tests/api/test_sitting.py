@@ -18,14 +18,14 @@ from sparring.config import resolve
 from sparring.config.recipe import load_recipe, to_yaml
 from sparring.core.errors import ConfigError, GameError, SparringError, UnknownNameError
 from sparring.environments.catalogue import from_spec
-from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.judge import judge_episodes, regret
 from sparring.play.players.base import Reply
 from sparring.play.replay import replay
 from sparring.play.store import EpisodeStore
-from sparring.report.episode_summary import drawn_line
+from sparring.report.episode_summary import member_line
 from sparring.run.folder import RunFolder
-from sparring.view.play_worker import show_down
+from sparring.view.play_worker import revealed_end
 
 HOSTILE = "</script><script>hit()</script> \u202egpj.exe \x1b[31m \ud800"
 
@@ -109,7 +109,7 @@ def test_a_seat_alone(room, name):
 @pytest.mark.parametrize(("name", "seat"), [("kuhn_poker", 0), ("kuhn_poker", 1), ("tic_tac_toe", 0)])
 def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
     game = room.game(name)
-    oracle, why = chosen_oracle(game)
+    oracle, why = choose_oracle(game)
     assert oracle is not None, why
     sitting, hints = sat(room, name, seat=seat), []
     while sitting.pending is not None:
@@ -221,14 +221,14 @@ def test_the_answer_of_a_run_sits_opposite(tmp_path):
         drawn |= set(sitting._agents) - {YOU, opposite.name}
         assert finished(sitting).agents == (YOU, "mixture-answer")
         assert set(sitting.drawn_members) == {"second"} and f"mixture-answer, {sitting.drawn_members['second']}" in sitting._agents
-        told.append(drawn_line(sitting.drawn_members))
+        told.append(member_line(sitting.drawn_members))
         record = sitting.record(sitting.episode)  # what is stored names who was drawn
         assert record.agents == (YOU, sitting.drawn_members["second"]) and record.returns == sitting.episode.returns
         assert {turn.agent for turn in record.turns} <= set(record.agents) and record.players[1].kind == "snapshot"
     assert set(told) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
     policy = InteractiveSession(sits.game(None), 0, sits.opponent(sits.game(None), "2"), 0)
     assert policy.drawn_members == {} and policy.record(finished(policy)) == policy.episode
-    assert show_down(sitting, sitting.episode)["drawn"] == told[-1]
+    assert revealed_end(sitting, sitting.episode)["drawn"] == told[-1]
     assert {name.partition(", ")[2] for name in drawn} == {"past-000000", "past-000001", "past-000002"}
     assert sits.opponent_choices(sits.game(None))[0] == ("policy", "mixture of members, step 2")
     assert sits.opponent(sits.game(None), "2").label == "policy, step 2"

@@ -259,7 +259,7 @@ def test_who_cannot_be_measured_is_refused(run, tmp_path):
     for temperature in (0.0, -1.0, float("inf")):
         with pytest.raises(ConfigError, match="must be above 0"):
             run_player(run, None, temperature)
-    with pytest.raises(CheckpointError, match="Steps to be had: 1, 2"):
+    with pytest.raises(CheckpointError, match="Available steps: 1, 2"):
         run_player(run, 7, None)
     with pytest.raises(RunError, match="no run folder"):
         run_player(tmp_path / "nowhere", None, None)

@@ -89,7 +89,7 @@ def test_only_games_over_openspiel_name_their_class():
     files = {path: rules.games_named(path.relative_to(SOURCE).as_posix(), path.read_text()) for path in FILES}
     assert {str(path): found for path, found in files.items() if found} == {}
     typed = "if TYPE_CHECKING:\n    from sparring.environments.openspiel.base import Game"
-    assert rules.games_named("measure/regret.py", typed) and rules.games_named("environments/talk.py", typed)
+    assert rules.games_named("measure/oracle_regret.py", typed) and rules.games_named("environments/talk.py", typed)
     assert rules.games_named("environments/nim.py", "from sparring.environments.openspiel.base import Game\nclass Nim(Game): ...") == []
 
 

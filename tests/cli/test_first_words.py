@@ -22,7 +22,7 @@ from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core import files
 from sparring.core.errors import ConfigError, RunError, SparringError, nearest
 from sparring.core.files import disk_error, disk_errors
-from sparring.report.catalogue import entries, explanation
+from sparring.report.explanations import entries, explanation
 
 
 def refusal(*words):

@@ -17,7 +17,7 @@ from sparring.config.recipe import load_recipe
 from sparring.core.foreign_text import in_words
 from sparring.engine.local import LocalEngine
 from sparring.play.players.base import Reply
-from sparring.report.progress import Watcher
+from sparring.report.progress import ProgressLine
 from sparring.report.terminal import PlainConsole
 
 TITLE = "\x1b]0;owned\x07"  # an escape code that sets the window's title
@@ -71,7 +71,7 @@ def test_the_first_line_of_a_run_shows_its_path_as_it_is(terminal):
             return terminal
 
     stream = Stream()
-    with Watcher(resolve(load_recipe("kuhn-tiny")), Path(f"[/b]x{TITLE}"), stream=stream):
+    with ProgressLine(resolve(load_recipe("kuhn-tiny")), Path(f"[/b]x{TITLE}"), stream=stream):
         pass
     assert "[/b]x\\x1b]0;owned" in stream.getvalue() and TITLE not in stream.getvalue()
 

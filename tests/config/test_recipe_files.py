@@ -15,7 +15,7 @@ from sparring.config.yaml_text import dump_yaml, parse_value, parse_yaml, read_t
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.suite import OpponentEntry, OracleEntry, check_suite, load_suite, suite_names
-from sparring.report.catalogue import entries, explanation
+from sparring.report.explanations import entries, explanation
 
 
 def test_layers_lie_over_recipes_in_order(tmp_path):

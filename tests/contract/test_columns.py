@@ -101,7 +101,7 @@ def test_a_column_from_outside_costs_one_file(package, tmp_path):
 
 def test_a_column_of_the_wrong_length_is_refused_by_name(package, tmp_path):
     name = package("wrong")
-    with pytest.raises(PluginError, match=r"wrong.*must give one number per turn, an array of shape"):
+    with pytest.raises(PluginError, match=r"wrong.*must return one number per turn, an array of shape"):
         sparring.train("kuhn-tiny", *TINY, f"credit={{name: {name}.credits.by_surprise}}", run=tmp_path / "run")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from sparring.config.plugins import registry
 from sparring.core.rng import Stream
-from sparring.methods.knowledge.base import Gathered, replies, with_scores
+from sparring.methods.knowledge.base import KnowledgeRequest, replies, with_scores
 from tests.methods.knowledge.said import GAME, drawn
 
 SHARES = {"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05}
@@ -39,6 +39,6 @@ def test_it_judges_is_the_same_again_and_goes_through_json(name, steps):
 def test_no_plays_are_no_error(name, steps):
     bound = registry.bind("knowledge", name)
     state = bound(steps[0], {}).state
-    empty = Gathered(episodes=[], environments={GAME.name: GAME}, step=1, stream=Stream.from_seed(0))
+    empty = KnowledgeRequest(episodes=[], environments={GAME.name: GAME}, step=1, stream=Stream.from_seed(0))
     found = bound(empty, state)
     assert list(found.scores) == [] and found.state == state

@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from sparring.config.plugins import registry
-from sparring.methods.losses.base import LossBatch, Whole
+from sparring.methods.losses.base import LossBatch, WholeMinibatch
 from tests.cases import every_case
 
 
@@ -34,7 +34,7 @@ def batch(size, seed=0, *, low=0.0, equal=False):
     values, targets, outcome, uniform = draw((size + 1) // 2), draw((size + 1) // 2), draw(trajectories), draw().abs() % 1
     features = {name: draw(size).requires_grad_(True) for name in registry.names("features")}
     place = torch.arange(size) // 2
-    whole = Whole(
+    whole = WholeMinibatch(
         uniform=uniform,
         trajectory=torch.cat([place, place + trajectories // 2]),
         turn_index=torch.zeros(2 * size, dtype=torch.int64),

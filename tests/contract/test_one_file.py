@@ -16,7 +16,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.solvers import solved_by
 from studies.credit_race import race
 from tests.contract import test_credit, test_credit_inputs
@@ -200,7 +200,7 @@ def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(fold
     page = page_of("environments", "our_urns")
     assert "src/sparring/environments/our_urns`" in page and "## Solver" in page and "| `most` | float | `0.75` |" in page
     game = make_game("our_urns", options={"draws": 2})
-    oracle, note = chosen_oracle(game)
+    oracle, note = choose_oracle(game)
     assert (oracle.name, note) == ("posterior", "")
     state = game.reset(Stream.from_seed(0))
     assert max(oracle.judge([state])[0].values) == 0.75

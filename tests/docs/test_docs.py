@@ -15,7 +15,7 @@ from sparring import config
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part, offering
 from sparring.config.recipe import recipe_names
-from sparring.report.catalogue import METHOD_SLOTS
+from sparring.report.explanations import METHOD_SLOTS
 from tests.cases import every_case
 from tests.docs.loading import ROOT, load
 

@@ -6,7 +6,7 @@ from importlib import import_module
 import sparring
 from sparring import config
 from sparring.config.plugins import registry
-from sparring.report.catalogue import glossary
+from sparring.report.explanations import glossary
 from tests.cases import every_case
 from tests.docs.loading import ROOT
 

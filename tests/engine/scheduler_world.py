@@ -2,15 +2,15 @@
 
 import math
 
-from sparring.engine.workers.scheduler import (
+from sparring.engine.workers.unit_scheduler import (
     HOUR,
-    SHARE,
-    STARTING,
-    End,
-    GiveUp,
-    Scheduler,
-    Send,
-    Start,
+    MESSAGES,
+    START_TIMEOUT,
+    AbandonRun,
+    EndWorker,
+    SendUnits,
+    StartWorker,
+    UnitScheduler,
 )
 
 OFF, STARTED, READY = "off", "started", "ready"
@@ -19,7 +19,7 @@ OFF, STARTED, READY = "off", "started", "ready"
 class World:
     def __init__(self, workers, **options):
         self.options = {"timeout": None, "restarts": 10, "elastic": False, **options}
-        self.scheduler = Scheduler(workers, **options)
+        self.scheduler = UnitScheduler(workers, **options)
         self.now = 0.0
         self.workers = dict.fromkeys(range(workers), OFF)
         self.tasks = {}  # worker -> units that it plays
@@ -93,14 +93,14 @@ class World:
 
     def do(self, commands):
         self.depth += 1
-        for command in sorted(commands, key=lambda one: isinstance(one, End)):
+        for command in sorted(commands, key=lambda one: isinstance(one, EndWorker)):
             self.log.append((self.now, command))
-            if isinstance(command, Start):
+            if isinstance(command, StartWorker):
                 assert self.workers[command.worker] == OFF
                 self.workers[command.worker] = STARTED
-            elif isinstance(command, Send):
+            elif isinstance(command, SendUnits):
                 self._sent(command)
-            elif isinstance(command, End):
+            elif isinstance(command, EndWorker):
                 assert self.workers[command.worker] != OFF
                 self._gone(command.worker)
                 self.do(self.scheduler.lost(command.worker, self.now))
@@ -128,12 +128,12 @@ class World:
             assert len(units) == 1
         assert not len(units) > 1 or not self.ended.keys() & set(units)
         assert list(units) == of_issue[: len(units)]
-        assert len(units) <= math.ceil(len(of_issue) / (SHARE * max(len(self.workers) - len(self.given_up), 1)))
+        assert len(units) <= math.ceil(len(of_issue) / (MESSAGES * max(len(self.workers) - len(self.given_up), 1)))
         self.tasks[worker] = units
         self.sent.append((worker, units))
 
     def _given_up(self, command):
-        assert isinstance(command, GiveUp)
+        assert isinstance(command, AbandonRun)
         if command.unit is not None:
             assert self.ended[command.unit] >= 5
             assert (command.unit,) in [units for _, units in self.sent]
@@ -142,7 +142,7 @@ class World:
         else:
             assert self.options["elastic"]
             assert READY not in self.workers.values()
-            assert self.now >= STARTING
+            assert self.now >= START_TIMEOUT
 
     # -- what must hold
 
@@ -160,12 +160,12 @@ class World:
         assert scheduler.counts.lost_workers == sum(map(len, self.losses.values()))
         assert scheduler.counts.resent_units == self.resent
         assert len(scheduler._idle) <= len(self.workers)
-        assert len(scheduler._looks) <= 5 * len(self.workers)
-        assert scheduler._waiting._waits <= self.open
-        assert scheduler._waiting._open.keys() == self.open
-        assert scheduler._waiting._ended == self.ended
-        assert len(scheduler._waiting._heap) <= len(self.issued)
-        assert sum(scheduler._waiting._free.values()) == len(scheduler._waiting._waits)
+        assert len(scheduler._checks) <= 5 * len(self.workers)
+        assert scheduler._queue._unsent <= self.open
+        assert scheduler._queue._open.keys() == self.open
+        assert scheduler._queue._num_ended == self.ended
+        assert len(scheduler._queue._heap) <= len(self.issued)
+        assert sum(scheduler._queue._num_unsent.values()) == len(scheduler._queue._unsent)
 
     def quiet(self):
         """Let nothing go wrong any more: whatever is started joins, whatever is sent is answered."""

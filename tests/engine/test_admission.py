@@ -21,12 +21,12 @@ class World:
         self.units = self.groups = 0
 
     def issue(self, wanted):
-        count = min(wanted, self.admission.room // SIZE)
+        count = min(wanted, self.admission.num_issuable // SIZE)
         if not count:
             return
         groups = range(self.groups, self.groups + count)
         self.groups += count
-        self.open[self.units] = {group: self._begun() for group in groups}
+        self.open[self.units] = {group: self._units_of_step() for group in groups}
         self.admission.issue(self.units, dict.fromkeys(groups, SIZE))
         self.units += 1
 
@@ -40,8 +40,8 @@ class World:
             for group, fates in self.open[unit].items():
                 for fate in fates:
                     fate[0] = "lost"
-                self.open[unit][group] = self._begun()
-        self.admission.again(unit)
+                self.open[unit][group] = self._units_of_step()
+        self.admission.reissue(unit)
 
     def answer(self, unit, failed):
         """Answer a unit, or answer it again; ``failed``: whether its first group has failed."""
@@ -59,7 +59,7 @@ class World:
             if not self.came:
                 return  # the step goes on when more come
             group = next(iter(self.came))
-            assert self.admission.came[0] == group  # first come, first served
+            assert self.admission.arrived_groups[0] == group  # first come, first served
             is_old = bool(old) and group % old == 0
             for fate in self.came.pop(group):
                 fate[0] = "withheld" if is_old else "learned"
@@ -83,7 +83,7 @@ class World:
             self.came[group] = [self.fates[number] for number in numbers]
             for number in numbers:
                 self.fates[number][0] = "open"
-        self.admission.kept(dict.fromkeys(came, SIZE))
+        self.admission.restore_groups(dict.fromkeys(came, SIZE))
         assert len(before) == account.learned + account.withheld
 
     def checkpoint(self):
@@ -96,8 +96,8 @@ class World:
         assert account == EpisodeBudget(issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")})
         assert account.balances
         assert account.open + self.taken <= (self.lag + 1) * GAMES
-        if self.learnt < self.steps and self.admission.there + self.taken < GAMES:  # nobody waits for what never comes
-            assert self.admission.playing or self.admission.room
+        if self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES:  # nobody waits for what never comes
+            assert self.admission.num_playing or self.admission.num_issuable
 
 
 EVENTS = st.one_of(
@@ -124,7 +124,7 @@ def test_every_play_that_was_issued_is_in_one_place(lag, events):
 
 def room(admission, learnt):
     admission.begin(learnt)
-    return admission.room
+    return admission.num_issuable
 
 
 def test_no_more_is_issued_than_the_lag_allows_and_the_run_has_left():
@@ -132,13 +132,13 @@ def test_no_more_is_issued_than_the_lag_allows_and_the_run_has_left():
     assert [room(admission, learnt) for learnt in range(5)] == [24, 24, 16, 8, 0]
     admission.begin(0)
     admission.issue(0, {0: 4, 1: 4, 2: 4})
-    assert admission.room == 12
+    assert admission.num_issuable == 12
     admission.answer(0, {0: 4, 2: 4})  # group 1 has failed, and gives its place back
-    assert (admission.room, admission.account.lost) == (16, 4)
+    assert (admission.num_issuable, admission.account.lost) == (16, 4)
     admission.take(0, old=True)  # as one that is too old does
-    assert admission.room == 20
+    assert admission.num_issuable == 20
     admission.take(2, old=False)  # and not one that is learnt from, before that is done
-    assert admission.room == 20
+    assert admission.num_issuable == 20
     assert room(admission, 1) == 24
 
 
@@ -146,7 +146,7 @@ def test_a_group_that_comes_in_part_is_lost_as_a_whole():
     admission = Admission(games=8, lag=1, steps=4)
     admission.issue(0, {7: 4, 8: 4})
     admission.answer(0, {7: 3, 8: 4, 99: 4})
-    assert admission.came == (8,)
+    assert admission.arrived_groups == (8,)
     assert admission.account == EpisodeBudget(issued=8, lost=4, open=4)
 
 

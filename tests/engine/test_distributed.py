@@ -10,9 +10,9 @@ from sparring.config import resolve
 from sparring.core.records import LEARNER, PUBLISHED, snapshot
 from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.distributed import PublishedWeights
-from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
+from sparring.engine.workers.units import WorkUnit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker, serve
+from sparring.engine.workers.worker_weights import PublishedWeights
 from sparring.league.seating import starts
 from sparring.learn.pack import Reader, pack
 from sparring.run.state import RunState
@@ -109,15 +109,15 @@ def room(tmp_path):
     config = resolve(CONFIG)
     engine = LocalEngine(config)
     published = PublishedWeights(engine, tmp_path / "weights")
-    older = published.files(published.newest())
+    older = published.files(published.pin_newest())
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in engine.model.parameters():
             parameter.add_(torch.randn_like(parameter))
     engine.model.version += 1
-    newer = published.files(published.newest())
+    newer = published.files(published.pin_newest())
     specs = starts(0, games=engine.environments, rollout=config.rollout, matchmaker=config.matchmaker.bind("league.matchmakers"), members=(), root=engine.root, progress=0.0)
-    unit = Unit(tuple(specs), older, 0.0)
+    unit = WorkUnit(tuple(specs), older, 0.0)
     return config.model_dump(mode="json"), engine, older, newer, unit
 
 
@@ -188,7 +188,7 @@ def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(r
     if call == 2:  # no play has a turn that names older weights
         episodes = [episode for episode in episodes if {turn.weights_version for turn in episode.turns} == {newer[0].version}]
         assert episodes
-    found = logprob_check.scored(worker.players, episodes)
+    found = logprob_check.check_logprobs(worker.players, episodes)
     assert bool(found) == some and all(one.largest < TOLERANCE for one in found)
 
 

@@ -16,12 +16,12 @@ from sparring.config.checks import measured_weights
 from sparring.core.errors import ConfigError, GameError, ModelError, UnknownNameError
 from sparring.core.records import snapshot
 from sparring.core.rng import Stream
-from sparring.engine.export import CARD, export, export_mixture, first_prompt
+from sparring.engine.exported_policy import CARD, export, export_mixture, first_prompt
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exact_figures import exact_figures_of
-from sparring.measure.exploitability import ask, nash_conv, team_exploitability
+from sparring.measure.exploitability import nash_conv, query_policy, team_exploitability
 from sparring.measure.info_states import (
     Query,
     TabularScorer,
@@ -245,7 +245,7 @@ def policies(count):
 
 def returns(first, second):
     """Return what seat 0 earns with the first policy against the second, exactly."""
-    one, other = ask(first, STATES)[0], ask(second, STATES)[0]
+    one, other = query_policy(first, STATES)[0], query_policy(second, STATES)[0]
     joint = [one[n] if query.seat == 0 else other[n] for n, query in enumerate(STATES.queries)]
     return exact_values(STATES, joint).returns[0]
 
@@ -441,7 +441,7 @@ def test_it_is_the_pair_of_the_sides_own_mixtures(rows, first, second):
     """Its NashConv is that of the table in which each seat has what its side's mixture says; OpenSpiel finds the best responses."""
     members = [scorer(STATES_SIDES, row) for row in rows]
     first, second = ([share / sum(own) for share in own] for own in (first, second))
-    alone = [ask(mixture(members, own, own), STATES_SIDES)[0] for own in (first, second)]
+    alone = [query_policy(mixture(members, own, own), STATES_SIDES)[0] for own in (first, second)]
     table = {(query.seat, query.key): dict(zip(query.legal_actions, alone[query.seat][n], strict=True)) for n, query in enumerate(STATES_SIDES.queries)}
     pair = nash_conv(KUHN, STATES_SIDES, mixture(members, first, second))
     joint = nash_conv(KUHN, STATES_SIDES, TabularScorer(table))
@@ -467,7 +467,7 @@ def test_teams_draw_by_their_own_sides_by_hand():
     found = exact_figures_of(TEAMS, TEAM_STATES, mixture(members, [1, 0], [0, 1]))
     assert found.figures["team_exploitability/team_matrix"] == pytest.approx((2 + 0) / 2)
     assert found.values == pytest.approx((-1, -1, 1, 1))
-    report = team_exploitability(TEAM_STATES, TEAMS.teams, [ask(one, TEAM_STATES)[0] for one in members], [[1, 0], [0, 1]])
+    report = team_exploitability(TEAM_STATES, TEAMS.teams, [query_policy(one, TEAM_STATES)[0] for one in members], [[1, 0], [0, 1]])
     assert report.joint == pytest.approx((2, 0)) and report.values == pytest.approx((-1, 1))
     assert found.figures["illegal_mass/team_matrix"] == pytest.approx((0 + 0.5) / 2)
     assert found.figures["illegal_mass_reached/team_matrix"] == pytest.approx((0 + 0.5) / 2)

@@ -19,10 +19,10 @@ from sparring.core.errors import (
 from sparring.core.records import LEARNER, PUBLISHED, Credit, bot, ref, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
-from sparring.engine.protocol import Judging, rewards_of
+from sparring.engine.protocol import ReplyJudges, rewards_of
 from sparring.league.seating import starts
 from sparring.learn.pack import pack
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.methods.oracles.judge import configured_oracles
 from sparring.models.samplers.prefix_cache import Prefill
@@ -306,7 +306,7 @@ def test_action_values_are_those_of_the_policy_that_plays():
     episodes, turns = batch(run)
     game = run.environments[0][0]
     states = enumerate_info_states(game)
-    values = exact_values(states, ask(run.agent("learner"), states)[0])
+    values = exact_values(states, query_policy(run.agent("learner"), states)[0])
     number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
     seen = set()
     for row, (_, turn) in enumerate(ordered_turns(episodes)):
@@ -441,7 +441,7 @@ def played(count, environment, context, monkeypatch):
     specs = starts(
         0, games=engine.environments, rollout=config.rollout, matchmaker=bind("league.matchmakers", "mirror"), members=(), root=engine.root, progress=0.0
     )
-    judging = Judging.of(config, games, 0.0, oracles=configured_oracles(config.environments, games), rewards=rewards_of(config))
+    judging = ReplyJudges.of(config, games, 0.0, oracles=configured_oracles(config.environments, games), rewards=rewards_of(config))
     with monkeypatch.context() as patch:
         patch.setattr(Prefill, "contexts", watched)
         patch.setattr(Prefill, "computed", adding)

@@ -16,10 +16,10 @@ from sparring.engine.ranks.data_parallel import Ranks
 from sparring.engine.ranks.sharded import Shards
 from sparring.engine.run_processes import fleet_of
 from sparring.engine.workers.fleet import processes as processes_room
-from sparring.engine.workers.fleet.processes import Processes
-from sparring.engine.workers.gpu_placement import check_there, for_learner, for_worker
+from sparring.engine.workers.fleet.processes import ProcessFleet
+from sparring.engine.workers.gpu_placement import check_gpus_exist, for_learner, for_worker
 from sparring.run import config_checks as changes
-from sparring.run.config_checks import FREE_IF_THERE, _free, _may_change, saved
+from sparring.run.config_checks import FREE_IF_THERE, _free, _may_change, binding_settings
 
 
 def configured(*overrides):
@@ -45,9 +45,9 @@ class Stand:
 def made(monkeypatch):
     monkeypatch.setattr(Stand, "made", [])
     for room in (ranks_room, processes_room):
-        monkeypatch.setattr(room, "Child", Stand)
+        monkeypatch.setattr(room, "PythonProcess", Stand)
     monkeypatch.setattr(Ranks, "_answer", lambda *_: None)
-    monkeypatch.setattr(Ranks, "_meet", lambda _: None)
+    monkeypatch.setattr(Ranks, "_connect", lambda _: None)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return Stand.made
@@ -90,7 +90,7 @@ def test_gpus_that_are_not_there_are_refused_before_anything_starts(made, monkey
         fleet_of(configured("model.device=cuda", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,5]"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ConfigError, match=r"takes GPU 0, and torch sees 0 on this machine, counted from 0. Write"):
-        check_there([0], "scale.gpus")
+        check_gpus_exist([0], "scale.gpus")
     assert not made
 
 
@@ -102,7 +102,7 @@ def test_gpus_are_shared_out_among_workers_in_order_and_each_sees_one(made):
     assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in made] == ["3", "1", "3", "1", "3", "1"]
     theirs = resolve({**made[0].settings, "threads": 1})
     assert theirs.model.device == "cuda" and theirs.scale.share_gpus
-    Processes({}, 1).start(0)
+    ProcessFleet({}, 1).start(0)
     assert made[-1].environment is None, "without GPUs it sees what this process sees"
 
 
@@ -133,19 +133,19 @@ def test_every_policy_of_a_learner_is_on_its_gpu():
 def test_a_run_goes_on_with_other_gpus():
     assert all(_may_change(key) for key in (*FREE_IF_THERE, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
     one, other = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
-    assert saved(one) == saved(other) and _free(one.model_dump(mode="json"))["learner"]["gpus"] == [3]
+    assert binding_settings(one) == binding_settings(other) and _free(one.model_dump(mode="json"))["learner"]["gpus"] == [3]
     assert "gpus" not in _free(other.model_dump(mode="json"))["learner"]
 
 
 def test_gpus_that_are_left_out_again_are_one_change_however_often_a_run_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(changes, "edits", lambda *_: "")
+    monkeypatch.setattr(changes, "describe_edits", lambda *_: "")
     folder = SimpleNamespace(path=tmp_path, config=dict)
     plain, processes = configured("model.device=cuda"), ("scale.fleet=processes", "scale.workers=2")
     placed = configured("model.device=cuda", "learner.gpus=[3]", *processes, "scale.gpus=[1]", "scale.share_gpus=true")
     adopted = [placed, plain, plain, placed, placed, plain, plain]
     noted = []
     for step, config in enumerate(adopted):
-        changes.adopt(folder, config, SimpleNamespace(step=step) if step else None)
+        changes.write_configuration(folder, config, SimpleNamespace(step=step) if step else None)
         noted.append(len((tmp_path / "changes.jsonl").read_text().splitlines()))
     assert [noted[1] - noted[0], noted[3] - noted[2], noted[5] - noted[4]] == [5, 5, 5]
     assert (noted[2], noted[4], noted[6]) == (noted[1], noted[3], noted[5])

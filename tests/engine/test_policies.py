@@ -17,11 +17,11 @@ from sparring.config.yaml_text import parse_yaml
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
 from sparring.core.records import LEARNER, PUBLISHED, PlayerRef, ref, snapshot
 from sparring.core.rng import Stream
-from sparring.engine.export import export
+from sparring.engine.exported_policy import export
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe, process_memory
 from sparring.league.payoffs import Payoffs
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.matches import play_matches
 from sparring.models.samplers import in_process, prefix_cache
@@ -116,7 +116,7 @@ def test_a_wrong_configuration_is_refused_with_one_line(changes, said):
     ("roles", "said"),
     [
         ({"sender": "leader"}, r"the role 'receiver' of 'signalling' has no policy. Its roles are sender, receiver; write roles: \{receiver: leader\}"),
-        ({"sender": "leader", "receiver": "leader"}, "policies.helper: it plays no role; give it one of sender, receiver"),
+        ({"sender": "leader", "receiver": "leader"}, "policies.helper: it plays no role; write one of sender, receiver"),
         ({"sender": "leader", "receiver": "helper", "recever": "helper"}, "role in `roles` 'recever'. Did you mean 'receiver'"),
     ],
 )
@@ -246,8 +246,8 @@ def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says
     team, single = run.agent(PUBLISHED), {name: run.agent(PUBLISHED.of(name)) for name in run.policies}
     assert isinstance(team, Team) and team.at(game, 0) is single["leader"] and team.at(game, 1) is single["helper"]
     states = enumerate_info_states(game)
-    rows = {name: ask(agent, states)[0] for name, agent in single.items()}
-    for number, (query, row) in enumerate(zip(states.queries, ask(team, states)[0], strict=True)):
+    rows = {name: query_policy(agent, states)[0] for name, agent in single.items()}
+    for number, (query, row) in enumerate(zip(states.queries, query_policy(team, states)[0], strict=True)):
         own = rows["leader" if query.seat == 0 else "helper"][number]
         assert np.allclose(row, own, atol=1e-6)
     episodes = play_teams([spec(run, seats=("policy", "policy"), trained=(False, False))], {"policy": team})
@@ -258,7 +258,7 @@ def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says
 
 def test_export_asks_which_policy_and_shows_the_prompt_of_its_seat(tmp_path):
     run = engine(TWO)
-    with pytest.raises(ConfigError, match="The run has the policies leader, helper; say which one is to be written: --policy leader"):
+    with pytest.raises(ConfigError, match="The run has the policies leader, helper; say which to write: --policy leader"):
         export(run, tmp_path / "x", step=1)
     with pytest.raises(UnknownNameError, match=r"policy of this run 'helpr'. Did you mean 'helper'"):
         export(run, tmp_path / "x", step=1, policy="helpr")
@@ -285,7 +285,7 @@ def test_a_frozen_policy_may_be_a_model_of_another_run_with_another_tokenizer(tm
     with torch.no_grad():
         next(first.model.network.parameters()).add_(0.1)
     export(first, tmp_path / "model", step=2)
-    with pytest.raises(ModelError, match=r"is no longer the model that the run has played with in"):
+    with pytest.raises(ModelError, match=r"is no longer the model that the run played with in"):
         engine(config).restore(folder)
 
 
@@ -335,7 +335,7 @@ def test_the_checkpoint_of_another_set_of_policies_is_refused(tmp_path):
     meta = json.loads((folder / "engine.json").read_text())
     meta["policies"]["helper"]["members"] = {"past-leader-000001": 1}
     (folder / "engine.json").write_text(json.dumps(meta))
-    with pytest.raises(CheckpointError, match="names a snapshot 'past-leader-000001'; its names look like past-helper-000040"):
+    with pytest.raises(CheckpointError, match="names a snapshot 'past-leader-000001'; names must look like past-helper-000040"):
         engine(TWO).restore(folder)
 
 

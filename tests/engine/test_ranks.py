@@ -34,7 +34,7 @@ from sparring.learn.gradient_step import Means, leaves
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.memory import GIB
-from sparring.run.config_checks import SAVED, edits, saved
+from sparring.run.config_checks import SAVED, binding_settings, describe_edits
 from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
@@ -86,7 +86,7 @@ def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loop
 def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("sparring.engine.ranks.data_parallel.LOOK", 0.02)
     ranks = Ranks(SimpleNamespace(learner=SimpleNamespace(ranks=2)), tmp_path / "learners")
-    child = ChildProcess(1, b"", ranks._heard, command=lambda hear, say: ["sleep", "60"], environment={})
+    child = ChildProcess(1, b"", ranks._mailbox, command=lambda hear, say: ["sleep", "60"], environment={})
     ranks._children = [child]
     try:
         for number, warnings in ((signal.SIGCONT, 0), (signal.SIGSTOP, 1), (signal.SIGCONT, 1), (signal.SIGSTOP, 2)):
@@ -96,9 +96,9 @@ def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path
                 time.sleep(0.01)
             with pytest.raises(RunError, match="learner 1 has not answered"):
                 ranks._answer(child, 0.2)
-            assert caplog.text.count("Learner 1 is stopped, and the run waits for it, at most 30 minutes") == warnings
-        assert f"`kill -CONT {child.process.pid}` lets it go on; interrupting the run a second time ends the run" in caplog.text
-        assert in_a_thread(lambda: time.sleep(0.1), ranks._look) is None
+            assert caplog.text.count("Learner 1 is stopped, and the run waits for it for at most 30 minutes") == warnings
+        assert f"`kill -CONT {child.process.pid}` continues it; a second interrupt ends the run" in caplog.text
+        assert in_a_thread(lambda: time.sleep(0.1), ranks._check_children) is None
     finally:
         ranks.close()
     assert not child.is_stopped()
@@ -253,9 +253,9 @@ def test_a_run_of_several_policies_goes_on_with_another_number_of_learners():
     policies = {"policies": {"a": {}, "b": {}}}
     two, four = (resolve({**SEATS, **policies, "learner": {"leaves": leaves, "ranks": ranks}}) for leaves, ranks in ((4, 2), (4, 4)))
     more = resolve({**SEATS, **policies, "learner": {"leaves": 8, "ranks": 4}})
-    latest = SimpleNamespace(state={SAVED: saved(two)})
-    assert not edits(four, latest)
-    assert "learner.leaves" in edits(more, latest)
+    latest = SimpleNamespace(state={SAVED: binding_settings(two)})
+    assert not describe_edits(four, latest)
+    assert "learner.leaves" in describe_edits(more, latest)
 
 
 def test_what_killed_learners_left_goes_when_one_learns_on(tmp_path):
@@ -455,7 +455,7 @@ def test_a_learner_that_dies_in_a_sum_ends_the_run_and_a_checkpoint_goes_on(tmp_
             two.learn(batch, credit, step=2, progress=0.1)
         assert not two.ranks._children
         for lost in (lambda: two.learn(batch, credit, step=2, progress=0.1), lambda: two.save(tmp_path / "kept")):
-            with pytest.raises(RunError, match=r"went with learners that have ended.*--resume"):
+            with pytest.raises(RunError, match=r"was lost with learners that have ended.*--resume"):
                 lost()
         two.restore(tmp_path / "kept")
         for run_shards in (alone, two):

@@ -8,13 +8,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparring.engine.workers.scheduler import (
-    End,
-    GiveUp,
-    Scheduler,
-    Send,
-    Start,
+from sparring.engine.workers.unit_scheduler import (
+    AbandonRun,
+    EndWorker,
+    SendUnits,
+    StartWorker,
     TimeoutRule,
+    UnitScheduler,
     WorkerUtilisation,
 )
 from tests.engine.scheduler_world import STARTED, World
@@ -23,8 +23,8 @@ EVENTS = 24
 
 
 def there(workers, **options):
-    scheduler = Scheduler(workers, **options)
-    assert scheduler.tick(0.0) == [Start(number) for number in range(workers)]
+    scheduler = UnitScheduler(workers, **options)
+    assert scheduler.tick(0.0) == [StartWorker(number) for number in range(workers)]
     for number in range(workers):
         assert scheduler.joined(number, 0.0) == []
     return scheduler
@@ -34,60 +34,60 @@ def there(workers, **options):
 
 
 def test_all_workers_are_started_at_the_first_event_whatever_it_is():
-    assert Scheduler(2).tick(5.0) == [Start(0), Start(1)]
-    assert Scheduler(2).issued([0], 5.0) == [Start(0), Start(1)]
+    assert UnitScheduler(2).tick(5.0) == [StartWorker(0), StartWorker(1)]
+    assert UnitScheduler(2).issued([0], 5.0) == [StartWorker(0), StartWorker(1)]
 
 
 def test_a_worker_that_joins_gets_the_first_unit():
-    scheduler = Scheduler(2)
+    scheduler = UnitScheduler(2)
     scheduler.issued([0, 1, 2], 0.0)
-    assert scheduler.joined(1, 1.0) == [Send(1, (0,))]
-    assert scheduler.joined(0, 2.0) == [Send(0, (1,))]
+    assert scheduler.joined(1, 1.0) == [SendUnits(1, (0,))]
+    assert scheduler.joined(0, 2.0) == [SendUnits(0, (1,))]
     assert (scheduler.playing(0), scheduler.playing(1), scheduler.ready) == ((1,), (0,), 2)
 
 
 def test_what_waits_goes_in_messages_of_a_part_of_half_of_it():
     scheduler = there(2)
     # 12 wait: 12 / (2 x 2) = 3; then 9 wait: 9 / 4, rounded up
-    assert scheduler.issued(range(12), 0.0) == [Send(0, (0, 1, 2)), Send(1, (3, 4, 5))]
-    assert scheduler.answered(1, (3, 4, 5), 1.0) == [Send(1, (6, 7))]
-    assert scheduler.answered(0, (0, 1, 2), 1.0) == [Send(0, (8,))]
+    assert scheduler.issued(range(12), 0.0) == [SendUnits(0, (0, 1, 2)), SendUnits(1, (3, 4, 5))]
+    assert scheduler.answered(1, (3, 4, 5), 1.0) == [SendUnits(1, (6, 7))]
+    assert scheduler.answered(0, (0, 1, 2), 1.0) == [SendUnits(0, (8,))]
 
 
 def test_a_message_holds_units_of_one_issue_and_the_older_ones_first():
     scheduler = there(1)
-    assert scheduler.issued(range(2), 0.0) == [Send(0, (0,))]
+    assert scheduler.issued(range(2), 0.0) == [SendUnits(0, (0,))]
     scheduler.issued(range(2, 6), 0.0)
-    assert scheduler.answered(0, (0,), 0.01) == [Send(0, (1,))]
-    assert scheduler.answered(0, (1,), 0.02) == [Send(0, (2, 3))]
+    assert scheduler.answered(0, (0,), 0.01) == [SendUnits(0, (1,))]
+    assert scheduler.answered(0, (1,), 0.02) == [SendUnits(0, (2, 3))]
 
 
 def test_a_message_holds_about_a_second_of_play_once_it_is_known_what_a_unit_takes():
     scheduler = there(1)
-    assert scheduler.issued(range(40), 0.0) == [Send(0, tuple(range(20)))]
-    assert scheduler.answered(0, range(20), 4.0) == [Send(0, (20, 21, 22, 23, 24))]  # 0.2 s each
-    assert scheduler.answered(0, range(20, 25), 50.0) == [Send(0, tuple(range(25, 30)))]  # the median
+    assert scheduler.issued(range(40), 0.0) == [SendUnits(0, tuple(range(20)))]
+    assert scheduler.answered(0, range(20), 4.0) == [SendUnits(0, (20, 21, 22, 23, 24))]  # 0.2 s each
+    assert scheduler.answered(0, range(20, 25), 50.0) == [SendUnits(0, tuple(range(25, 30)))]  # the median
 
 
 def test_an_answer_frees_the_worker_and_the_unit_is_never_sent_again():
     scheduler = there(1)
-    assert scheduler.issued([0], 0.0) == [Send(0, (0,))]
+    assert scheduler.issued([0], 0.0) == [SendUnits(0, (0,))]
     assert scheduler.answered(0, (0,), 3.0) == []
     assert scheduler.busy(9.0) == 3.0
-    assert scheduler.issued([1], 9.0) == [Send(0, (1,))]
+    assert scheduler.issued([1], 9.0) == [SendUnits(0, (1,))]
     assert scheduler.busy(10.0) == 4.0
 
 
 def test_what_a_lost_worker_played_goes_to_the_next_one_alone_and_before_the_others():
     scheduler = there(2)
-    assert scheduler.issued(range(16), 0.0) == [Send(0, (0, 1, 2, 3)), Send(1, (4, 5, 6))]
+    assert scheduler.issued(range(16), 0.0) == [SendUnits(0, (0, 1, 2, 3)), SendUnits(1, (4, 5, 6))]
     scheduler.lost(0, 0.01)
-    assert scheduler.answered(1, (4, 5, 6), 0.02)[-1] == Send(1, (0,))
-    assert scheduler.answered(1, (0,), 0.03) == [Send(1, (1,))]
+    assert scheduler.answered(1, (4, 5, 6), 0.02)[-1] == SendUnits(1, (0,))
+    assert scheduler.answered(1, (0,), 0.03) == [SendUnits(1, (1,))]
     assert (scheduler.counts.lost_workers, scheduler.counts.resent_units) == (1, 4)
     for unit in (1, 2, 3):
         found = scheduler.answered(1, (unit,), 0.04)
-    assert found == [Send(1, (7, 8, 9))]  # 9 wait
+    assert found == [SendUnits(1, (7, 8, 9))]  # 9 wait
 
 
 def test_a_unit_that_has_ended_a_worker_is_not_sent_behind_others():
@@ -96,7 +96,7 @@ def test_a_unit_that_has_ended_a_worker_is_not_sent_behind_others():
     scheduler.issued(range(1, 9), 0.0)  # worker 1 plays 1 and 2
     assert scheduler.playing(1) == (1, 2)
     scheduler.lost(1, 0.01)
-    assert scheduler.answered(0, (0,), 0.02)[-1] == Send(0, (1,))
+    assert scheduler.answered(0, (0,), 0.02)[-1] == SendUnits(0, (1,))
     scheduler.answered(0, (1,), 0.03)
     assert scheduler.playing(0) == (2,)
     scheduler.answered(0, (2,), 0.03)
@@ -107,8 +107,8 @@ def test_a_unit_that_was_sent_alone_and_ended_five_workers_is_given_up():
     scheduler = there(5)
     scheduler.issued([7], 0.0)
     for worker in range(4):
-        assert Send(worker + 1, (7,)) in scheduler.lost(worker, 0.1)
-    assert scheduler.lost(4, 0.2) == [GiveUp("it has ended 5 workers", 7)]
+        assert SendUnits(worker + 1, (7,)) in scheduler.lost(worker, 0.1)
+    assert scheduler.lost(4, 0.2) == [AbandonRun("it has ended 5 workers", 7)]
 
 
 def test_a_unit_that_ended_workers_and_was_answered_late_is_forgotten():
@@ -117,7 +117,7 @@ def test_a_unit_that_ended_workers_and_was_answered_late_is_forgotten():
     scheduler.lost(0, 1.0)
     scheduler.lost(1, 2.0)
     scheduler.answered(0, (7,), 2.1)  # by the first, which had said it before it died
-    assert not any(isinstance(one, GiveUp) for one in scheduler.lost(2, 2.2))
+    assert not any(isinstance(one, AbandonRun) for one in scheduler.lost(2, 2.2))
     assert scheduler.counts.resent_units == 2
 
 
@@ -127,7 +127,7 @@ def restarts(scheduler, worker, now, times):
     for _ in range(times):
         scheduler.lost(worker, now)
         began = now
-        while not any(command == Start(worker) for command in scheduler.tick(now)):
+        while not any(command == StartWorker(worker) for command in scheduler.tick(now)):
             assert scheduler.wait(now) > 0
             now += scheduler.wait(now)
         found.append(now - began)
@@ -159,7 +159,7 @@ def test_a_worker_is_started_again_though_it_was_to_be_looked_at_meanwhile():
     scheduler.lost(0, 59.8)
     assert scheduler.tick(60.0) == []
     assert scheduler.wait(60.0) == pytest.approx(0.3)
-    assert scheduler.tick(60.3) == [Start(0)]
+    assert scheduler.tick(60.3) == [StartWorker(0)]
 
 
 def test_a_worker_that_is_lost_more_often_than_it_may_is_not_started_again_and_none_is_the_end():
@@ -168,7 +168,7 @@ def test_a_worker_that_is_lost_more_often_than_it_may_is_not_started_again_and_n
         restarts(scheduler, worker, 10.0, 1)
     assert scheduler.lost(0, 20.0) == []
     (command,) = scheduler.lost(1, 20.0)
-    assert isinstance(command, GiveUp)
+    assert isinstance(command, AbandonRun)
     assert command.unit is None
     assert "more than 1 times in an hour (scale.restarts)" in command.why
 
@@ -185,21 +185,21 @@ def test_a_worker_whose_unit_takes_longer_than_it_may_is_ended():
     assert scheduler.playing(0) == (0, 1, 2)
     assert scheduler.tick(14.9) == []
     (command,) = scheduler.tick(15.0)
-    assert command == End(0, "worker 0 has not answered 3 units in 15 seconds (scale.timeout)")
+    assert command == EndWorker(0, "worker 0 has not answered 3 units in 15 seconds (scale.timeout)")
     assert scheduler.counts.timed_out_units == 3
     assert scheduler.lost(0, 15.0) == []
-    assert scheduler.tick(15.5) == [Start(0)]
+    assert scheduler.tick(15.5) == [StartWorker(0)]
 
 
 def test_a_message_may_take_20_times_the_median_of_a_unit_and_60_seconds_at_least():
-    patience = TimeoutRule(None)
-    assert patience.allowed(1) == 1200  # nothing is known yet
-    patience.took(10.0, 2)  # 5 seconds each
-    assert patience.allowed(1) == 100
-    patience.took(1.0, 100)  # 0.01 each
-    assert patience.allowed(1) == 60
-    assert patience.allowed(1000) == pytest.approx(200)
-    assert TimeoutRule(2.5).allowed(4) == 10
+    rule = TimeoutRule(None)
+    assert rule.limit(1) == 1200  # nothing is known yet
+    rule.record(10.0, 2)  # 5 seconds each
+    assert rule.limit(1) == 100
+    rule.record(1.0, 100)  # 0.01 each
+    assert rule.limit(1) == 60
+    assert rule.limit(1000) == pytest.approx(200)
+    assert TimeoutRule(2.5).limit(4) == 10
 
 
 def test_a_worker_that_hangs_from_the_start_is_found_when_others_have_shown_what_a_unit_takes():
@@ -211,40 +211,40 @@ def test_a_worker_that_hangs_from_the_start_is_found_when_others_have_shown_what
         now += 1.0
         found = scheduler.answered(1, scheduler.playing(1), now) if scheduler.playing(1) else []
         found = found + scheduler.tick(now)
-        ended = next((one for one in found if isinstance(one, End)), None)
+        ended = next((one for one in found if isinstance(one, EndWorker)), None)
     assert ended is not None
     assert now == 60
 
 
 def test_a_worker_that_does_not_come_up_is_ended():
-    scheduler = Scheduler(1)
+    scheduler = UnitScheduler(1)
     scheduler.tick(0.0)
     assert scheduler.wait(0.0) == 600
     assert scheduler.tick(599.0) == []
-    assert scheduler.tick(600.0) == [End(0, "worker 0 has not come up in 600 seconds")]
+    assert scheduler.tick(600.0) == [EndWorker(0, "worker 0 was not ready within 600 seconds")]
 
 
 def test_workers_of_an_elastic_fleet_may_take_their_time_but_not_if_none_comes():
-    scheduler = Scheduler(2, elastic=True)
-    assert scheduler.tick(1000.0) == [Start(0), Start(1)]
+    scheduler = UnitScheduler(2, elastic=True)
+    assert scheduler.tick(1000.0) == [StartWorker(0), StartWorker(1)]
     assert scheduler.tick(9000.0) == []
     assert scheduler.issued([0], 9000.0) == []
     assert scheduler.tick(9590.0) == []
     assert scheduler.wait(9590.0) == 10
     assert scheduler.tick(9599.0) == []
-    assert scheduler.tick(9600.0) == [GiveUp("no worker has come in 600 seconds")]
+    assert scheduler.tick(9600.0) == [AbandonRun("no worker was ready within 600 seconds")]
 
 
 def test_the_last_worker_of_an_elastic_fleet_that_is_lost_after_an_hour_leaves_time_for_the_next():
-    scheduler = Scheduler(1, elastic=True)
+    scheduler = UnitScheduler(1, elastic=True)
     scheduler.issued([0], 0.0)
     scheduler.joined(0, 1.0)
     scheduler.answered(0, (0,), 2.0)
     scheduler.issued([1], 3000.0)
     scheduler.lost(0, 4000.0)
-    assert scheduler.tick(4000.5) == [Start(0)]
+    assert scheduler.tick(4000.5) == [StartWorker(0)]
     assert scheduler.tick(4599.0) == []
-    assert isinstance(scheduler.tick(4600.0)[0], GiveUp)
+    assert isinstance(scheduler.tick(4600.0)[0], AbandonRun)
 
 
 def test_an_answer_that_nobody_waits_for_is_counted_and_changes_nothing():
@@ -255,7 +255,7 @@ def test_an_answer_that_nobody_waits_for_is_counted_and_changes_nothing():
     assert scheduler.counts.duplicate_units == 0
     assert scheduler.answered(1, (0,), 1.45) == []
     assert scheduler.counts.duplicate_units == 1
-    assert scheduler.issued([1], 3.0) == [Start(0), Send(1, (1,))]
+    assert scheduler.issued([1], 3.0) == [StartWorker(0), SendUnits(1, (1,))]
 
 
 def test_a_late_answer_to_a_unit_that_waits_takes_it_back():
@@ -264,14 +264,14 @@ def test_a_late_answer_to_a_unit_that_waits_takes_it_back():
     scheduler.lost(0, 1.0)
     scheduler.answered(0, (0,), 1.2)
     scheduler.tick(1.5)
-    assert scheduler.joined(0, 2.0) == [Send(0, (1,))]
+    assert scheduler.joined(0, 2.0) == [SendUnits(0, (1,))]
 
 
 def test_an_answer_to_nothing_is_none():
     scheduler = there(1)
     assert scheduler.answered(0, (), 1.0) == []
     assert scheduler.busy(5.0) == 0
-    assert scheduler.issued([0, 1, 2], 5.0) == [Send(0, (0, 1))]
+    assert scheduler.issued([0, 1, 2], 5.0) == [SendUnits(0, (0, 1))]
 
 
 def test_an_answer_to_other_units_does_not_free_the_worker():
@@ -284,7 +284,7 @@ def test_an_answer_to_other_units_does_not_free_the_worker():
 def test_what_a_worker_could_not_begin_with_waits_again_and_is_not_held_against_it():
     scheduler = there(1)
     scheduler.issued(range(4), 0.0)
-    assert scheduler.returned(0, 1.0) == [Send(0, (0, 1))]
+    assert scheduler.returned(0, 1.0) == [SendUnits(0, (0, 1))]
     assert scheduler.counts.resent_units == 0
     assert scheduler.lost(0, 2.0) == []
 
@@ -292,7 +292,7 @@ def test_what_a_worker_could_not_begin_with_waits_again_and_is_not_held_against_
 def test_a_worker_that_returns_what_it_does_not_have_is_idle_once():
     scheduler = there(1)
     assert scheduler.returned(0, 1.0) == []
-    assert scheduler.issued([0, 1, 2], 2.0) == [Send(0, (0, 1))]
+    assert scheduler.issued([0, 1, 2], 2.0) == [SendUnits(0, (0, 1))]
 
 
 def test_a_worker_that_is_gone_is_not_lost_again_and_does_not_join():
@@ -303,8 +303,8 @@ def test_a_worker_that_is_gone_is_not_lost_again_and_does_not_join():
     assert scheduler.counts.lost_workers == 1
     assert scheduler.joined(0, 1.2) == []
     assert scheduler.ready == 0
-    assert scheduler.tick(1.5) == [Start(0)]
-    assert scheduler.joined(0, 1.6) == [Send(0, (0,))]
+    assert scheduler.tick(1.5) == [StartWorker(0)]
+    assert scheduler.joined(0, 1.6) == [SendUnits(0, (0,))]
     assert scheduler.joined(0, 1.7) == []
 
 
@@ -428,11 +428,11 @@ def test_a_long_life_leaves_nothing_behind():
         world.over = None
     scheduler = world.scheduler
     assert len(world.learnt) > 500
-    assert len(scheduler._waiting._heap) <= len(world.open) + 40
+    assert len(scheduler._queue._heap) <= len(world.open) + 40
     world.quiet()
-    assert not scheduler._waiting._open
-    assert not scheduler._waiting._ended
-    assert not scheduler._waiting._free
+    assert not scheduler._queue._open
+    assert not scheduler._queue._num_ended
+    assert not scheduler._queue._num_unsent
 
 
 def steps_of_an_answer(workers, units):
@@ -452,7 +452,7 @@ def steps_of_an_answer(workers, units):
             units = playing.pop(worker)
             answered += len(units)
             found = scheduler.answered(worker, units, float(now))
-            playing |= {one.worker: one.units for one in found if isinstance(one, Send)}
+            playing |= {one.worker: one.units for one in found if isinstance(one, SendUnits)}
     finally:
         sys.settrace(before)
     return lines / answered
@@ -465,14 +465,14 @@ def test_an_event_takes_steps_that_grow_with_the_logarithm_of_workers_and_units(
 
 
 def test_a_lane_says_what_a_worker_has_done():
-    scheduler = Scheduler(2)
+    scheduler = UnitScheduler(2)
     scheduler.tick(0.0)
     scheduler.joined(0, 1.0)
     scheduler.issued([0], 2.0)  # to worker 0
-    assert scheduler.lanes(4.0) == [WorkerUtilisation(2.0, 3.0, 0), WorkerUtilisation(0.0, 0.0, 0)]
+    assert scheduler.utilisation(4.0) == [WorkerUtilisation(2.0, 3.0, 0), WorkerUtilisation(0.0, 0.0, 0)]
     scheduler.lost(0, 5.0)
     scheduler.lost(1, 5.0)  # it was being started
-    assert scheduler.lanes(9.0) == [WorkerUtilisation(3.0, 4.0, 1), WorkerUtilisation(0.0, 0.0, 1)]
+    assert scheduler.utilisation(9.0) == [WorkerUtilisation(3.0, 4.0, 1), WorkerUtilisation(0.0, 0.0, 1)]
     scheduler.tick(9.0)  # they are started again
     scheduler.joined(0, 10.0)
-    assert scheduler.lanes(12.0)[0] == WorkerUtilisation(5.0, 6.0, 1)
+    assert scheduler.utilisation(12.0)[0] == WorkerUtilisation(5.0, 6.0, 1)

@@ -64,7 +64,7 @@ def test_candidates_of_the_weights():
     assert proposer.draw(("rock", "paper"), ROOT) == ("rock",)
     assert sorted(proposer.draw(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
     words = tuple(f"w{number}" for number in range(60))
-    with pytest.raises(GameError, match=f"3 candidates of 60 actions have 205,320 draws, and {MOST:,} are gone"):
+    with pytest.raises(GameError, match=f"3 candidates of 60 actions have 205,320 draws, more than the limit of {MOST:,}"):
         Proposer(count=3).offers(words)
 
 

@@ -11,7 +11,7 @@ from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.choose import choose
 from sparring.environments.repeated import repeated
 from sparring.environments.trial import trial
-from sparring.measure.exact_figures import beneath
+from sparring.measure.exact_figures import base_game
 from sparring.measure.info_states import enumerate_info_states
 from sparring.testing import check_environment
 from tests.environments.worlds import keeping, steps
@@ -184,7 +184,7 @@ test_it_keeps_the_contract_around_free_text = keeping(choose, [{"count": 2}, {"c
 def test_figures_clones_and_earlier_versions():
     game = choose(environment=RPS, proposer="seat")
     with pytest.raises(GameError, match="no method openings"):
-        enumerate_info_states(beneath(game))
+        enumerate_info_states(base_game(game))
     with pytest.raises(ConfigError, match="'proposals' need proposer: weights"):
         choose(proposer="seat", proposals={"rock": 1.0})
     first = begun(count=1)

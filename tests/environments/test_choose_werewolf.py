@@ -23,21 +23,21 @@ ROOT = Stream.from_seed(0)
 SMALL = {"players": 3, "say": ["result"], "rounds": 1, "tie": "none", "abstain": False}
 
 
-def around(options=SMALL, **given):
-    return choose(environment={"name": "werewolf", "options": options}, **given)
+def around(options=SMALL, **changes):
+    return choose(environment={"name": "werewolf", "options": options}, **changes)
 
 
-@pytest.mark.parametrize("given", [{}, {"count": 2, "proposer": "seat"}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"count": 2, "proposer": "seat"}], ids=str)
 @pytest.mark.parametrize("options", [{}, {"players": 6, "style": "full", "speech": "text"}, {**SMALL, "deduce": True}], ids=str)
-def test_it_keeps_the_contract(options, given):
-    check_environment(choose, environment={"name": "werewolf", "options": options}, plays=2, **given)
+def test_it_keeps_the_contract(options, settings):
+    check_environment(choose, environment={"name": "werewolf", "options": options}, plays=2, **settings)
 
 
-@pytest.mark.parametrize("given", [{}, {"proposer": "seat"}], ids=str)
-def test_a_team_wins_as_in_werewolf_alone(given):
-    rules = around({}, **given)
-    own, seats = rules.inner.teams, rules.inner.num_seats
-    assert teams_of(rules) == own * (rules.num_seats // seats) and rules.figures == rules.inner.figures
+@pytest.mark.parametrize("settings", [{}, {"proposer": "seat"}], ids=str)
+def test_a_team_wins_as_in_werewolf_alone(settings):
+    rules = around({}, **settings)
+    teams, seats = rules.inner.teams, rules.inner.num_seats
+    assert teams_of(rules) == teams * (rules.num_seats // seats) and rules.figures == rules.inner.figures
     for seed in range(4):
         course, draws = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         alone = course.play.clone()
@@ -45,7 +45,7 @@ def test_a_team_wins_as_in_werewolf_alone(given):
             if course.done:
                 break
             replies = {seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()}
-            actions = {seat: dict(zip(course.legal(seat), actions_meant(course, seat, course.legal(seat)), strict=True))[said] for seat, said in replies.items()}
+            actions = {seat: dict(zip(course.legal(seat), actions_meant(course, seat, course.legal(seat)), strict=True))[reply] for seat, reply in replies.items()}
             course.step(replies)
             if max(actions) < seats:
                 alone.step(actions)
@@ -59,9 +59,9 @@ def test_what_is_counted_and_seen_and_the_next_best():
     game = make_game("choose", options={"environment": {"name": "werewolf", "options": {**SMALL, "deduce": True}}})
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a",) * 3, trained=(True,) * 3)
     (episode,) = play([spec], {"a": random()})
-    found = figures_of(game, episode)
-    assert set(found) == {"won", "survived", "right_votes", "cut", *STANCE_FIGURES, "right_roles", "right_roles_wolf", "right_roles_seer", "right_roles_villager", "malformed"}
-    assert found["won"] == tuple(float(value > 0) for value in episode.returns)
+    figures = figures_of(game, episode)
+    assert set(figures) == {"won", "survived", "right_votes", "cut", *STANCE_FIGURES, "right_roles", "right_roles_wolf", "right_roles_seer", "right_roles_villager", "malformed"}
+    assert figures["won"] == tuple(float(value > 0) for value in episode.returns)
     noted = [turn for turn in episode.turns if turn.note]
     assert len(noted) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in noted)
     assert all(turn.reply in ("1", "2", "3") and "1 " in turn.told for turn in episode.turns if not turn.note)
@@ -72,8 +72,8 @@ def test_what_is_counted_and_seen_and_the_next_best():
                 break
             for seat in range(6):
                 other = course.clone()
-                other.candidates = {one: shown if one == seat else shown[::-1] for one, shown in course.candidates.items()}
-                other.chosen = {one: found if one == seat else (("p9",), "p9") for one, found in course.chosen.items()}
+                other.candidates = {other_seat: listed if other_seat == seat else listed[::-1] for other_seat, listed in course.candidates.items()}
+                other.chosen = {other_seat: figures if other_seat == seat else (("p9",), "p9") for other_seat, figures in course.chosen.items()}
                 assert other.observe(seat) == course.observe(seat) and other.described(seat) == course.described(seat)
                 assert number != 2 or other.draw(seat) == course.draw(seat)
             course.step({seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()})
@@ -84,7 +84,7 @@ def test_what_is_counted_and_seen_and_the_next_best():
     with pytest.raises(UnknownNameError, match="claim mayor"):
         biased(weights={"claim mayor": 1.0}).chances(course, 0)
     course = around({}, count=2).reset(ROOT)
-    course.play = course.play.rules.begun((0, 1, 2, 3), ROOT)
+    course.play = course.play.rules.begin((0, 1, 2, 3), ROOT)
     course.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}
     course.step({0: "2", 1: "1"})
     course.candidates = {0: ("claim seer", "accuse p2")}
@@ -101,18 +101,18 @@ def test_what_is_counted_and_seen_and_the_next_best():
 
 @pytest.mark.parametrize("style", ["talkative", "silent", "accuser"])
 def test_a_bot_takes_what_it_likes_best_of_the_candidates(style):
-    bot, met = werewolf_bot(style=style), set()
+    bot, overlaps = werewolf_bot(style=style), set()
     for seed in range(12):
         course, draws = around({}, count=2).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         for number in itertools.count():
             if course.done:
                 break
             for seat in course.due():
-                shares, own = bot.chances(course, seat), bot.chances(course.play, seat)
+                shares, inner_shares = bot.chances(course, seat), bot.chances(course.play, seat)
                 assert set(shares) <= set(course.legal(seat)) and sum(shares.values()) == pytest.approx(1)
-                named = {course.candidates[seat][int(said) - 1] for said in shares}
-                there = set(own) & set(course.candidates[seat])
+                named = {course.candidates[seat][int(reply) - 1] for reply in shares}
+                there = set(inner_shares) & set(course.candidates[seat])
                 assert named == there or not there
-                met.add(bool(there))
+                overlaps.add(bool(there))
             course.step({seat: bot.choose(course, seat, draws.child(number).child(seat)) for seat in course.due()})
-    assert met == {True, False}
+    assert overlaps == {True, False}

@@ -10,7 +10,7 @@ from sparring.environments.catalogue import another_bank, from_spec, make_game
 from sparring.environments.repeated import repeated
 from sparring.environments.talk import talk
 from sparring.environments.trial import trial
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.play.players.random import random
 from sparring.play.replay import replay
 from sparring.play.rollout import play
@@ -67,7 +67,7 @@ def test_repeated_plays_messages_and_banks():
     game = make_game("repeated", options=options)
     assert another_bank(game).inner.deals == 1000 and len(game.starts()) <= 20
     config = resolve({"environments": [{"name": "repeated", "options": options}], "warmup": {"updates": 0}})
-    assert columns(game, SeenInitialStates(config, [game]))[0].label == "unseen"
+    assert measured_starts(game, SeenInitialStates(config, [game]))[0].label == "unseen"
     with pytest.raises(UnknownNameError, match="role of rock_paper_scissors 'middle'"):
         trial(environment=RPS, carry=("middle",))
     with pytest.raises(ConfigError, match="names a role twice"):

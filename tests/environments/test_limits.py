@@ -12,7 +12,7 @@ from sparring.config.plugins.guard import CallWatch, PluginCall
 from sparring.core.errors import ConfigError, GameError, HungError, PluginError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.engine.export import first_prompt
+from sparring.engine.exported_policy import first_prompt
 from sparring.environments import catalogue
 from sparring.environments.bank import Bank
 from sparring.environments.base import IllegalRule, random_reply

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins import registry
 from sparring.core.rng import Stream
-from sparring.measure.exploitability import ask, nash_conv
+from sparring.measure.exploitability import nash_conv, query_policy
 from sparring.measure.info_states import UniformScorer, enumerate_info_states, exact_values
 from tests.environments.worlds import after, check_says, maker, refusing
 
@@ -53,7 +53,7 @@ def test_uniform_play_is_worth_what_it_is_by_hand(options, value, states):
 @pytest.mark.parametrize("needle", [1, 3, 6])
 def test_true_credit_of_every_other_step_is_nothing(needle):
     info_states = enumerate_info_states(game(needle=needle))
-    policy, _ = ask(UniformScorer(), info_states)
+    policy, _ = query_policy(UniformScorer(), info_states)
     values = exact_values(info_states, policy)
     for number, query in enumerate(info_states.queries):
         advantage = (values.action[number] - values.state[number]).tolist()

@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Scenario
 from sparring.environments.catalogue import make_game
 from sparring.environments.pool_split import SplitPlay, are_opposed, divide_items, pool_split
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.environments.worlds import check_says, keeping
 
 # 2 books and 3 hats: to seat 0 worth 2 and 2 each, to seat 1 worth 5 and 0
@@ -97,7 +97,7 @@ def test_pools_wording_and_repeated_plays():
     course.step({0: course.legal(0)[-1], 1: course.legal(1)[0]})
     assert course.observe(1).text.startswith(f"other took {' '.join(map(str, course.before[0].start.counts))} zero second pool")
     config = resolve({"environments": [{"name": "pool_split", "options": {"scenarios": 20}}], "warmup": {"updates": 0}})
-    unseen, seen = columns(make_game("pool_split", options={"scenarios": 20}), SeenInitialStates(config, [make_game("pool_split", options={"scenarios": 20})]))
+    unseen, seen = measured_starts(make_game("pool_split", options={"scenarios": 20}), SeenInitialStates(config, [make_game("pool_split", options={"scenarios": 20})]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     config = resolve(load_recipe("pool_split-tiny"))
     assert config.credit.name == "advantage_alignment" and 1 < config.rollout.group_size < config.rollout.games_per_step

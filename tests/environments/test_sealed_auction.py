@@ -8,7 +8,7 @@ from sparring.config import resolve
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.sealed_auction import Auction, sealed_auction
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.environments.worlds import keeping, refusing
 
 test_it_keeps_the_contract = keeping(sealed_auction, [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}], plays=10)
@@ -40,7 +40,7 @@ def test_lots_values_and_banks():
     assert told[0] == told[1] and "worth 7 to you" in told[0].text
     config = resolve({"environments": [{"name": "sealed_auction", "options": {"deals": 20}}], "warmup": {"updates": 0}})
     game = make_game("sealed_auction", options={"deals": 20})
-    unseen, seen = columns(game, SeenInitialStates(config, [game]))
+    unseen, seen = measured_starts(game, SeenInitialStates(config, [game]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     root = Stream.from_seed(3)
     for number in range(50):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError
-from sparring.measure.exploitability import ask, nash_conv
+from sparring.measure.exploitability import nash_conv, query_policy
 from sparring.measure.info_states import (
     TabularScorer,
     UniformScorer,
@@ -126,7 +126,7 @@ def test_asking_views_flags_and_wording():
 )
 def test_uniform_play_is_worth_what_it_is_by_hand(options, value):
     states = enumerate_info_states(game(**options))
-    policy, _ = ask(UniformScorer(), states)
+    policy, _ = query_policy(UniformScorer(), states)
     assert exact_values(states, policy).returns.tolist() == pytest.approx([value, value])
 
 

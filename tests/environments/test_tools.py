@@ -14,7 +14,7 @@ from sparring.environments.base import read_reply, spec_of, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.foreign import complete_environment
 from sparring.environments.tools import UNREAD, ToolEnvironment
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
@@ -173,7 +173,7 @@ def test_specs_starts_and_styles():
     game = make_game("tools", options=options)
     assert game.counted == "deals" and len(game.starts()) <= 20 and game.name == "tools"
     config = resolve({"environments": [{"name": "tools", "options": options}], "warmup": {"updates": 0}})
-    assert columns(game, SeenInitialStates(config, [game]))[0].label == "unseen"
+    assert measured_starts(game, SeenInitialStates(config, [game]))[0].label == "unseen"
     assert [begun(style=style)[0].brief for style in ("brief", "full")] == [True, False]
     assert not begun(environment=FULL)[0].brief
     assert "Legal actions" in begun(environment={"name": "matrix_pd"}, style="full")[1].observe(0).text

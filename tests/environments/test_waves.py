@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.environments.wide_search.scoring import FIGURES, counted, critical_steps, total_steps
+from sparring.environments.wide_search.scoring import (
+    FIGURES,
+    critical_steps,
+    total_steps,
+    wave_figures,
+)
 
 WAVES = ((3, 1), (2,), (4, 4, 0))
 
@@ -12,9 +17,9 @@ WAVES = ((3, 1), (2,), (4, 4, 0))
 def test_by_hand():
     """Three waves of two, one and three workers of four at most; four of the six calls ended well."""
     assert critical_steps(5, WAVES) == 5 + 3 + 2 + 4 and total_steps(5, WAVES) == 5 + 4 + 2 + 8
-    found = counted(5, WAVES, 4, 4)
-    assert tuple(found) == FIGURES
-    assert found == {
+    figures = wave_figures(5, WAVES, 4, 4)
+    assert tuple(figures) == FIGURES
+    assert figures == {
         "waves": 3, "width": 3, "critical_steps": 14, "total_steps": 19, "called": 6, "finished": 4, "parallel": pytest.approx(2 / 3),
         "finished_share": pytest.approx(4 / 6),
     }
@@ -22,12 +27,12 @@ def test_by_hand():
 
 @pytest.mark.parametrize(("waves", "workers", "width"), [((), 4, 0), (((2,),), 1, 1), (((7,),), 0, 1), (((),), 4, 0)])
 def test_nobody_called_and_nobody_to_choose_from(waves, workers, width):
-    found = counted(1, waves, 0, workers)
-    assert found["width"] == width and found["parallel"] == 0.0 and found["finished_share"] == 0.0
+    figures = wave_figures(1, waves, 0, workers)
+    assert figures["width"] == width and figures["parallel"] == 0.0 and figures["finished_share"] == 0.0
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=5), st.integers(0, 9))
 def test_the_longest_way_is_part_of_the_whole(waves, lead):
-    found = counted(lead, waves, 0, 5)
-    assert lead <= found["critical_steps"] <= found["total_steps"] <= lead + len(waves) * 5 * 9
-    assert 0.0 <= found["parallel"] <= 1.0
+    figures = wave_figures(lead, waves, 0, 5)
+    assert lead <= figures["critical_steps"] <= figures["total_steps"] <= lead + len(waves) * 5 * 9
+    assert 0.0 <= figures["parallel"] <= 1.0

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.wide_search import Search, wide_search
+from sparring.environments.wide_search import WideSearchPlay, wide_search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.environments.worlds import keeping, refusing, steps
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
@@ -23,7 +23,7 @@ TRUTH = WORLD.rows()
 
 
 def begun(**options):
-    return Search(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
+    return WideSearchPlay(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
 
 
 test_it_keeps_the_contract = keeping(wide_search, [
@@ -46,7 +46,7 @@ def test_plays_by_hand():
     assert play.legal(1) == ("open ardan", "done")
     play.step({1: "open ardan", 2: "open cosol"})
     assert play.observe(1).told == "page ardan colour red size tiny left 3" and not play.observe(1).fresh
-    assert play.legal(2) == ("open bemir", *(f"note {one} {value}" for one in ("colour", "size") for value in VALUES[one]), "done")
+    assert play.legal(2) == ("open bemir", *(f"note {key} {value}" for key in ("colour", "size") for value in VALUES[key]), "done")
     play.step({1: "note colour red", 2: "note size tall"})
     assert "note colour red" not in play.legal(1) and play.observe(1).told == "noted left 2"
     play.step({1: "done", 2: "note colour blue"})
@@ -84,17 +84,17 @@ def test_plays_by_hand():
             play.step({0: f"note {column} {value}"})
     assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 9
     # Three rows of two cells; two are in the answer, one cell of them wrong and one missing, and a row that is none.
-    found = score(TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2)
-    assert found.precision == pytest.approx(4 / 9) and found.recall == pytest.approx(4 / 9)
-    assert found.item_f1 == pytest.approx(4 / 9)
-    assert found.non_key_f1 == pytest.approx(2 * (2 / 4) * (2 / 6) / (2 / 4 + 2 / 6))
-    assert found.row_f1 == found.success == 0.0
+    scores = score(TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2)
+    assert scores.precision == pytest.approx(4 / 9) and scores.recall == pytest.approx(4 / 9)
+    assert scores.item_f1 == pytest.approx(4 / 9)
+    assert scores.non_key_f1 == pytest.approx(2 * (2 / 4) * (2 / 6) / (2 / 4 + 2 / 6))
+    assert scores.row_f1 == scores.success == 0.0
 
 
 @pytest.mark.parametrize(("answer", "expected"), [(TRUTH, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUTH}, 1 / 3)])
 def test_whole_empty_and_foreign_answers(answer, expected):
-    found = score(TRUTH, answer, 2)
-    assert found.item_f1 == pytest.approx(expected) and found.success == float(expected == 1.0)
+    scores = score(TRUTH, answer, 2)
+    assert scores.item_f1 == pytest.approx(expected) and scores.success == float(expected == 1.0)
 
 
 cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["red", "tiny", "none"]), max_size=2)
@@ -102,12 +102,12 @@ cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["r
 
 @given(st.dictionaries(st.sampled_from([*TRUTH, "dutek", "elvor"]), cells))
 def test_every_figure_is_a_share_and_f1_is_dices_coefficient_of_cells(answer):
-    found = score(TRUTH, answer, 2)
-    assert all(0.0 <= getattr(found, name) <= 1.0 for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success"))
+    scores = score(TRUTH, answer, 2)
+    assert all(0.0 <= getattr(scores, name) <= 1.0 for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success"))
     right = sum(1 + sum(TRUTH[key][name] == value for name, value in row.items()) for key, row in answer.items() if key in TRUTH)
-    assert found.item_f1 == pytest.approx(2 * right / (3 * len(answer) + 9))
+    assert scores.item_f1 == pytest.approx(2 * right / (3 * len(answer) + 9))
     more = {**answer, "ardan": dict(TRUTH["ardan"])}
-    assert score(TRUTH, more, 2).recall >= found.recall
+    assert score(TRUTH, more, 2).recall >= scores.recall
 
 
 # -- plays by hand -------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_rows_are_shared_out_evenly_and_each_once(items, workers):
 
 def test_what_seats_know_in_other_worlds():
     other = World(WORLD.names, WORLD.columns, (WORLD.values[0], ("pink", "small"), ("gold", "giant")))
-    plays = [Search(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
+    plays = [WideSearchPlay(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
     for play in plays:
         steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"})
     assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
@@ -142,12 +142,12 @@ def test_what_seats_know_in_other_worlds():
     assert plays[0].observe(0) == plays[1].observe(0)
     assert plays[0].draw(0) == plays[1].draw(0) and plays[0].draw(None) != plays[1].draw(None)
     game = make_game("wide_search", options={"worlds": 50})
-    (unseen, *_) = columns(game, SeenInitialStates(None))
+    (unseen, *_) = measured_starts(game, SeenInitialStates(None))
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and all(set(start.names) <= set(NAMES) and start.columns == COLUMNS[:2] for start in starts)
     other = make_game("wide_search", options={"worlds": 50, "bank": 1})
     assert not starts & {other.start(number) for number in range(50)} and unseen
-    play = Search(wide_search(items=3, workers=2, style="full"), WORLD)
+    play = WideSearchPlay(wide_search(items=3, workers=2, style="full"), WORLD)
     game = make_game("wide_search", options={"items": 3, "workers": 2, "style": "full"})
     assert "call N" in play.observe(0).ask and "Reply open NAME" not in play.observe(0).text
     play.step({0: "call 1"})
@@ -161,7 +161,7 @@ def test_what_seats_know_in_other_worlds():
 def test_what_is_no_action_is_refused(seat, reply):
     play = begun()
     assert play.legal(seat) == ((*(f"call {width}" for width in (1, 2)), "finish") if seat == 0 else ())
-    with pytest.raises(GameError, match="no action of seat"):
+    with pytest.raises(GameError, match="is illegal for seat"):
         play.step({seat: reply})
     assert play.due() == (0,) and not play.waves
 
@@ -197,11 +197,11 @@ def test_trees_of_worlds():
     assert {play.start for _, play in openings} == game.starts()
     states = enumerate_info_states(game)
     assert {query.seat for query in states.queries} == {0, 1, 2}
-    assert {tuple(one) for one in states.tree.returns.tolist()} == {(value,) * 3 for value in (0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0)}
+    assert {tuple(row) for row in states.tree.returns.tolist()} == {(value,) * 3 for value in (0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0)}
     uniform = [np.full(len(query.legal_actions), 1 / len(query.legal_actions)) for query in states.queries]
     chances = np.array([0.0, 1 / 2 * 7 / 9, 1 / 2 * 1 / 9])  # opens its page, then notes a wrong value or the right one
     chances[0] = 1 - chances.sum()
-    both = sum(chances[one] * chances[other] * score_of(one, other) for one in range(3) for other in range(3))
+    both = sum(chances[row] * chances[other] * score_of(row, other) for row in range(3) for other in range(3))
     lone = 2 / 3 * (7 / 10 * score_of(1, 0) + 1 / 10 * score_of(2, 0))  # a worker of two rows may open another page instead
     assert exact_values(states, uniform).returns[0] == pytest.approx((both + lone) / 3)  # call 1, call 2 or finish
     with pytest.raises(TooLargeError, match=r"at most 1000 worlds and the bank has 100,000; write worlds: 4"):
@@ -213,5 +213,5 @@ def test_trees_of_worlds():
 
 def score_of(first, second):
     """Item F1 of two rows with one cell each, of which so many cells are right, names among them; 0: it is not there."""
-    said, right = 2 * ((first > 0) + (second > 0)), first + second
-    return 2 * right / (said + 4) if said else 0.0
+    num_cells, right = 2 * ((first > 0) + (second > 0)), first + second
+    return 2 * right / (num_cells + 4) if num_cells else 0.0

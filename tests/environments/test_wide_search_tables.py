@@ -10,7 +10,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.catalogue import another_bank, make_game
-from sparring.environments.wide_search import Search, wide_search
+from sparring.environments.wide_search import WideSearchPlay, wide_search
 from sparring.environments.wide_search.library import find, library
 from sparring.environments.wide_search.scoring import plain
 from sparring.environments.wide_search.world import LEAST, READ, _text, questions, table
@@ -45,8 +45,8 @@ def test_pages_and_questions():
     assert len(others) == 5 and not {page.title for page in others} & set(start.names)
     assert all(f"- {column}: " in page.text for page in others for column in table("countries").columns)
     for item, name in enumerate(start.names):
-        found = [pages[one] for one in find(pages, f"{name} {start.columns[0]}")]
-        assert item in [page.item for page in found]
+        matches = [pages[number] for number in find(pages, f"{name} {start.columns[0]}")]
+        assert item in [page.item for page in matches]
     assert len(library(start, 1000, False)) == len(table("countries").rows) + 1
     rules = wide_search(tables="countries", items=8, workers=2, answer="written", **REAL)
     play = rules.reset(Stream.from_seed(0))
@@ -74,41 +74,41 @@ def test_pages_and_questions():
     ],
 )
 def test_rows_that_everybody_knows(kind, key, facts):
-    found = table(kind)
-    row = dict(zip(found.columns, dict(found.rows)[key], strict=True))
+    source = table(kind)
+    row = dict(zip(source.columns, dict(source.rows)[key], strict=True))
     assert {name: row[name] for name in facts} == facts
 
 
 @pytest.mark.parametrize("kind", READ)
 def test_no_cell_is_empty_and_none_would_break_a_table(kind):
-    found = table(kind)
-    assert len(found.rows) >= LEAST and len({plain(name) for name, _ in found.rows}) == len(found.rows)
-    for name, values in found.rows:
-        assert len(values) == len(found.columns)
+    source = table(kind)
+    assert len(source.rows) >= LEAST and len({plain(name) for name, _ in source.rows}) == len(source.rows)
+    for name, values in source.rows:
+        assert len(values) == len(source.columns)
         assert all(cell and "|" not in cell and cell == " ".join(cell.split()) for cell in (name, *values))
 
 
 @pytest.mark.parametrize("kind", READ)
 @pytest.mark.parametrize("most", [4, 8, 48])
 def test_what_a_question_asks_is_what_its_rows_have(kind, most):
-    found = table(kind)
-    asked = [one for other in (False, True) for one in questions(kind, most, other)]
-    assert len({one.text for one in asked}) == len(asked)
-    columns = {found.key: [name for name, _ in found.rows]}
-    columns |= {name: [row[place] for _, row in found.rows] for place, name in enumerate(found.columns)}
+    source = table(kind)
+    filters = [question for other in (False, True) for question in questions(kind, most, other)]
+    assert len({question.text for question in filters}) == len(filters)
+    columns = {source.key: [name for name, _ in source.rows]}
+    columns |= {name: [row[place] for _, row in source.rows] for place, name in enumerate(source.columns)}
     have = {name: {} for name in columns}  # by column the rows of each cell, and of each first letter
     for name, cells in columns.items():
         for row, cell in enumerate(cells):
-            for said in (("is", cell), ("is from", cell), ("begins with", cell[0])):
-                have[name].setdefault(said, []).append(row)
-    for one in asked:
-        assert 2 <= len(one.rows) <= most and list(one.rows) == sorted(set(one.rows))
-        said = re.fullmatch(r"whose ([\w ]+?) (is|begins with|is from) (.+)", one.text)
-        if match := re.fullmatch(r"from (\d+) to (\d+)", said[3]):
-            passes = [row for row, cell in enumerate(columns[said[1]]) if int(match[1]) <= int(cell) <= int(match[2])]
+            for condition in (("is", cell), ("is from", cell), ("begins with", cell[0])):
+                have[name].setdefault(condition, []).append(row)
+    for question in filters:
+        assert 2 <= len(question.rows) <= most and list(question.rows) == sorted(set(question.rows))
+        condition = re.fullmatch(r"whose ([\w ]+?) (is|begins with|is from) (.+)", question.text)
+        if match := re.fullmatch(r"from (\d+) to (\d+)", condition[3]):
+            passes = [row for row, cell in enumerate(columns[condition[1]]) if int(match[1]) <= int(cell) <= int(match[2])]
         else:
-            passes = have[said[1]].get((said[2], said[3]), [])
-        assert list(one.rows) == passes and one.column in ("", said[1])
+            passes = have[condition[1]].get((condition[2], condition[3]), [])
+        assert list(question.rows) == passes and question.column in ("", condition[1])
 
 
 # -- worlds of them ------------------------------------------------------------------------------
@@ -119,15 +119,15 @@ def test_training_and_measuring_ask_with_other_filters(kind):
     game = make_game("wide_search", options={"tables": kind, "items": 8, "columns": 2, "worlds": 400, **REAL})
     other = another_bank(game)
     assert other.bank >= BANKS // 2 > game.bank
-    own, others = ({game.start(number).asked for number in range(400)} for game in (game, other))
-    assert own and others and not own & others
+    training, others = ({game.start(number).asked for number in range(400)} for game in (game, other))
+    assert training and others and not training & others
     assert not set(questions(kind, 8, False)) & set(questions(kind, 8, True))
 
 
 @pytest.mark.parametrize("kind", READ)
 def test_a_world_has_the_columns_of_its_rows_and_never_the_one_that_is_given_away(kind):
     rules, whole = wide_search(tables=kind, items=6, columns=4, **REAL), table(kind)
-    drawn = set()
+    seen = set()
     for number in range(60):
         start = rules.start(number)
         assert 2 <= len(start.names) <= 6 and len(set(start.columns)) == 4
@@ -135,15 +135,15 @@ def test_a_world_has_the_columns_of_its_rows_and_never_the_one_that_is_given_awa
         for name, row in start.rows().items():
             truth = dict(zip(whole.columns, dict(whole.rows)[name], strict=True))
             assert row == {column: truth[column] for column in start.columns}
-        drawn |= set(start.columns)
-    assert len(drawn) > 4
+        seen |= set(start.columns)
+    assert len(seen) > 4
 
 
 @pytest.mark.parametrize("kind", READ)
 def test_the_scripted_team_finds_the_whole_table(kind):
     for number in range(8):
         rules = wide_search(tables=kind, items=8, columns=3, turns=60, distractors=20, answer="written", **REAL)
-        play, agent = Search(rules, rules.start(number)), searcher()
+        play, agent = WideSearchPlay(rules, rules.start(number)), searcher()
         while not play.done:
             play.step({seat: agent.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
         assert play.returns[0] == 1.0 and play.figures()["success"][0] == 1.0
@@ -174,7 +174,7 @@ def broken(rows):
     ("package", "words"),
     [
         (SimpleNamespace(), "AttributeError"), (broken([{"capital": "Paris"}]), "KeyError: 'name'"), (broken([None]), "TypeError"),
-        (broken([]), "gives 0 countries"), (broken([{"name": f"Land {number}", "capital": ""} for number in range(300)]), "gives 0 countries"),
+        (broken([]), "gives 0 complete countries"), (broken([{"name": f"Land {number}", "capital": ""} for number in range(300)]), "gives 0 complete countries"),
     ],
 )
 def test_a_damaged_package_is_named_with_what_to_do(package, words, monkeypatch, fresh):

@@ -13,9 +13,10 @@ from sparring.core.rng import Stream
 from sparring.environments import toolbox
 from sparring.environments.catalogue import make_game
 from sparring.environments.toolbox import search
-from sparring.environments.wide_search import Call, Search, searching, wide_search
+from sparring.environments.wide_search import WideSearchPlay, searching, wide_search
 from sparring.environments.wide_search.library import RESULTS, find, library
 from sparring.environments.wide_search.scoring import plain, read_table, score, written_table
+from sparring.environments.wide_search.searching import SearchCall
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.play.players.base import TextAgent
 from sparring.play.players.searcher import searcher
@@ -31,7 +32,7 @@ WRITTEN = {"items": 3, "workers": 2, "turns": 4, "waves": 2, "answer": "written"
 
 
 def begun(**options):
-    return Search(wide_search(**options), WORLD)
+    return WideSearchPlay(wide_search(**options), WORLD)
 
 
 test_it_keeps_the_contract = keeping(wide_search, [
@@ -54,8 +55,8 @@ def test_searches_by_hand():
     play = begun(**WORDS)
     play.step({0: "call 2"})
     assert play.observe(2).told == "worker 2 find colour size of bemir cosol left 6"
-    own = ("bemir", "cosol", "colour", "size", "bemir colour", "bemir size", "cosol colour", "cosol size")
-    assert play.legal(2) == (*(f"search {words}" for words in own), "done")
+    queries = ("bemir", "cosol", "colour", "size", "bemir colour", "bemir size", "cosol colour", "cosol size")
+    assert play.legal(2) == (*(f"search {words}" for words in queries), "done")
     play.step({1: "search ardan size", 2: "search colour"})
     assert play.observe(1).told == "found 1 ardan 2 bemir 3 cosol left 5"
     assert set(play.legal(1)) >= {"open 1", "open 3", "search ardan"} and "open 4" not in play.legal(1)
@@ -93,27 +94,27 @@ def test_there_is_a_page_for_each_row_each_value_and_each_distractor(number, ite
     for page in pages:
         name, values = (world.names[page.item], world.values[page.item]) if page.item >= 0 else ("", ())
         assert name in page.text and all(value in page.text for value in values)
-    found = find(pages, " ".join(world.names))
-    assert len(found) == min(RESULTS, len(set(found))) and not find(pages, "zzzqqq")
+    numbers = find(pages, " ".join(world.names))
+    assert len(numbers) == min(RESULTS, len(set(numbers))) and not find(pages, "zzzqqq")
 
 
 @pytest.mark.parametrize("brief", [True, False])
 def test_a_name_with_a_column_finds_the_page_of_its_row(brief):
     """Always without news, of which some can have the name oftener than the page; then 97 times of 100."""
     for distractors, share in ((0, 1.0), (10, 0.97), (60, 0.97)):
-        found = []
+        hits = []
         for number, items, columns in itertools.product(range(3), (1, 3, 8, 20), (1, 2, 3, 4)):
             world = wide_search(items=items, columns=columns).start(number)
             pages = library(world, distractors, brief)
-            found += [item in [pages[one].item for one in find(pages, f"{name} {world.columns[-1]}")] for item, name in enumerate(world.names)]
-        assert sum(found) >= share * len(found)
+            hits += [item in [pages[place].item for place in find(pages, f"{name} {world.columns[-1]}")] for item, name in enumerate(world.names)]
+        assert sum(hits) >= share * len(hits)
 
 
 def test_libraries():
     def missed(distractors):
         worlds = [wide_search(items=4, columns=2).start(number) for number in range(40)]
         libraries = [(world, library(world, distractors, True)) for world in worlds]
-        return sum(item not in [pages[one].item for one in find(pages, name)] for world, pages in libraries for item, name in enumerate(world.names))
+        return sum(item not in [pages[place].item for place in find(pages, name)] for world, pages in libraries for item, name in enumerate(world.names))
     assert missed(0) < missed(4) < missed(12) and missed(40) == 160
     library.cache_clear()
     pages = library(WORLD, 5, True)
@@ -172,9 +173,9 @@ def test_the_first_line_that_can_be_followed_is_the_action(reply, action):
 def test_what_cannot_be_followed_is_no_action(reply):
     play = reading()
     assert play.read(1, reply) is None
-    with pytest.raises(GameError, match="no action of seat 1"):
+    with pytest.raises(GameError, match="is illegal for seat 1"):
         play.step({1: reply})
-    assert len(play.notes) == 1 and play.calls[1].left == 3
+    assert len(play.notes) == 1 and play.calls[1].turns == 3
 
 
 def test_notes_that_are_read():
@@ -185,13 +186,13 @@ def test_notes_that_are_read():
     play = reading()
     assert len(play.read(1, "note ardan | colour | " + "x" * 1000)) == len("note ardan | colour | ") + searching.VALUE
     world = World(("Guinea", "Guinea-Bissau", "Niger"), ("area", "area code"), (("1", "2"), ("3", "4"), ("5", "6")), kind="countries", asked="whose")
-    play = Search(wide_search(**FREE), world)
-    play.calls = {1: Call((0, 1, 2), 3, open=0)}
-    for said, action in (
+    play = WideSearchPlay(wide_search(**FREE), world)
+    play.calls = {1: SearchCall((0, 1, 2), 3, open=0)}
+    for reply, action in (
         ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"), ("note guinea | area | 1", "note Guinea | area | 1"),
         ("note Guinea - area = -1", None), ("note Nigeria | area | 5", None),
     ):
-        assert play.read(1, said) == action
+        assert play.read(1, reply) == action
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "search ", "note ardan | colour | ", "note ", "open ", "done"]))
@@ -206,9 +207,9 @@ def test_whatever_is_said_is_read_as_itself_again(text, start):
 class Says(TextAgent):
     """Says what it was made to, whatever it is asked."""
 
-    def __init__(self, said):
+    def __init__(self, reply):
         super().__init__("says")
-        self.said = said
+        self.said = reply
 
     def choose(self, state, seat, stream):
         return self.said if seat else "call 2"
@@ -308,8 +309,8 @@ rows = st.dictionaries(st.sampled_from([*WORLD.names, "dutek"]), st.dictionaries
 
 
 @given(rows, st.booleans())
-def test_what_is_written_is_read_again(found, brief):
-    assert read_table(written_table(found, WORLD, brief=brief), WORLD, brief=brief) == found
+def test_what_is_written_is_read_again(table, brief):
+    assert read_table(written_table(table, WORLD, brief=brief), WORLD, brief=brief) == table
 
 
 def test_answers_numbers_and_limits():
@@ -320,39 +321,39 @@ def test_answers_numbers_and_limits():
         for column, value in row.items():
             play.step({1: f"note {column} {value}"})
     steps(play, {1: "done"}, {0: "finish"})
-    said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
-    assert len(said) > 10 and all(set(read_table(one, WORLD, brief=True)) == set(WORLD.names) for one in said)
-    assert any(score(WORLD.rows(), read_table(one, WORLD, brief=True), 2).success for one in said)
-    said = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
-    found = score(WORLD.rows(), said, 2)
-    assert found.precision == 1.0 and found.recall == pytest.approx(3 / 9) and found.row_f1 == pytest.approx(0.5)
+    answers = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
+    assert len(answers) > 10 and all(set(read_table(first, WORLD, brief=True)) == set(WORLD.names) for first in answers)
+    assert any(score(WORLD.rows(), read_table(first, WORLD, brief=True), 2).success for first in answers)
+    answers = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
+    scores = score(WORLD.rows(), answers, 2)
+    assert scores.precision == 1.0 and scores.recall == pytest.approx(3 / 9) and scores.row_f1 == pytest.approx(0.5)
     game = wide_search(items=1, columns=2, workers=1, turns=2, waves=1, search="words")
     play = game.reset(Stream.from_seed(1))
     play.step({0: "call 1"})
     play.step({1: f"search {play.start.names[0]}"})
-    told = {*play.observe(1).told.split(), *" ".join(play.legal(1)).split()}
-    assert "3" in told and told <= {*game.vocabulary()}
+    words = {*play.observe(1).told.split(), *" ".join(play.legal(1)).split()}
+    assert "3" in words and words <= {*game.vocabulary()}
     def after(*replies):
         play = begun(**{**WORDS, "workers": 0, "critical": 2, "answer": "written"})
         for reply in replies:
             play.step({0: reply})
         return play
-    one, other = after("search ardan", "open 1"), after("search bemir", "open 1")
-    assert one.writing and other.writing and one.observe(0).key != other.observe(0).key
+    first, other = after("search ardan", "open 1"), after("search bemir", "open 1")
+    assert first.writing and other.writing and first.observe(0).key != other.observe(0).key
 
 
 # -- cells, teams and bad options ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
         ("New  Zealand", "new zealand", True), ("24,383,301", "24383301", True), ("623.0", "623", True), ("1.50", "1.5", True), ("D.C.", "D.C", True),
         ("`red`", "red", True), ("1,5", "15", False), ("12,34", "1234", False), ("-5", "5", False), ("red", "reds", False), ("1000000", "1000001", False),
     ],
 )
-def test_cells_are_compared_by_what_they_say(one, other, same):
-    assert (plain(one) == plain(other)) == same and plain(plain(one)) == plain(one)
+def test_cells_are_compared_by_what_they_say(first, second, same):
+    assert (plain(first) == plain(second)) == same and plain(plain(first)) == plain(first)
 
 
 @pytest.mark.parametrize("options", [WORDS, FREE, {**FREE, "answer": "written"}, {**WRITTEN, "search": "words"}, {**FREE, "workers": 0, "distractors": 30, "answer": "written"}])
@@ -382,11 +383,11 @@ def test_a_note_that_is_read_can_be_followed(value):
     """White space of other kinds between signs: what is read must be an action, else a reply ends the run."""
     play = begun(**{**FREE, "workers": 0, "turns": 9})
     steps(play, {0: play.read(0, "search ardan colour")}, {0: "open 1"})
-    said = play.read(0, f"note ardan | colour | {value}")
-    if said is not None:
-        assert play.read(0, said, True) == said
-        play.step({0: said})
-        assert play.notes[0, 0] == said.rpartition("| ")[2]
+    note = play.read(0, f"note ardan | colour | {value}")
+    if note is not None:
+        assert play.read(0, note, True) == note
+        play.step({0: note})
+        assert play.notes[0, 0] == note.rpartition("| ")[2]
         assert value != "El Paso/" or plain(play.notes[0, 0]) == plain(value)  # as a city of the airports is called
 
 
@@ -417,5 +418,5 @@ def test_the_lead_knows_how_many_it_has_called(answer):
         play.step({0: "finish"})
         return before, play.observe(0)
 
-    for one, two in zip(after(1), after(2), strict=True):
-        assert one.told == two.told and one.key != two.key
+    for first, second in zip(after(1), after(2), strict=True):
+        assert first.told == second.told and first.key != second.key

@@ -9,7 +9,7 @@ from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.word_problems import Problem, Story, most, story, word_problems
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.cases import every_case
 from tests.environments.worlds import keeping
 
@@ -51,7 +51,7 @@ def test_stories_and_banks():
     assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
     trained = make_game("word_problems", options={"problems": 3000})
     met = {trained.start(number).text(brief=True) for number in range(3000)}
-    (unseen, *_) = columns(trained, SeenInitialStates(resolve({"environments": [{"name": "word_problems", "options": {"problems": 3000}}]}), [trained]))
+    (unseen, *_) = measured_starts(trained, SeenInitialStates(resolve({"environments": [{"name": "word_problems", "options": {"problems": 3000}}]}), [trained]))
     assert unseen.label == "unseen"
     dealt = [unseen.game.reset(unseen.deal(Stream.from_seed(seed), seed)).start.text(brief=True) for seed in range(40)]
     assert not met & {*dealt}

@@ -7,8 +7,8 @@ import pytest
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.measure.adaptation import Opponent, adaptation, attempt_returns
-from sparring.measure.initial_states import every
+from sparring.measure.adaptation import PoolOpponent, adaptation, attempt_returns
+from sparring.measure.initial_states import all_starts
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.play.players.base import Reply, TextAgent
 from sparring.play.players.scripted import scripted
@@ -33,13 +33,13 @@ def game(**options):
 
 def pool(**shares):
     return {
-        name: Opponent(agent=scripted(preference=(name.rstrip("_"),)), weight=weight, trained=not name.endswith("_"))
+        name: PoolOpponent(agent=scripted(preference=(name.rstrip("_"),)), weight=weight, trained=not name.endswith("_"))
         for name, weight in shares.items()
     }
 
 
 def rows(agent, opponents, trials=4, **options):
-    return adaptation(every(game(**options)), agent, opponents, trials=trials, stream=Stream.from_seed(0))
+    return adaptation(all_starts(game(**options)), agent, opponents, trials=trials, stream=Stream.from_seed(0))
 
 
 def test_each_attempt_has_its_own_return_and_the_gain_is_last_less_first():
@@ -68,8 +68,8 @@ def test_every_role_that_remembers_is_measured():
 
 def test_the_interval_of_a_pool_is_that_of_a_weighted_mean():
     dice = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, "carry": ["first"]})
-    opponents = {name: Opponent(agent=scripted(preference=(name,)), weight=w, trained=True) for name, w in (("bet", 3.0), ("pass", 1.0))}
-    bet, fold, both = adaptation(every(dice), scripted(preference=("bet",)), opponents, trials=200, stream=Stream.from_seed(1))
+    opponents = {name: PoolOpponent(agent=scripted(preference=(name,)), weight=w, trained=True) for name, w in (("bet", 3.0), ("pass", 1.0))}
+    bet, fold, both = adaptation(all_starts(dice), scripted(preference=("bet",)), opponents, trials=200, stream=Stream.from_seed(1))
     for at in range(3):
         halves = [(one.returns[at].high - one.returns[at].low) / 2 for one in (bet, fold)]
         wanted = math.hypot(0.75 * halves[0], 0.25 * halves[1])
@@ -86,9 +86,9 @@ def test_trials_that_stop_at_a_win_have_fewer_later_attempts():
 
 def test_an_illegal_reply_ends_the_trial_and_its_attempt_pays():
     made = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}, "reflect": False}, illegal={"rule": "forfeit", "penalty": 0.5})
-    (one, _) = adaptation(every(made), ByAttempt("paper", "lizard", "rock"), pool(rock=1.0), trials=3, stream=Stream.from_seed(0))
+    (one, _) = adaptation(all_starts(made), ByAttempt("paper", "lizard", "rock"), pool(rock=1.0), trials=3, stream=Stream.from_seed(0))
     assert one.forfeits == 1.0 and [found.count for found in one.returns] == [3, 3, 0]
-    specs = [match_spec(every(made), 0, 0, 1, Stream.from_seed(0))]
+    specs = [match_spec(all_starts(made), 0, 0, 1, Stream.from_seed(0))]
     (episode,) = play_teams(specs, {AGENT: ByAttempt("paper", "lizard", "rock"), OPPONENT: scripted(preference=("rock",))})
     own = attempt_returns(made, episode, 0)
     assert own[0] == 1.0 and sum(own) == pytest.approx(episode.returns[0]) and own[1] < 0.0
@@ -96,9 +96,9 @@ def test_an_illegal_reply_ends_the_trial_and_its_attempt_pays():
 
 def test_what_cannot_be_measured_is_said():
     with pytest.raises(ConfigError, match="kuhn_poker is no trial"):
-        adaptation(every(make_game("kuhn_poker")), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0))
+        adaptation(all_starts(make_game("kuhn_poker")), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0))
     with pytest.raises(ConfigError, match="one seat"):
         alone = make_game("trial", options={"environment": {"name": "mastermind"}})
-        adaptation(every(alone), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0))
+        adaptation(all_starts(alone), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0))
     with pytest.raises(ConfigError, match="2 or more trials, got 1"):
         rows(ByAttempt("rock", "rock", "rock"), pool(rock=1.0), trials=1)

@@ -19,9 +19,9 @@ from sparring.environments.openspiel.solvers import average_policy
 from sparring.environments.trial import Trial
 from sparring.measure import attempt_tree
 from sparring.measure.attempt_tree import adaptation_ceiling, attempt_returns, ceiling_or_reason
-from sparring.measure.exploitability import ask, best_response_values, from_table
+from sparring.measure.exploitability import best_response_values, from_table, query_policy
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from sparring.measure.initial_states import every
+from sparring.measure.initial_states import all_starts
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
@@ -277,7 +277,7 @@ def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypat
         asked.clear()
         attempt_returns(game, agent, role=role, opponents={"bot": bot})
         told = Told(renderer)
-        specs = [match_spec(every(game), seat, number, 1500, Stream.from_seed(1)) for number in range(1500)]
+        specs = [match_spec(all_starts(game), seat, number, 1500, Stream.from_seed(1)) for number in range(1500)]
         play_teams(specs, {AGENT: told, OPPONENT: bot})
         assert told.ids <= {*asked} and len(told.ids) > 0.8 * len({*asked})
 
@@ -285,7 +285,7 @@ def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypat
 # -- what cannot be had --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("options", "said"), [({"redeal": "same"}, "fresh deals"), ({"reflect": True}, "without notes")])
+@pytest.mark.parametrize(("options", "said"), [({"redeal": "same"}, "a new deal in every attempt"), ({"reflect": True}, "without notes")])
 def test_trials_whose_attempts_are_not_apart_are_refused(options, said):
     with pytest.raises(GameError, match=said):
         attempt_returns(trial(**options), UniformScorer(), role="left", opponents=LIKES)
@@ -458,7 +458,7 @@ def test_attempt_by_attempt_no_policy_exceeds_what_that_attempt_can_earn():
 def test_best_and_fixed_are_those_of_the_game_tree(game):
     rules = make_game(game)
     states = enumerate_info_states(rules)
-    rows = [ask(scorer, states)[0] for scorer in (UniformScorer(), from_table(states, average_policy(rules, "cfr", 30)))]
+    rows = [query_policy(scorer, states)[0] for scorer in (UniformScorer(), from_table(states, average_policy(rules, "cfr", 30)))]
     for seat, role in enumerate(rules.roles):
         pool = {"random": random(), "cfr": cfr(iterations=30, variant="cfr")}
         found = adaptation_ceiling(rules, role=role, opponents=pool, shares={"random": 1, "cfr": 3}, attempts=1)
@@ -529,7 +529,7 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     ends, branches = set(), [tree.root]
     while branches:
         branch = branches.pop()
-        ends |= {told for told, _ in branch.told}
+        ends |= {told for told, _ in branch.ends_by_text}
         branches += [after for decision in branch.decisions.values() for after in decision.after.values()]
     course, met, count, root = rules.reset(Stream.from_seed(2)), set(), 0, Stream.from_seed(3)
     while not course.done:
@@ -546,7 +546,7 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     ("game", "options", "role", "opponent", "says"),
     [
         ("tic_tac_toe", {}, "X", mcts(), "'it' cannot be described exactly"),
-        ("kuhn_poker", {"players": 3}, "first", random(), "the exact ceiling is of two seats, and it has 3"),
+        ("kuhn_poker", {"players": 3}, "first", random(), "the exact ceiling needs two seats, and this environment has 3"),
         ("bargain", {}, None, random(), "no method openings"),
         ("tic_tac_toe", {}, "O", kuhn_bot(), "'kuhn_bot' plays kuhn_poker of two seats alone"),
         ("rock_paper_scissors", {}, "left", scripted(moves=("rock",)), "does not count a seat's turns"),

@@ -14,8 +14,8 @@ from sparring.environments.catalogue import make_game
 from sparring.measure.credit_lab import (
     CreditLab,
     GradientLayout,
+    GradientProducts,
     LabPlan,
-    Products,
     bind_estimator,
     estimator_names,
     figures,
@@ -24,7 +24,13 @@ from sparring.measure.credit_lab import (
     per_turn,
 )
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from sparring.measure.lab_episodes import TablePolicy, cut, improved_table, random_table, tiled
+from sparring.measure.lab_episodes import (
+    TablePolicy,
+    improved_table,
+    random_table,
+    repeat_table,
+    slice_turns,
+)
 from sparring.ops.groups import trajectory_starts
 from sparring.play.turn_table import ordered_turns
 
@@ -234,19 +240,19 @@ def test_critics_are_as_wrong_as_they_are_said_to_be():
 
 def test_cutting_and_tiling_keep_trajectories_apart():
     turns = lab_of(episodes=256).played.turns
-    twice = tiled(turns, len(turns.reward) + 1)
+    twice = repeat_table(turns, len(turns.reward) + 1)
     assert len(twice.reward) == 2 * len(turns.reward)
     for name in ("episode", "group", "trajectory"):
         column = getattr(twice, name)
         assert len(set(column)) == 2 * len(set(getattr(turns, name)))
-    assert np.array_equal(cut(twice, 0, len(turns.reward)).reward, turns.reward)
-    half = cut(twice, len(turns.reward), 2 * len(turns.reward))
+    assert np.array_equal(slice_turns(twice, 0, len(turns.reward)).reward, turns.reward)
+    half = slice_turns(twice, len(turns.reward), 2 * len(turns.reward))
     assert np.array_equal(half.trajectory, turns.trajectory)
     assert (np.diff(twice.trajectory) >= 0).all()
 
 
 def test_credit_per_token_becomes_its_mean_over_the_turn(kuhn):
-    turns = replace(cut(kuhn.played.turns, 0, 3), n_tokens=np.array([2, 0, 3]))
+    turns = replace(slice_turns(kuhn.played.turns, 0, 3), n_tokens=np.array([2, 0, 3]))
     credit = Credit(advantages=np.array([1.0, 2.0, 3.0, 4.0, 8.0]), level="token")
     assert per_turn(credit, turns).tolist() == [1.5, 0.0, 5.0]
 
@@ -311,7 +317,7 @@ def test_estimators_that_read_a_judges_reward_are_paid_by_one_that_knows_the_val
         exact = kuhn.whole.advantage[: len(best)]
         assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
     paid = bind_estimator("vpr process=playout_value")
-    assert kuhn.whole.judged(judgements_of(paid, kuhn.whole)).turns.components["playout_value"] == pytest.approx(kuhn.whole.turns.action_value)
+    assert kuhn.whole.with_judgements(judgements_of(paid, kuhn.whole)).turns.components["playout_value"] == pytest.approx(kuhn.whole.turns.action_value)
 
 
 @pytest.mark.parametrize("name", ["ppr", "spae", "ssl", "vpr", "vpr process=playout_value"])
@@ -350,7 +356,7 @@ def dense_layout(batches, parameters):
 
 
 def products(gradients, exact):
-    return Products.of(dense_layout(*gradients.shape), gradients.ravel(), exact)
+    return GradientProducts.of(dense_layout(*gradients.shape), gradients.ravel(), exact)
 
 
 def naive_moments(gradients, exact):
@@ -377,9 +383,9 @@ def test_moments_and_their_leave_one_out_values_are_those_of_plain_loops():
 def test_a_shift_is_as_good_as_shifted_gradients():
     draws = generator(1)
     gradients, exact = draws.normal(size=(5, 3)), draws.normal(size=3)
-    shifted = Products.of(dense_layout(5, 3), gradients.ravel(), exact, shift=0.7)
+    shifted = GradientProducts.of(dense_layout(5, 3), gradients.ravel(), exact, shift=0.7)
     direct = products(gradients + 0.7 * exact, exact)
-    for name in ("own", "with_sum", "along"):
+    for name in ("squares", "with_sum", "along"):
         assert getattr(shifted, name) == pytest.approx(getattr(direct, name))
 
 
@@ -522,7 +528,7 @@ def worth(lab, history, seat):
 def test_values_by_playing_on_are_those_of_the_histories():
     """Of both cards, not of the seat's own: games from one history have one mean, whoever looks."""
     lab = lab_of_columns(episodes=256, playouts=400)
-    turns, errors, hidden = lab.continued.turns, [], []
+    turns, errors, hidden = lab.playout_episodes.turns, [], []
     for row, (episode, turn) in enumerate(ordered_turns(lab.episodes)):
         begin = next(k for k, one in enumerate(episode.turns) if one is turn)
         state = KUHN.reset(Stream(episode.seed))
@@ -539,7 +545,7 @@ def test_values_by_playing_on_are_those_of_the_histories():
 
 
 def test_the_last_turn_is_worth_the_return_and_neighbours_share_their_games(kuhn_columns):
-    turns = kuhn_columns.continued.turns
+    turns = kuhn_columns.playout_episodes.turns
     whole = np.add.reduceat(turns.reward, trajectory_starts(turns.trajectory))
     for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)):
         if turn is episode.turns[-1]:
@@ -567,18 +573,18 @@ def test_more_games_make_less_noise():
 
 
 def test_only_who_reads_them_is_given_values_by_playing_on(kuhn_columns):
-    assert kuhn_columns.shown_to(bind_estimator("vine_ppo")).turns.playout is not None
-    assert kuhn_columns.shown_to(bind_estimator("rloo")) is kuhn_columns.shown
-    assert kuhn_columns.shown.turns.playout is None
+    assert kuhn_columns.episodes_for(bind_estimator("vine_ppo")).turns.playout is not None
+    assert kuhn_columns.episodes_for(bind_estimator("rloo")) is kuhn_columns.input_episodes
+    assert kuhn_columns.input_episodes.turns.playout is None
     assert lab_of_columns(episodes=640, timed=True, burn_in=0.2).row("vine_ppo").seconds > 0
 
 
 @pytest.mark.always
 def test_the_same_seed_plays_on_the_same_and_a_batch_by_itself():
-    first, again, other = (lab_of_columns(seed=seed, episodes=320).continued.turns for seed in (0, 0, 1))
+    first, again, other = (lab_of_columns(seed=seed, episodes=320).playout_episodes.turns for seed in (0, 0, 1))
     assert np.array_equal(first.playout, again.playout) and np.array_equal(first.playout_before, again.playout_before)
     assert not np.array_equal(first.playout[:300], other.playout[:300])
-    fewer = lab_of_columns(episodes=256).continued.turns.playout
+    fewer = lab_of_columns(episodes=256).playout_episodes.turns.playout
     assert np.array_equal(first.playout[: len(fewer)], fewer)
 
 
@@ -611,14 +617,14 @@ def test_the_truth_is_the_games_return_whatever_is_paid(team):
     assert np.array_equal(team[""].exact, team["own"].exact)
     assert np.array_equal(team[""].controls, team["own"].controls)
     assert np.array_equal(team[""].whole.turns.reward, team["own"].whole.turns.reward)
-    shown = team["own"].shown.turns
+    shown = team["own"].input_episodes.turns
     assert np.array_equal(shown.reward, shown.components["contribution"]) and not shown.components["game"].any()
-    assert not np.array_equal(shown.reward, team[""].shown.turns.reward)
+    assert not np.array_equal(shown.reward, team[""].input_episodes.turns.reward)
     assert team["own"].row("exact_advantage").gradient.bias.high < 1e-6  # exact values stay those of the game
 
 
 def test_a_reward_that_asks_an_oracle_is_refused():
-    with pytest.raises(ConfigError, match=r"--reward 'best_action' reads verdicts, which the lab does not make"):
+    with pytest.raises(ConfigError, match=r"--reward 'best_action' reads verdicts, which the lab does not have"):
         lab_of_columns(reward="best_action")
 
 

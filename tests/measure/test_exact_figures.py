@@ -15,8 +15,8 @@ from sparring.core.records import snapshot
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure import exact_figures
-from sparring.measure.exact_figures import ChosenScorer, as_beneath, beneath, exact_figures_of
-from sparring.measure.exploitability import ask, history_reach, nash_conv
+from sparring.measure.exact_figures import ChooserScorer, base_game, exact_figures_of, on_base_game
+from sparring.measure.exploitability import history_reach, nash_conv, query_policy
 from sparring.measure.info_states import Query, TabularScorer, UniformScorer, enumerate_info_states
 from sparring.play.players.mixture import MemberMixture
 from sparring.run.evaluation import Evaluator
@@ -81,7 +81,7 @@ def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, w
     scorers = [table(row) for row in chances]
     shares = np.array(weights) / sum(weights)
     both = found(mixture(scorers, shares.tolist()))
-    profiles, mean = [ask(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
+    profiles, mean = [query_policy(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
     for i, j in itertools.product(range(3), repeat=2):
         rows = [profiles[i if query.seat < 2 else j][n] for n, query in enumerate(STATES.queries)]
         reach = history_reach(STATES, rows)
@@ -162,7 +162,7 @@ class Favourite:
 
 
 def figures(game, policy):
-    return exact_figures_of(game, enumerate_info_states(beneath(game)), policy)
+    return exact_figures_of(game, enumerate_info_states(base_game(game)), policy)
 
 
 @pytest.mark.parametrize(("words", "left"), [(FIVE[:3], 1 / 3), (FIVE[:4], 1 / 3), (FIVE, 0.0), (None, 0.0)])
@@ -186,11 +186,11 @@ def test_in_rock_paper_scissors_nothing_stays():
 
 def test_of_a_biased_proposer_the_bias_is_what_one_candidate_plays():
     game = game_of("rock_paper_scissors", count=1, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
-    states = enumerate_info_states(beneath(game))
-    rows, _ = ask(as_beneath(game, UniformScorer()), states)
+    states = enumerate_info_states(base_game(game))
+    rows, _ = query_policy(on_base_game(game, UniformScorer()), states)
     assert rows[0] == pytest.approx([0.6, 0.3, 0.1])
     two = game_of("rock_paper_scissors", count=2, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
-    rows, _ = ask(as_beneath(two, Favourite(action="scissors")), states)
+    rows, _ = query_policy(on_base_game(two, Favourite(action="scissors")), states)
     none = 0.6 * 3 / 4 + 0.3 * 6 / 7  # scissors are not shown; then the first, in an order of chance
     assert rows[1] == pytest.approx([none / 2, none / 2, 1 - none], abs=1e-5)
 
@@ -246,25 +246,25 @@ def test_replies_that_are_no_number_are_illegal_mass():
 
 def test_what_is_never_proposed_is_never_played():
     game = game_of("kuhn_poker", proposals={"bet": 1.0})
-    states = enumerate_info_states(beneath(game))
-    rows, _ = ask(as_beneath(game, Fancy()), states)
+    states = enumerate_info_states(base_game(game))
+    rows, _ = query_policy(on_base_game(game, Fancy()), states)
     for query, row in zip(states.queries, rows, strict=True):
         assert row == pytest.approx([0.5, 0.5] if "pass" in query.actions else [0.0, 1.0])
 
 
 def test_other_games_and_their_policies_are_left_alone():
     game, policy = make_game("kuhn_poker"), UniformScorer()
-    assert beneath(game) is game and as_beneath(game, policy) is policy
+    assert base_game(game) is game and on_base_game(game, policy) is policy
 
 
 def test_a_decision_before_must_be_there_and_not_too_many(monkeypatch):
     game = game_of("kuhn_poker")
-    states = enumerate_info_states(beneath(game))
+    states = enumerate_info_states(base_game(game))
     later = [query for query in states.queries if query.actions]
-    with pytest.raises(GameError, match=r"decided before .* is not among the information states"):
-        ChosenScorer(game, UniformScorer()).action_logprobs(later)
+    with pytest.raises(GameError, match=r"before .* is not among the information states"):
+        ChooserScorer(game, UniformScorer()).action_logprobs(later)
     monkeypatch.setattr(exact_figures, "MOST_CONVERSATIONS", 3)
-    with pytest.raises(GameError, match="choose: no exact figures, as 4 lists of candidates lead to one"):
+    with pytest.raises(GameError, match="choose: no exact figures, because 4 lists of candidates lead to one"):
         figures(game, UniformScorer())
 
 

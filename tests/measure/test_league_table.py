@@ -11,7 +11,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.league_table import ELO, build_table, fit_davidson, league_table
-from sparring.measure.matches import MatchReport, Record
+from sparring.measure.matches import MatchRecord, MatchReport
 from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.play.players.base import TextAgent
 
@@ -33,7 +33,7 @@ class Always(TextAgent):
 
 def record(wins, draws, losses):
     games = wins + draws + losses
-    return Record(
+    return MatchRecord(
         wins=wins, draws=draws, losses=losses, mean_return=mean_interval([1.0] * wins + [0.0] * draws + [-1.0] * losses), win=wilson_interval(wins, games),
         win_or_draw=wilson_interval(wins + draws, games), illegal=wilson_interval(0, games),
     )

@@ -8,7 +8,7 @@ import pytest
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.measure.initial_states import every
+from sparring.measure.initial_states import all_starts
 from sparring.measure.matches import illegal_share, outcome, play_matches, self_plays
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.play.players.base import TextAgent
@@ -207,7 +207,7 @@ class Plays(TextAgent):
 
 
 def played(say, plays=6, seed=0):
-    starts = every(make_game("tic_tac_toe"))
+    starts = all_starts(make_game("tic_tac_toe"))
     return self_plays(starts, Plays(say), plays=plays, stream=Stream.from_seed(seed))
 
 
@@ -240,7 +240,7 @@ def test_words_that_are_no_action_make_no_play_different():
 
 
 def test_seats_that_move_at_once_are_told_apart():
-    starts = every(make_game("rock_paper_scissors"))
+    starts = all_starts(make_game("rock_paper_scissors"))
     found = self_plays(starts, RandomAgent("random"), plays=200, stream=Stream.from_seed(0))
     assert found.distinct == 9 and found.turns == 2.0
 
@@ -253,7 +253,7 @@ def test_one_play_says_nothing():
 def test_returns_by_role_and_what_an_environment_counts():
     found = played(first)
     assert {role: one.mean for role, one in found.returns.items()} == {"X": 1.0, "O": -1.0} and found.figures == {}
-    starts = every(make_game("wide_search", options={"items": 4, "workers": 2, "turns": 6, "waves": 1}))
+    starts = all_starts(make_game("wide_search", options={"items": 4, "workers": 2, "turns": 6, "waves": 1}))
     team = self_plays(starts, searcher(), plays=3, stream=Stream.from_seed(0))
     assert {one.mean for one in team.returns.values()} == {1.0} and [*team.returns] == ["lead", "worker 1", "worker 2"]
     means = {name: one.mean for name, one in team.figures.items()}
@@ -262,7 +262,7 @@ def test_returns_by_role_and_what_an_environment_counts():
 
 
 def test_plays_that_a_forfeit_ends_count_nothing():
-    starts = every(make_game("wide_search", options={"items": 4, "workers": 2}, illegal={"rule": "forfeit"}))
+    starts = all_starts(make_game("wide_search", options={"items": 4, "workers": 2}, illegal={"rule": "forfeit"}))
     lost = self_plays(starts, Nonsense_self("nonsense"), plays=2, stream=Stream.from_seed(0))
     assert lost.figures == {} and lost.illegal.mean == 1.0
 

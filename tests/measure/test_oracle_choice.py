@@ -15,11 +15,11 @@ from sparring.environments.catalogue import make_game
 from sparring.measure import oracle_choice
 from sparring.measure.agent_spec import AgentSpec, labels, parse_agent
 from sparring.measure.info_states import UniformScorer
-from sparring.measure.oracle_choice import OracleSpec, chosen_oracle, oracles_for, parse_oracle
+from sparring.measure.oracle_choice import OracleSpec, choose_oracle, oracles_for, parse_oracle
 from sparring.measure.references import run_verdicts
 from sparring.play.players.random import random
 from sparring.report.match_tables import legend
-from sparring.report.progress import Watcher
+from sparring.report.progress import ProgressLine
 from sparring.run.loop import StepReport
 
 CHOSEN = [
@@ -30,7 +30,7 @@ CHOSEN = [
 
 @pytest.mark.parametrize(("name", "options", "oracle"), CHOSEN)
 def test_the_first_exact_oracle_is_chosen(name, options, oracle):
-    found, note = chosen_oracle(make_game(name, options=options))
+    found, note = choose_oracle(make_game(name, options=options))
     assert (found.name, note) == (oracle, "")
     assert found.covers(make_game(name, options=options)) == ""
 
@@ -44,7 +44,7 @@ def test_the_first_exact_oracle_is_chosen(name, options, oracle):
 )
 def test_where_none_can_judge_the_note_says_why(monkeypatch, name, why):
     monkeypatch.setattr(oracle_choice, "HISTORIES", 100)
-    found, note = chosen_oracle(make_game(name))
+    found, note = choose_oracle(make_game(name))
     assert found is None
     assert why in note and "minimax: something is hidden" in note and "--oracle" in note
 
@@ -52,14 +52,14 @@ def test_where_none_can_judge_the_note_says_why(monkeypatch, name, why):
 def test_a_game_too_large_to_solve_is_left_to_others(monkeypatch):
     monkeypatch.setattr(oracle_choice, "POSITIONS", 50)
     monkeypatch.setattr(oracle_choice, "HISTORIES", 50)
-    found, note = chosen_oracle(make_game("tic_tac_toe"))
+    found, note = choose_oracle(make_game("tic_tac_toe"))
     assert found is None and "minimax: it has more than 50 positions" in note
 
 
 def test_the_runs_own_oracle_wins_without_its_faults():
     mcts = OracleSpec("mcts", {"simulations": 7}).make()
     game = make_game("tic_tac_toe")
-    assert chosen_oracle(game, mcts) == (mcts, "")
+    assert choose_oracle(game, mcts) == (mcts, "")
     noisy = registry.bind("oracles", "noisy", {"oracle": "minimax", "flip": 0.3})()
     assert oracles_for([game], None, {"tic_tac_toe": noisy})[0]["tic_tac_toe"] is noisy.within
 
@@ -184,7 +184,7 @@ def test_a_report_says_how_far_the_last_figure_is():
 
 def line_of(*reports, recipe="kuhn-tiny"):
     stream = io.StringIO()
-    with Watcher(resolve(load_recipe(recipe)), Path("run"), stream=stream) as watcher:
+    with ProgressLine(resolve(load_recipe(recipe)), Path("run"), stream=stream) as watcher:
         for report in reports:
             watcher(report)
     return stream.getvalue().splitlines()

@@ -5,7 +5,7 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from sparring.measure.references import beside, references, references_of, sentence
+from sparring.measure.references import reference_values, references, references_of, sentence
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_what_is_known(name, options, uniform, best, values):
 def test_they_stand_beside_every_figure():
     game = make_game("kuhn_poker")
     game.name = "mine"
-    found = beside(game, references(game, enumerate_info_states(game)))
+    found = reference_values(game, references(game, enumerate_info_states(game)))
     assert found["nash_conv/mine"] == (pytest.approx(11 / 12), 0.0)
     assert found["value/mine/first"] == (pytest.approx(0.125), pytest.approx(-1 / 18))
     assert sum(found[f"exploitability/mine/{role}"][0] for role in game.roles) == pytest.approx(11 / 12)

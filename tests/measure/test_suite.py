@@ -15,11 +15,11 @@ from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.initial_states import rules_of
 from sparring.measure.matches import illegal_share, play_matches
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.measure.regret import Judge, added_turns
+from sparring.measure.oracle_regret import Judge, add_judged_turns
 from sparring.measure.suite import (
     PIECE,
     SuiteRow,
-    added,
+    add_tallies,
     check_suite,
     figures,
     load_suite,
@@ -28,7 +28,7 @@ from sparring.measure.suite import (
     play_piece,
     score,
     suite_names,
-    total,
+    total_score,
     with_opponents,
     with_oracle,
     without_oracles,
@@ -161,7 +161,7 @@ def test_an_unknown_suite_names_the_nearest():
         (changed(oracle={"name": "cfr"}, kind="exact", opponent=..., normalise=...), "leave oracle out"),
         (changed(kind="solo", opponent=...), "solo needs a game of one seat, and 'kuhn_poker' has 2"),
         (changed(kind="solo", game="sudoku", normalise=...), "a row of kind 'solo' has no opponent; only a match"),
-        (changed(game="sudoku", normalise=...), "'sudoku' has one seat and none for an opponent; write kind: solo"),
+        (changed(game="sudoku", normalise=...), "'sudoku' has only one seat, and no seat for an opponent; write kind: solo"),
     ],
 )
 def test_a_bad_suite_gets_one_clear_line(data, message):
@@ -214,7 +214,7 @@ def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
     ("row", "message"),
     [
         (ROW, "--oracle minimax can judge none of the rows that have no oracle: kuhn_poker: something is hidden"),
-        ({**ROW, "oracle": {"name": "cfr"}}, "all rows that are played have an oracle of their own; leave --oracle out"),
+        ({**ROW, "oracle": {"name": "cfr"}}, "all played rows already have an oracle; leave --oracle out"),
     ],
 )
 def test_an_oracle_that_has_nothing_to_judge_is_refused(row, message):
@@ -260,7 +260,7 @@ def test_pieces_add_up_to_the_match():
     stream = Stream.from_seed(0).child("suite").child("k")
     report = play_matches(MATCH.make_game(), random(), cfr(iterations=10), games_per_seat=MATCH.games_per_seat, stream=stream)
     for seat, record in [(None, report.overall), *enumerate(report.seats)]:
-        got = figures(added(counts for piece, counts in found.items() if seat in (None, piece.seat)), MATCH, KUHN)
+        got = figures(add_tallies(counts for piece, counts in found.items() if seat in (None, piece.seat)), MATCH, KUHN)
         assert (got["games"], got["wins"], got["draws"], got["losses"]) == (record.games, record.wins, record.draws, record.losses)
         assert close(got["return"], record.mean_return) and close(got["win"], record.win) and close(got["illegal"], record.illegal)
         assert close(got["win_or_draw"], record.win_or_draw)
@@ -288,7 +288,7 @@ def test_in_coplay_the_agent_sits_everywhere_and_nobody_wins():
 
 
 def test_illegal_replies_lose_and_are_counted():
-    got = figures(added(tallies(MATCH, Silent(), random()).values()), MATCH, KUHN)
+    got = figures(add_tallies(tallies(MATCH, Silent(), random()).values()), MATCH, KUHN)
     assert got["illegal"]["mean"] == 1.0 and got["score"]["mean"] == 0.0
     assert got["losses"] == got["games"]
 
@@ -296,8 +296,8 @@ def test_illegal_replies_lose_and_are_counted():
 def test_illegal_replies_are_clustered_by_game_whatever_the_pieces():
     counts = {"returns": {"1.0": 4}, "wins": 4, "draws": 0, "losses": 0, "illegal": 5, "replies": 20}
     parts = [{**counts, "replied": [[0, 5, 2], [5, 5, 1]]}, {**counts, "replied": [[0, 5, 1]]}]
-    whole = added(parts)
-    assert whole["replied"] == [[0, 5, 3], [5, 5, 1]] and added(parts[::-1]) == whole
+    whole = add_tallies(parts)
+    assert whole["replied"] == [[0, 5, 3], [5, 5, 1]] and add_tallies(parts[::-1]) == whole
     found = figures(whole, MATCH, KUHN)["illegal"]
     expected = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
     assert (found["low"], found["mean"], found["high"]) == (expected.low, 0.25, expected.high)
@@ -305,7 +305,7 @@ def test_illegal_replies_are_clustered_by_game_whatever_the_pieces():
 
 def test_a_file_of_before_that_does_not_know_the_games_keeps_the_interval_of_independent_replies():
     counts = {"returns": {"1.0": 4}, "wins": 4, "draws": 0, "losses": 0, "illegal": 5, "replies": 20}
-    whole = added([counts, {**counts, "replied": [[5, 20, 1]]}])
+    whole = add_tallies([counts, {**counts, "replied": [[5, 20, 1]]}])
     assert "replied" not in whole
     found, expected = figures(whole, MATCH, KUHN)["illegal"], wilson_interval(10, 40)
     assert (found["low"], found["mean"], found["high"]) == (expected.low, expected.mean, expected.high)
@@ -337,11 +337,11 @@ def test_a_total_is_the_mean_over_games_of_the_mean_over_rows():
     other = MATCH.model_copy(update={"name": "k2", "options": {"style": "full"}})  # the same game in other words
     large = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
     left_out = MATCH.model_copy(update={"name": "x", "in_totals": False})
-    got = total(
+    got = total_score(
         [(MATCH, counts(-2)), (other, counts(2)), (large, counts(2)), (left_out, counts(-2)), (COPLAY.model_copy(update={"normalise": None}), counts(0))],
     )
     assert got == {"mean": 75.0, "low": 75.0, "high": 75.0, "games": 2}
-    assert total([(left_out, counts(0))]) is None
+    assert total_score([(left_out, counts(0))]) is None
 
 
 # -- rows of a suite that are written as one: what they become, and what is refused --
@@ -430,7 +430,7 @@ def tallies_oracles(row, agent, opponent=None, oracle=None):
 
 def measured(row, agent, opponent=None, seat=None, oracle=None):
     parts = [counts for piece, counts in tallies_oracles(row, agent, opponent, oracle).items() if seat in (None, piece.seat)]
-    return figures(added(parts), row, row.make_game())
+    return figures(add_tallies(parts), row, row.make_game())
 
 
 class Scripted(TextAgent):
@@ -467,7 +467,7 @@ def test_a_tally_worked_out_by_hand():
     assert first["judged"] == {"turns": 10, "asked": 10, "games": [[2.0, 1, 2, 5]], "bound": 0.0}
     assert second["judged"] == {"turns": 5, "asked": 5, "games": [[0.0, 1, 1, 5]], "bound": 0.0}
     assert (first["wins"], first["returns"]) == (5, {"1.0": 5})
-    found = figures(added([first, second]), nim("1;2"), nim("1;2").make_game())
+    found = figures(add_tallies([first, second]), nim("1;2"), nim("1;2").make_game())
     assert found["oracle"] == {"name": "minimax", "turns": 15, "asked": 15, "judged": 15, "judged_share": 1.0, "bound": 0.0}
     assert found["regret"]["mean"] == pytest.approx(10 / 15) and found["optimal"]["mean"] == pytest.approx(10 / 15)
     # ratio of sums, games as clusters: residuals 2 - 2 * 2/3 and 0 - 2/3, five times each, and t of 9 degrees of freedom
@@ -483,7 +483,7 @@ def test_pieces_add_up_to_the_match_that_regret_measures():
     judge = Judge(oracle=minimax_oracle(), budget=None)
     report = play_matches(row.make_game(), random(), random(), games_per_seat=row.games_per_seat, stream=stream, judge=judge)
     for seat, record in enumerate(report.seats):
-        got = figures(added(counts for piece, counts in found.items() if piece.seat == seat), row, row.make_game())
+        got = figures(add_tallies(counts for piece, counts in found.items() if piece.seat == seat), row, row.make_game())
         assert got["oracle"] == record.regret.facts
         for key, interval in record.regret.intervals.items():
             assert got[key] == pytest.approx({"mean": interval.mean, "low": interval.low, "high": interval.high})
@@ -492,14 +492,14 @@ def test_pieces_add_up_to_the_match_that_regret_measures():
 def test_the_order_of_the_pieces_changes_nothing_not_even_the_last_bit():
     row = SuiteRow(name="u", game="urn", games_per_seat=3 * PIECE, **{**PUZZLE, "oracle": {"name": "posterior"}})
     parts = list(tallies_oracles(row, random()).values())
-    sums = [added(order) for order in (parts, parts[::-1], [added(parts[:2]), parts[2]])]
-    there_and_back = added(json.loads(json.dumps(parts)))
+    sums = [add_tallies(order) for order in (parts, parts[::-1], [add_tallies(parts[:2]), parts[2]])]
+    there_and_back = add_tallies(json.loads(json.dumps(parts)))
     assert len(parts) == 3 and sums[0]["judged"] == sums[1]["judged"] == sums[2]["judged"] == there_and_back["judged"]
     game = row.make_game()
     assert figures(sums[0], row, game)["regret"] == figures(sums[1], row, game)["regret"]
     assert sums[0]["judged"]["turns"] == sum(part["replies"] for part in parts)
     judged = [part["judged"] for part in parts]
-    assert added_turns(judged) == added_turns(judged[::-1])
+    assert add_judged_turns(judged) == add_judged_turns(judged[::-1])
 
 
 def test_perfect_play_loses_nothing():
@@ -552,4 +552,4 @@ def test_success_is_the_most_that_is_paid_and_told_alone_even_without_an_oracle(
 
 
 def test_sums_of_nothing():
-    assert added_turns([]).regret("minimax").intervals == {}
+    assert add_judged_turns([]).regret("minimax").intervals == {}

@@ -12,7 +12,7 @@ from sparring.environments.base import IllegalRule
 from sparring.environments.foreign import complete_environment
 from sparring.environments.repeated import RepeatedEnvironment
 from sparring.environments.trial import Trial
-from sparring.measure.initial_states import every
+from sparring.measure.initial_states import all_starts
 from sparring.measure.matches import play_matches, self_plays
 from sparring.methods.rewards.contribution import contribution
 from sparring.play.players.base import Reply
@@ -215,7 +215,7 @@ def test_playouts_and_checks_and_matches_close_their_plays():
         asking.send(rollout(wanted, {"bot": Bot()}))
     random = registry.bind("players", "random")()
     play_matches(game, random, random, games_per_seat=2, stream=Stream.from_seed(0))
-    self_plays(every(game), random, plays=2, stream=Stream.from_seed(0))
+    self_plays(all_starts(game), random, plays=2, stream=Stream.from_seed(0))
     assert rules.all_closed_once() and len(rules.closed) > 10
     checked = Counted()
     check_environment(lambda: checked, plays=2)

@@ -220,9 +220,9 @@ def test_an_oracle_that_gives_no_numbers_is_named(value):
     said = {"mine": replace(good, values=(value,) + (0.0,) * 8), "short": replace(good, values=(0.0,))}
     for name, given in said.items():
         oracle = SimpleNamespace(name=name, judge=lambda states, streams=None, given=given: [given])
-        with pytest.raises(PluginError, match=rf"oracle '{name}' \(environments.N.oracle\) must give one finite value per legal action"):
+        with pytest.raises(PluginError, match=rf"oracle '{name}' \(environments.N.oracle\) must return one finite value per legal action"):
             verdicts(oracle, [state])
-    for fault, wrong in (("failed in", lambda *args: 1 // 0), ("one verdict per state, 1 here; it gave 0", lambda *args: [])):
+    for fault, wrong in (("failed in", lambda *args: 1 // 0), ("one verdict per state, 1 here; it returned 0", lambda *args: [])):
         with pytest.raises(PluginError, match=fault):
             verdicts(SimpleNamespace(name="mine", judge=wrong), [state])
 

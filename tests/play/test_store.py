@@ -58,7 +58,7 @@ from sparring.play.store import (
     to_bytes,
 )
 from sparring.play.turn_table import turn_table
-from sparring.report.episode_record import finite
+from sparring.report.episode_record import json_value
 from sparring.report.episode_text import episode_lines
 from sparring.testing import check_svg
 
@@ -622,7 +622,7 @@ def test_show_goes_on_where_a_play_cannot_be_made_again(run, monkeypatch):
     assert "told kuhn first" in text
 
 
-@pytest.mark.parametrize(("words", "said"), [(["--step", 99], "is not stored. Near it are 1, 2, 3, 4"), (["--episode", 10**6], "has no episode 1000000")])
+@pytest.mark.parametrize(("words", "said"), [(["--step", 99], "is not stored. The nearest are 1, 2, 3, 4"), (["--episode", 10**6], "has no episode 1000000")])
 def test_show_says_what_there_is(run, words, said):
     done = CliRunner().invoke(app, ["show", str(run.path), *map(str, words)])
     assert isinstance(done.exception, RunError) and said in str(done.exception)
@@ -642,13 +642,13 @@ def test_show_loads_no_weights_and_fetches_nothing(run, monkeypatch):
 def test_json_is_json(run):
     found = json.loads(shown(run.path, "--json"), parse_constant=lambda name: pytest.fail(name))
     assert {"step", "episode", "credit"} == set(found)
-    assert finite({"a": (float("nan"), 1.0), "b": {2, 1}}) == {"a": [None, 1.0], "b": [1, 2]}
+    assert json_value({"a": (float("nan"), 1.0), "b": {2, 1}}) == {"a": [None, 1.0], "b": [1, 2]}
 
 
 def test_a_forged_play_is_one_line(run):
     step, played = run.episodes()[0]
     turns = tuple(one._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for one in played.turns)
-    with pytest.raises(RunError, match="holds what no run writes"):
+    with pytest.raises(RunError, match="is an invalid record"):
         episode_lines(step, replace(played, turns=turns), {}, None)
 
 

@@ -8,7 +8,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import IllegalRule
 from sparring.environments.foreign import complete_environment
 from sparring.league.payoffs import Payoffs
-from sparring.measure.initial_states import every
+from sparring.measure.initial_states import all_starts
 from sparring.measure.matches import play_matches, self_plays
 from sparring.methods.rewards.draw_bonus import draw_bonus
 from sparring.play import store
@@ -131,7 +131,7 @@ def test_it_is_in_no_payoff_and_no_win_rate():
     assert "paid: in 4 of 4 games a conversation outgrew the model's context" in report.notes[0]
     whole = play_matches(game, Short(7), Short(), games_per_seat=2, stream=Stream.from_seed(0))
     assert (whole.overall.games, whole.overall.losses, whole.overall.wins, whole.notes) == (4, 2, 2, ())
-    both = self_plays(every(game), Short(3), plays=2, stream=Stream.from_seed(0))
+    both = self_plays(all_starts(game), Short(3), plays=2, stream=Stream.from_seed(0))
     assert both.returns["one"].count == 0 and both.illegal.mean == 0.0 and both.turns == 2.0
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sparring.report.baselines import RANDOM, across, best_of, known_values
+from sparring.report.baselines import RANDOM, best_of, known_values, reference_lines
 from sparring.report.curves import CHARTS, charts, series_of
 from sparring.report.svg import FEW, Reference, Series, line_chart
 
@@ -34,7 +34,7 @@ def test_environments_that_cannot_be_made_are_passed_over(config):
 
 def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
     known = known_values(KUHN, NAMES)
-    found = [(one.label, round(one.value, 3), one.dots) for one in across(known, NAMES[2:4])]
+    found = [(one.label, round(one.value, 3), one.dots) for one in reference_lines(known, NAMES[2:4])]
     assert found == [
         ("random play, first", 0.125, True),
         ("equilibrium, first", -0.056, False),
@@ -42,7 +42,7 @@ def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
         ("equilibrium, second", 0.056, False),
     ]
     both = known_values({"environments": [{"name": "kuhn_poker", "label": "a"}, {"name": "kuhn_poker", "label": "b"}]}, ["nash_conv/a", "nash_conv/b"])
-    assert [one.label for one in across(both, ["nash_conv/a", "nash_conv/b"])] == [RANDOM, "equilibrium"]
+    assert [one.label for one in reference_lines(both, ["nash_conv/a", "nash_conv/b"])] == [RANDOM, "equilibrium"]
     points = [(1, 0.5), (2, 0.2), (3, 0.4)]
     assert best_of("nash_conv/x", points) == (2, 0.2) and best_of("optimal_rate/x", points) == (1, 0.5)
     assert best_of("return/x", points) is None and best_of("nash_conv/x", []) is None

@@ -5,7 +5,7 @@ import pytest
 from sparring.config.plugins import registry
 from sparring.config.recipe import load_recipe
 from sparring.core.errors import ConfigError, UnknownNameError
-from sparring.report.catalogue import entries, explanation
+from sparring.report.explanations import entries, explanation
 from sparring.report.game_page import exact_text, recipes_with, sample_lines, sample_play
 
 QUICK = ("kuhn_poker", "tic_tac_toe", "nim", "tiny_hanabi", "liars_dice", "sokoban", "mastermind")
@@ -26,7 +26,7 @@ def test_games_have_rules_values_samples_and_recipes():
     assert "Your card is the Queen." in text and "kuhn first Q" in text
     assert "sparring train demo" in text
     assert sample_play("sokoban").ending.endswith("Payoffs: pusher 1.")
-    assert "oracle" in sample_play("sokoban").drawn and sample_play("nim").drawn == "at random"
+    assert "oracle" in sample_play("sokoban").how and sample_play("nim").how == "at random"
     assert exact_text("connect_four") == ""
     assert "The best team is worth 10 to each seat." in exact_text("tiny_hanabi")
     assert "Best play is worth 1." in exact_text("needle_chain")

@@ -8,7 +8,7 @@ import pytest
 from sparring.config import resolve
 from sparring.config.recipe import load_recipe
 from sparring.report import progress
-from sparring.report.progress import Watcher, key_figures
+from sparring.report.progress import ProgressLine, key_figures
 from sparring.report.run_page import write_report
 from sparring.report.terminal import PlainConsole
 from sparring.report.worker_status import learner_idle, limit, status, workers_values
@@ -20,7 +20,7 @@ from sparring.run.loop import StepReport
 def screen(monkeypatch, tmp_path, width, metrics):
     stream = io.StringIO()
     monkeypatch.setattr(progress, "PlainConsole", lambda file: PlainConsole(file=file, force_terminal=True, width=width, color_system=None))
-    with Watcher(resolve(load_recipe("kuhn-tiny")), tmp_path, stream=stream) as watcher:
+    with ProgressLine(resolve(load_recipe("kuhn-tiny")), tmp_path, stream=stream) as watcher:
         watcher(StepReport(step=22, steps=450, metrics=metrics, seconds=1.0, games=1024))
         watcher._progress.refresh()
     lines = [line for line in stream.getvalue().replace("\r", "\n").splitlines() if "22/450" in line]

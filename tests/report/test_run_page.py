@@ -17,15 +17,15 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, RunError, UnknownNameError
 from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS
 from sparring.ops.statistics import mean_interval
-from sparring.report.catalogue import check_metrics, entries, explanation, glossary
 from sparring.report.curves import series_of
+from sparring.report.explanations import check_metrics, entries, explanation, glossary
 from sparring.report.progress import short_name
 from sparring.report.run_page import (
-    document,
-    marked,
-    over_seeds,
+    mark_invisible,
+    render_page,
     results_over_seeds,
     seeds_of,
+    series_over_seeds,
     style,
     templates,
     write_chart,
@@ -44,7 +44,7 @@ def macro(name, *values, **more):
 
 @given(st.text(alphabet=st.characters()))
 def test_any_text_is_seen_and_is_no_markup(text):
-    shown = str(marked(text))
+    shown = str(mark_invisible(text))
     assert macro("quoted", text, len(text)) == f"<bdi>{shown}</bdi>"  # in a template too
     assert not [c for c in shown if unicodedata.category(c) in HIDDEN and c not in LINE_LETTERS + JOINERS]
     plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", shown)
@@ -54,11 +54,11 @@ def test_any_text_is_seen_and_is_no_markup(text):
 
 @pytest.mark.parametrize("character", ["\x1b", "\x00", "\x9b", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"])
 def test_what_commands_a_reader_is_named_by_its_number(character):
-    assert marked(f"a{character}b") == f'a<span class="mark">U+{ord(character):04X}</span>b'
+    assert mark_invisible(f"a{character}b") == f'a<span class="mark">U+{ord(character):04X}</span>b'
 
 
 def test_pages_have_their_style_alone_and_count_what_they_cut():
-    page = document("page.html", EVIL, body=EVIL).decode()
+    page = render_page("page.html", EVIL, body=EVIL).decode()
     digest = base64.b64encode(hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'" in page
     assert "<script" not in page and "<img" not in page and page.count("<title>") == 1
@@ -69,11 +69,11 @@ def test_pages_have_their_style_alone_and_count_what_they_cut():
     assert shown.count('scope="col"') == 2 and shown.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in shown
     assert "<script" not in shown + macro("folded", EVIL, caller=lambda: "") + macro("section", "x", EVIL, "body")
     assert macro("section", "x", "title", " \n").strip() == ""
-    assert marked("a\n\tb\u200d") == "a\n\tb\u200d"
+    assert mark_invisible("a\n\tb\u200d") == "a\n\tb\u200d"
     shown = macro("quoted", "x" * 10_000_000)
     assert len(shown) < 1_500 and "and 9,998,800 more characters" in shown
     assert macro("quoted", "\u202eab").startswith('<bdi><span class="mark">U+202E')
-    assert document("page.html", "\ud800", body="\ud800").decode()
+    assert render_page("page.html", "\ud800", body="\ud800").decode()
 
 
 EVIL_REPORT = "<script>alert(1)</script>"
@@ -254,17 +254,17 @@ def run(path, seed, values, extra=""):
 def test_several_seeds_are_means_or_lines_in_order(tmp_path):
     values = [(0.9, 0.5, 0.2), (0.8, 0.4), (0.7, 0.1, 0.3)]
     seeds = seeds_of([run(tmp_path / str(n), n, own) for n, own in enumerate(values)])
-    (line,) = over_seeds("nash_conv/kuhn_poker", seeds)
+    (line,) = series_over_seeds("nash_conv/kuhn_poker", seeds)
     assert line.points == [(1, pytest.approx(0.8)), (2, pytest.approx(1 / 3))]  # steps that all have
     found = mean_interval([0.5, 0.4, 0.1])
     assert line.band[1] == (2, found.low, found.high)
-    assert over_seeds("nothing", seeds) == []
+    assert series_over_seeds("nothing", seeds) == []
     (row,) = results_over_seeds(seeds, {}, ("nash_conv/",))["rows"]
     last = mean_interval([0.2, 0.4, 0.3])
     assert row[1:6] == (f"0.3\u00a0[{last.low:.4g},\u00a0{last.high:.4g}]", "0.2", "0.4", "0.3", "-")
     seeds = seeds_of([run(tmp_path / "two" / "b", 7, (0.9, 0.5)), run(tmp_path / "two" / "a", 3, (0.8,))])
     assert [one.seed for one in seeds] == [3, 7]
-    lines = over_seeds("nash_conv/kuhn_poker", seeds)
+    lines = series_over_seeds("nash_conv/kuhn_poker", seeds)
     assert [(one.name, one.points, one.band) for one in lines] == [
         ("nash_conv/kuhn_poker, seed 3", [(1, 0.8)], ()),
         ("nash_conv/kuhn_poker, seed 7", [(1, 0.9), (2, 0.5)], ()),
@@ -273,7 +273,7 @@ def test_several_seeds_are_means_or_lines_in_order(tmp_path):
 
 def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
     first = run(tmp_path / "a", 1, (0.9,))
-    with pytest.raises(ConfigError, match=r"b is no other seed of .*c: credit.name differs"):
+    with pytest.raises(ConfigError, match=r"b is not another seed of .*c: credit.name differs"):
         seeds_of([run(tmp_path / "c", 1, (0.9,), "credit: {name: mars}\n"), run(tmp_path / "b", 2, (0.9,), "credit: {name: rloo}\n")])
     with pytest.raises(ConfigError, match="have seed 1; name each seed once"):
         seeds_of([first, run(tmp_path / "d", 1, (0.9,))])

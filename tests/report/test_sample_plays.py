@@ -10,7 +10,7 @@ from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.play.store import CREDIT_COLUMNS, CREDIT_SCHEMA, EpisodeStore
 from sparring.report.episode_text import UNSENT, WINDOW, split
 from sparring.report.run_page import templates
-from sparring.report.sample_plays import FIRST, LAST, TOKENS, Sample, play_values, sample_plays
+from sparring.report.sample_plays import FIRST, LAST, TOKENS, ChosenPlay, play_values, sample_plays
 
 EVIL = "<script>alert(1)</script>"
 
@@ -55,7 +55,7 @@ def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
 
 
 def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
-    assert sample_plays(tmp_path) == ([], ["No plays are stored, so that none can be shown: store.every says which steps store theirs."])
+    assert sample_plays(tmp_path) == ([], ["No plays are stored, so none can be shown: store.every sets which steps store theirs."])
     stored(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
     path = tmp_path / "episodes" / "part-000003.parquet"
     path.write_bytes(path.read_bytes()[:-30])
@@ -95,7 +95,7 @@ def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
 def test_long_plays_are_cut_and_pieces_of_a_character_wait():
     many = Segment("sampled", tuple(range(100)), (0.0,) * 100)
     turns = tuple(turn(index=number, reply="x" * 10_000, segments=(many,)) for number in range(200))
-    page = play_html(Sample(when="Early", step=1, episode=episode(1, 0.0, turns=turns)), None)
+    page = play_html(ChosenPlay(when="Early", step=1, episode=episode(1, 0.0, turns=turns)), None)
     assert f"{200 - FIRST - LAST} turns are left out here." in page and page.count('class="who"') == FIRST + LAST
     assert f"and {100 - TOKENS} more" in page and len(page) < 120_000
     assert split(Bytes(), "aé€".encode()) == ["a", "", "é", "", "", "€"]
@@ -124,4 +124,4 @@ def test_a_record_of_what_no_run_writes_is_said(tmp_path, column, value):
     place = table.schema.get_field_index(column)
     nulls = pa.array([value] * len(table), type=table.schema.field(place).type)
     pq.write_table(table.set_column(place, table.schema.field(place), nulls), path)
-    assert sample_plays(tmp_path) == ([], ["The plays of step 1 hold what no run writes."])
+    assert sample_plays(tmp_path) == ([], ["The plays of step 1 are invalid records."])

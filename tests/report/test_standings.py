@@ -11,7 +11,7 @@ from sparring.core.errors import CheckpointError, RunError
 from sparring.core.records import LEARNER, bot, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval
-from sparring.report.ratings import HEAD, Standing, league_rows, standings_of
+from sparring.report.ratings import HEAD, PairResults, league_rows, standings_of
 
 OLD = snapshot(10)
 BOOK = Payoffs(
@@ -33,13 +33,13 @@ def test_rows_are_of_all_seats_and_exact_results_no_plays():
     assert first[8:] == (False, pytest.approx(known.low), pytest.approx(known.high))
     assert second[:6] == ("kuhn_poker", "past-000010", "learner", 3, -0.5, 1 / 3)
     assert other[:6] == ("nim", "learner", "past-000010", 1, -1.0, 0.0)
-    assert third == Standing("tiny_hanabi", "learner", "bot-random", 2.5, 4.0, None, 0.0, 1.0, False, 4.0, 4.0)
+    assert third == PairResults("tiny_hanabi", "learner", "bot-random", 2.5, 4.0, None, 0.0, 1.0, False, 4.0, 4.0)
     assert second.return_low is second.return_high is other.return_low is None  # squares not known; one play
     assert standings_of(Payoffs()) == []
     exact = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
     book = Payoffs({Row("kuhn_poker", seat, OLD, snapshot(20)): exact for seat in (0, 1)})
     (one,) = standings_of(book)
-    assert one == Standing("kuhn_poker", "past-000010", "past-000020", 0, -0.5, 0.25, 0.25, 0.25, True, -0.5, -0.5)
+    assert one == PairResults("kuhn_poker", "past-000010", "past-000020", 0, -0.5, 0.25, 0.25, 0.25, True, -0.5, -0.5)
     assert league_rows([one])[1][3:] == ("exact", "-0.500", "exact", "0.250", "exact")
     assert league_rows(standings_of(BOOK)) == [
         HEAD,

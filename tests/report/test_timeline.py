@@ -9,15 +9,15 @@ import pytest
 from sparring import play_episodes
 from sparring.core.errors import RunError
 from sparring.core.records import Turn
-from sparring.report.sample_plays import Sample, play_values
+from sparring.report.sample_plays import ChosenPlay, play_values
 from sparring.report.timeline import (
     MOST,
-    of_episode,
     summary,
     timeline,
     timeline_lines,
+    timeline_of,
     timeline_svg,
-    waited,
+    waits_text,
 )
 
 ROLES = ("lead", "one", "two")
@@ -40,10 +40,10 @@ def test_the_critical_path_goes_through_who_was_waited_for():
     assert line.leads() == [0, 2, 2, 2, 0, 2]
     assert line.path == (0, 2, 3, 4, 5, 6)
     assert rows(line) == ["#...#", " =", " ###.#"]
-    assert (waited(line, 0), waited(line, 1), waited(line, 2)) == ("3 for two", "", "1 for lead")
+    assert (waits_text(line, 0), waits_text(line, 1), waits_text(line, 2)) == ("3 for two", "", "1 for lead")
     assert summary(line) == "7 turns in 6 moments, up to 2 at once. The critical path: 4 of two, 2 of lead."
     line = timeline(ROLES, turns([1], [0, 2], [1]))
-    assert line.leads() == [1, 0, 1] and waited(line, 1) == "1 for lead"
+    assert line.leads() == [1, 0, 1] and waits_text(line, 1) == "1 for lead"
     line = timeline(ROLES, [one._replace(moment=3 * one.moment) for one in turns([0, 0], [1])])
     assert line.moments == ((0, 1), (2,)) and line.path == (1, 2)
     assert timeline(ROLES, turns([0], [1, 2], [1, 2])).leads() == [0, 1, 1]
@@ -58,12 +58,12 @@ def test_plays_without_turns_or_with_strange_seats_are_said():
     assert timeline_lines(line)
     (episode,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
     strange = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]._replace(seat=7)))
-    with pytest.raises(RunError, match="turns of seat 7, where there are 2 seats"):
-        of_episode(strange)
+    with pytest.raises(RunError, match="turns of seat 7, but only 2 seats"):
+        timeline_of(strange)
     (two,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
     (one,) = play_episodes("sudoku", ["random"], plays=1)
-    assert "Who acts when" in play_values(Sample(when="Early", step=1, episode=two), None)["timeline"]
-    assert play_values(Sample(when="Early", step=1, episode=one), None)["timeline"] == ""
+    assert "Who acts when" in play_values(ChosenPlay(when="Early", step=1, episode=two), None)["timeline"]
+    assert play_values(ChosenPlay(when="Early", step=1, episode=one), None)["timeline"] == ""
 
 
 @pytest.mark.parametrize("options", ["width=3 quits=0.3", "width=1", "width=4"])
@@ -75,14 +75,14 @@ def test_its_moments_are_the_critical_steps_of_a_search_and_its_turns_all_steps(
                 critical, slowest = critical + 1 + max(slowest.values(), default=0), {}
             else:
                 slowest[turn.seat] = slowest.get(turn.seat, 0) + 1
-        line = of_episode(episode)
+        line = timeline_of(episode)
         assert len(line.path) == len(line.moments) == critical + max(slowest.values(), default=0)
         assert line.leads().count(0) == sum(turn.seat == 0 for turn in episode.turns)
 
 
 @pytest.mark.parametrize(("name", "seats", "critical"), [("kuhn_poker", 2, None), ("rock_paper_scissors", 2, 1), ("sealed_auction", 2, 1)])
 def test_it_is_of_any_environment(name, seats, critical):
-    line = of_episode(play_episodes(name, ["random"] * seats, plays=1)[0])
+    line = timeline_of(play_episodes(name, ["random"] * seats, plays=1)[0])
     assert len(line.moments) == (critical or len(line.seats))
 
 

@@ -79,8 +79,8 @@ def test_what_repeats_a_run_and_what_changed_is_listed(run):
 def test_an_empty_run_has_a_page_and_ratings_their_intervals(tmp_path):
     text = page(RunFolder.create(tmp_path / "run", "name: x\nsteps: 5\n").path)
     assert "No step has been recorded yet." in text and "No plays are stored" in text and "provenance.json is missing" in text
-    rows = [ratings.Rated(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
-    chart = ratings.dot_chart([*rows, ratings.Rated("none", float("nan"), 0.0, 1.0)], title="t", note="n")
+    rows = [ratings.RateInterval(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
+    chart = ratings.dot_chart([*rows, ratings.RateInterval("none", float("nan"), 0.0, 1.0)], title="t", note="n")
     assert chart.count("<circle") == ratings.MOST and "<0>" not in chart and "nan" not in chart
 
 
@@ -92,7 +92,7 @@ def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
     assert "Tokens are shown as ids: the model is not on this machine" in missing(run)
     monkeypatch.undo()
     monkeypatch.setattr("sparring.report.run_page.play_values", lambda *_: None.count)
-    assert re.search(r"Play \d+ of step 4 holds what no run writes", missing(run))
+    assert re.search(r"Play \d+ of step 4 is an invalid record", missing(run))
     monkeypatch.undo()
     path = run / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-7])

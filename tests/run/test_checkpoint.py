@@ -239,7 +239,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
 def test_a_step_can_be_asked_for(tmp_path):
     write(tmp_path, 1, OLD)
     assert checkpoint.load_step(tmp_path, 1).state == {"step": 1}
-    with pytest.raises(CheckpointError, match="Steps to be had: 1"):
+    with pytest.raises(CheckpointError, match="Available steps: 1"):
         checkpoint.load_step(tmp_path, 7)
 
 

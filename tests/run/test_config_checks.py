@@ -143,7 +143,7 @@ def configured(*changes):
         (["learner.reduction_constant=8"], r"learner\.reduction_constant=8 divides.*write learner\.reduction: constant"),
         (["learner.sharding=fsdp2"], r"there is one; write learner\.ranks: 2"),
         (["learner.gradient_sync=pass"], r"write learner\.sharding: fsdp2"),
-        (["credit.name=grpo"], r"credit: 'grpo' compares plays of one start.*write rollout\.group_size: 8"),
+        (["credit.name=grpo"], r"credit: 'grpo' compares plays of one initial state.*write rollout\.group_size: 8"),
         (["credit=reinforce_plus_plus:baseline"], "every advantage is 0"),
         (["credit.name=marti", "credit.baseline=group"], "every advantage is 0"),
         (TWO, r"^policies\.other: model\.lora"),

@@ -24,7 +24,7 @@ from sparring.run.events import (
 )
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.sinks.base import Start
+from sparring.run.sinks.base import RunStart
 
 
 def written(folder):
@@ -172,7 +172,7 @@ def sinks(monkeypatch):
     def of(*made):
         waiting = list(made)
         monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else of_base(slot, name))
-        return Sinks([PluginConfig(name="tensorboard")] * len(made), Start(folder=None))
+        return Sinks([PluginConfig(name="tensorboard")] * len(made), RunStart(folder=None))
 
     return of
 
@@ -184,7 +184,7 @@ def test_sinks_get_finite_figures_and_a_failing_one_takes_nothing_from_the_other
     assert both.write(2, {"a": 2.0}) == 0
     assert good.taken == [(1, {"a": 1.0}), (2, {"a": 2.0})] and bad.taken == [(2, {"a": 2.0})]
     assert "The sink 'tensorboard' (logging.sinks) failed" in caplog.text and "No space left" in caplog.text
-    assert "Step 1 is not in it; it is tried again, and the run goes on." in caplog.text
+    assert "The sink lacks step 1; it is tried again, and the run continues." in caplog.text
     both.close()
     assert bad.closed and good.closed
 
@@ -213,7 +213,7 @@ def test_a_sink_that_hangs_is_left_alone_at_once(sinks, caplog):
     bad = Fragile(HungError("It hangs."))
     one = sinks(bad)
     assert [one.write(step, {}) for step in (1, 2)] == [1, 1] and bad.taken == []
-    assert "asked no more" in caplog.text
+    assert "not used again" in caplog.text
 
 
 def test_failures_are_counted_in_timing_and_nowhere_else(sinks, tmp_path):
@@ -240,7 +240,7 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
 
     monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: entry if name == "adapted" else of_base(slot, name))
     with pytest.raises(Exception, match="ZeroDivisionError"):
-        Sinks([PluginConfig(name="tensorboard")] * 2, Start(folder=None))
+        Sinks([PluginConfig(name="tensorboard")] * 2, RunStart(folder=None))
     assert first.closed
 
 
@@ -272,7 +272,7 @@ def test_a_run_is_the_same_whatever_its_sinks_do_and_may_change_them_when_it_goe
     plain = run(tmp_path / "plain", [])
     assert not (tmp_path / "plain" / "tensorboard").exists()
     with monkeypatch.context() as patch:
-        patch.setattr("sparring.run.sinks.tensorboard.Events.write", lambda *_: 1 / 0)
+        patch.setattr("sparring.run.sinks.tensorboard.TensorboardEvents.write", lambda *_: 1 / 0)
         failing = run(tmp_path / "failing", ["tensorboard"])
     assert plain.finished and failing.finished
     assert (tmp_path / "plain" / "metrics.jsonl").read_bytes() == (tmp_path / "failing" / "metrics.jsonl").read_bytes()

@@ -47,7 +47,7 @@ def test_a_missing_run_says_how_to_make_one(tmp_path):
 def test_a_foreign_folder_is_never_touched(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(RunError, match="holds no run of ours"):
+        with pytest.raises(RunError, match="is not a run folder"):
             RunFolder.create(tmp_path, CONFIG, overwrite=overwrite)
     with pytest.raises(RunError, match="not a run folder"):
         RunFolder.open(tmp_path)
@@ -104,7 +104,7 @@ def test_a_replacement_that_saves_nothing_leaves_the_old_run(tmp_path, caplog, e
         if error is not None:
             raise error
     assert contents(tmp_path) == before
-    assert "holds the run again that was to be overwritten" in caplog.text
+    assert "holds the old run again" in caplog.text
 
 
 def test_a_replacement_that_is_killed_leaves_the_old_run_to_the_next_command(tmp_path):

@@ -26,12 +26,12 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.pipeline import FreshSteps
-from sparring.run.state import FreshRecord, Group, RunState
+from sparring.run.state import FreshGroup, FreshRecord, RunState
 from sparring.run.step import Methods
-from tests.engine.fleet.chaos import Harm
-from tests.engine.fleet.harmed_runs import account_of, accounted
+from tests.engine.fleet.faulty_fleet import FaultPlan
+from tests.engine.fleet.faulty_runs import account_of, accounted
+from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import Simulated
-from tests.engine.fleet.weather import Weather
 
 SCALE = {"fleet": "processes", "workers": 4, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000, "timeout": 1e5}
 BASE = {
@@ -41,7 +41,7 @@ BASE = {
     "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
     "scale": SCALE,
 }
-HEAVY = Weather(mean=60, sigma=1.8, starting=5)
+HEAVY = NetworkModel(mean=60, sigma=1.8, starting=5)
 GALE = replace(HEAVY, dies=0.1, dies_idle=0.05, hangs=0.02, lost=0.02, twice=0.2, late=0.7, rubbish=0.05)
 WARM = 1  # updates before the first step
 
@@ -56,11 +56,11 @@ def run(path, config, weather=HEAVY, seed=0, resume=False):
     engine = LocalEngine(config)
     fleet = Simulated(config.model_dump(mode="json"), config.scale.workers, seed, weather=weather)
     with folder:
-        engine.elsewhere = FreshWorkers(engine, fleet, path / "weights")
+        engine.workers = FreshWorkers(engine, fleet, path / "weights")
         try:
             train(config, engine, folder, resume=resume)
         finally:
-            engine.elsewhere.close()
+            engine.workers.close()
     return accounts(path)
 
 
@@ -208,7 +208,7 @@ def test_a_run_that_goes_on_keeps_what_had_come_and_counts_the_rest_as_lost(tmp_
 
 def test_what_is_issued_again_is_written_down_before_it_is_sent(tmp_path, monkeypatch):
     """A kill may come before the learner has heard of a lost worker."""
-    path, grown, losing = tmp_path / "run", [], FreshWorkers._losing
+    path, grown, losing = tmp_path / "run", [], FreshWorkers._record_loss
 
     def watched(self, units):
         plays = [len(self._open[unit].specs) for unit in units if unit in self._open and unit in self._past]
@@ -216,7 +216,7 @@ def test_what_is_issued_again_is_written_down_before_it_is_sent(tmp_path, monkey
         losing(self, units)
         grown.extend([json.loads((path / ISSUED).read_bytes())["issued"] - before == sum(plays)] if plays else [])
 
-    monkeypatch.setattr(FreshWorkers, "_losing", watched)
+    monkeypatch.setattr(FreshWorkers, "_record_loss", watched)
     run(path, config_of(steps=3), GALE)
     assert grown and all(grown)
 
@@ -235,19 +235,19 @@ def test_a_count_that_cannot_be_read_is_no_count(tmp_path):
     folder = RunFolder.create(tmp_path / "run", to_yaml(config))
     with folder:
         (tmp_path / "run" / ISSUED).write_text("{")
-    with pytest.raises(CheckpointError, match=r"issued\.json should say how many plays were issued"):
+    with pytest.raises(CheckpointError, match=r"issued\.json should hold the number of issued plays"):
         run(tmp_path / "run", config, resume=True)
 
 
 def test_a_record_is_read_again_as_it_was_written_with_plays_in_which_nobody_spoke(whole, tmp_path):
     plays = stored(whole[0])[:4]
     silent = replace(plays[0], episode_id=999, turns=())
-    record = FreshRecord(EpisodeBudget(issued=9, open=5, learned=4), 3, [Group(7, "a", (plays[1], silent)), Group(2, "b", (plays[2], plays[3]))])
+    record = FreshRecord(EpisodeBudget(issued=9, open=5, learned=4), 3, [FreshGroup(7, "a", (plays[1], silent)), FreshGroup(2, "b", (plays[2], plays[3]))])
     record.save(tmp_path)
     found = FreshRecord.restored(tmp_path)
     assert (found.account, found.draws, found.groups) == (record.account, 3, record.groups)
     (tmp_path / "fresh.json").write_text("{}")
-    with pytest.raises(CheckpointError, match="plays that had come"):
+    with pytest.raises(CheckpointError, match="no step had taken"):
         FreshRecord.restored(tmp_path)
     FreshRecord().save(tmp_path / "none")  # writes nothing
     assert not (tmp_path / "none").exists() and FreshRecord.restored(tmp_path / "none").groups == ()
@@ -343,7 +343,7 @@ def test_a_loss_that_takes_plays_for_its_own_is_refused():
 
 def test_without_workers_nobody_plays():
     config = config_of()
-    with pytest.raises(ConfigError, match=r"scale\.order=fresh: no workers play here"):
+    with pytest.raises(ConfigError, match=r"scale\.order=fresh: this engine has no workers"):
         FreshSteps(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
 
 
@@ -371,7 +371,7 @@ def stored_killed(path):
 
 @pytest.mark.slow
 def test_workers_are_killed_and_answers_come_late_twice_and_spoilt(tmp_path):
-    harm = Harm(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
+    harm = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
     found = accounted(resolve(CONFIG), tmp_path, harm, count=2)
     assert found.balances and len(found.accounts) == CONFIG["steps"]
     last = found.accounts[-1]

@@ -18,7 +18,7 @@ from sparring.run.events import (
     HealthMonitor,
     matches,
     read_lines,
-    stopping,
+    stop_message,
 )
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
@@ -74,7 +74,7 @@ def test_each_game_is_counted_and_told_of_on_its_own():
 def test_a_rule_stops_the_run_by_itself_or_by_the_switch_for_all(stop, action, stops):
     found = monitor({"metric": "x", "above": 1, "action": action}, stop=stop).observe(1, {"x": 2})
     assert found[0].stops is stops
-    assert stopping(found) == (found[0].message if stops else "")
+    assert stop_message(found) == (found[0].message if stops else "")
 
 
 def test_the_message_says_what_where_and_what_to_do():

@@ -14,7 +14,7 @@ import yaml
 
 from sparring import cli
 from sparring.league.payoffs import Payoffs
-from sparring.learn import weights
+from sparring.learn import weight_files
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 
@@ -52,7 +52,7 @@ def killed_now():
 
 def mine_members(what, at):
     """Let this process be killed at the member's file number ``at`` that is written, half of it, or linked."""
-    done, save_file, link = {WRITTEN: 0, LINKED: 0}, safetensors.torch.save_file, weights.link_or_copy
+    done, save_file, link = {WRITTEN: 0, LINKED: 0}, safetensors.torch.save_file, weight_files.link_or_copy
 
     def reached(kind):
         done[kind] += 1
@@ -70,7 +70,7 @@ def mine_members(what, at):
             killed_now()
         return link(earlier, path)
 
-    safetensors.torch.save_file, weights.link_or_copy = save, linked
+    safetensors.torch.save_file, weight_files.link_or_copy = save, linked
 
 
 def live(recipe, path, what, at):

@@ -15,7 +15,7 @@ from sparring.config.plugins.registry import load, names
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import CheckpointError, ConfigError, MissingError, RunError
 from sparring.engine.local import LocalEngine
-from sparring.engine.logprob_check import LogprobCheck, metrics
+from sparring.engine.logprob_check import LogprobCheck, logprob_metrics
 from sparring.engine.run_processes import playing
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint, pipeline
@@ -175,13 +175,13 @@ def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
     with playing(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(state)
     damaged = RunState(step=3, owners={"open": {"3": {"learnt": "x"}}})
-    with playing(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was being played"):
+    with playing(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was at play"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(damaged)
 
 
 def test_without_a_run_folder_nothing_keeps_older_weights():
     config = config_of(1)
-    with pytest.raises(ConfigError, match=r"scale\.lag=1: nothing keeps older weights"):
+    with pytest.raises(ConfigError, match=r"scale\.lag=1: this engine keeps no older weights"):
         Prefetch(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
 
 
@@ -243,8 +243,8 @@ def test_differences_are_of_the_weights_that_played(whole, tmp_path):
 
 def test_the_mean_is_over_tokens_and_by_policy():
     found = [LogprobCheck("main", 1, 1.0, 1.0), LogprobCheck("main", 3, 1.0, 0.5), LogprobCheck("other", 1, 9.0, 9.0)]
-    assert metrics(found, "main") == {"logprob_difference_max": 1.0, "logprob_difference_mean": 0.5}
-    assert metrics(found, "nobody") == {}
+    assert logprob_metrics(found, "main") == {"logprob_difference_max": 1.0, "logprob_difference_mean": 0.5}
+    assert logprob_metrics(found, "nobody") == {}
 
 
 # -- which steps are open --------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def test_weights_on_disk_hold_what_the_learner_had(tmp_path):
     engine = LocalEngine(config)
     with playing(engine, tmp_path):
         pinned = engine.pin()
-        (own,) = (one for one in engine.elsewhere.published.files(pinned) if one.player == "learner")
+        (own,) = (one for one in engine.workers.published.files(pinned) if one.player == "learner")
         stored = safetensors.numpy.load_file(own.file)
         assert all((stored[name] == tensor.numpy()).all() for name, tensor in engine.model.tensors().items())
         engine.release(pinned)

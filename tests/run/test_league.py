@@ -306,7 +306,7 @@ def test_a_held_out_environment_of_three_sides_is_refused_where_the_answer_is_me
 def test_members_that_never_meet_are_warned_of(caplog, solver, plays, warned):
     with caplog.at_level(logging.WARNING):
         checked(matchmaker={"name": "meta_strategy", "solver": solver}, league={**BASE["league"], "plays": plays})
-    assert ("matchmaker.solver: the members never meet" in caplog.text) == warned
+    assert ("matchmaker.solver: members never play each other" in caplog.text) == warned
 
 
 @pytest.mark.parametrize("weights", ["[0.5] * n", "[-1.0, 2.0] + [0.0] * (n - 2)", "[float('nan')] * n", "[1.0] * (n + 1)"])

@@ -22,7 +22,7 @@ from sparring.environments.catalogue import configured_game, make_game
 from sparring.league.matchmakers import meta_strategy
 from sparring.league.meta_game import side_payoffs
 from sparring.league.payoffs import Payoffs
-from sparring.measure.exploitability import ask, nash_conv
+from sparring.measure.exploitability import nash_conv, query_policy
 from sparring.measure.info_states import TabularScorer, enumerate_info_states
 from sparring.play.players.exported import exported
 from sparring.play.players.mixture import MemberMixture
@@ -339,7 +339,7 @@ def test_a_run_is_measured_by_the_pair_of_its_mixtures(answered):
     table = {}
     for seat, own in enumerate(answer.sides):
         alone = MemberMixture(own, answer.agent)
-        rows = ask(alone, states)[0]
+        rows = query_policy(alone, states)[0]
         table |= {(seat, query.key): dict(zip(query.legal_actions, rows[n], strict=True)) for n, query in enumerate(states.queries) if query.seat == seat}
     (last,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
     assert last["nash_conv/kuhn_poker"] == pytest.approx(nash_conv(game, states, TabularScorer(table)).nash_conv, abs=1e-9)

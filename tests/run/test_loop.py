@@ -21,7 +21,7 @@ from sparring.engine.local import LocalEngine, Policy
 from sparring.play.store import EpisodeStore
 from sparring.report import progress
 from sparring.report.episode_record import StoredEpisodes
-from sparring.report.progress import Watcher
+from sparring.report.progress import ProgressLine
 from sparring.report.run_page import write_report
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
@@ -199,7 +199,7 @@ def test_old_stored_steps_go_and_the_rest_is_read(tmp_path, reference):
     assert {name: reference[2][name] for name in names} == fingerprint(tmp_path / "run")[2]
     records = StoredEpisodes(tmp_path / "run")
     assert records.steps == [4, 5, 6]
-    with pytest.raises(RunError, match=r"Step 2 .* is not stored. Near it are 4, 5, 6; store.every says which are, and store.keep how many stay"):
+    with pytest.raises(RunError, match=r"Step 2 .* is not stored. The nearest are 4, 5, 6; store.every sets which steps are stored, and store.keep how many"):
         records.step(2)
     page = write_report(tmp_path / "run").read_text()
     assert "Step 4" in page or "step 4" in page
@@ -250,7 +250,7 @@ def test_a_game_too_large_for_enumeration_is_noted_and_trained_all_the_same(tmp_
 
 def test_the_progress_line_shows_rate_time_left_and_key_figures(tmp_path):
     stream = io.StringIO()
-    with Watcher(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
+    with ProgressLine(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
         run(tmp_path / "run", watch=watcher)
     text = stream.getvalue()
     assert "games/s" in text and "s left" in text and "NashConv 0." in text and "step 6/6" in text
@@ -263,7 +263,7 @@ def test_the_progress_line_says_which_weights_each_figure_is_of(tmp_path):
     lines = {}
     for decay in (0.0, 0.998):
         stream = io.StringIO()
-        with Watcher(resolve({**CONFIG, "learner": {"average": decay}}), tmp_path / "run", stream=stream) as watcher:
+        with ProgressLine(resolve({**CONFIG, "learner": {"average": decay}}), tmp_path / "run", stream=stream) as watcher:
             watcher(report)
         lines[decay] = stream.getvalue()
     assert "NashConv 0.376  legal 0.997" in lines[0.0] and "weights" not in lines[0.0]
@@ -275,10 +275,10 @@ def test_a_long_warm_up_is_seen(tmp_path, monkeypatch):
     """Updates of 4 seconds: a line where 10 have passed since the last one, with the time left."""
     stream, now = io.StringIO(), [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with Watcher(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
+    with ProgressLine(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
         for update in range(1, 7):
             now[0] = 4.0 * update
-            watcher.warming(WarmupReport(update, 6, 1.5, 4.0))
+            watcher.on_warmup(WarmupReport(update, 6, 1.5, 4.0))
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("warm-up")]
     assert lines == ["warm-up 3/6  12 s left  loss 1.500", "warm-up 6/6  0 s left  loss 1.500"]
 
@@ -286,12 +286,12 @@ def test_a_long_warm_up_is_seen(tmp_path, monkeypatch):
 def test_a_long_evaluation_is_seen(tmp_path, monkeypatch):
     stream, now = io.StringIO(), [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with Watcher(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
+    with ProgressLine(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
         now[0] = 100.0
-        watcher.measuring(0, 40)
+        watcher.on_evaluation(0, 40)
         for done in (4, 8, 12, 16, 20):
             now[0] += 6.0
-            watcher.measuring(done, 40)
+            watcher.on_evaluation(done, 40)
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("evaluation")]
     assert lines == ["evaluation, game 8/40  48 s left", "evaluation, game 16/40  36 s left"]
 

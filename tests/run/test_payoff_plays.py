@@ -20,7 +20,7 @@ from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.league.meta_game import member_payoffs, side_payoffs, unmet_note
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import TableAgent, random_table
 from sparring.methods.selection.replay.base import ReplayBuffer
@@ -28,7 +28,7 @@ from sparring.ops.game_tree import policy_values
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import play_teams
 from sparring.run import checkpoint, payoff_plays
-from sparring.run.league_step import begun_anew
+from sparring.run.league_step import restart_learners
 from sparring.run.payoff_plays import next_pairs, pair_results, with_exact, with_plays
 from sparring.run.state import RunState
 from tests.engine.fleet.simulated import simulated_workers
@@ -87,8 +87,8 @@ def test_a_learner_begins_anew_with_nothing_of_before(tmp_path):
     state = RunState(step=2, owners={"credit": {"x": 1}, "curriculum": {"y": 2}, "replay": ReplayBuffer((1,))})
     before = learner.model.version
     assert same(learner.model, engine.policies["main"].past[2].model) and not same(learner.model, start)
-    assert begun_anew(config, engine, RunState(step=1)) == RunState(step=1) and learner.optimizer.state
-    after = begun_anew(config, engine, state)
+    assert restart_learners(config, engine, RunState(step=1)) == RunState(step=1) and learner.optimizer.state
+    after = restart_learners(config, engine, state)
     assert same(learner.model, start) and same(learner.average.model, start)
     assert not learner.optimizer.state and learner.model.version > before  # so that samplers take the weights
     assert after.owners["credit"] == {} and after.owners["curriculum"] == {"y": 2} and not len(after.replay.stored)
@@ -326,7 +326,7 @@ def test_the_meta_strategy_is_that_of_the_matrix_of_tabular_policies():
     engine = engine_of(config)
     book = with_exact(config, engine, Payoffs())
     states = enumerate_info_states(engine.environments[0][0])
-    rows = [ask(engine.agent(member), states)[0] for member in MEMBERS]
+    rows = [query_policy(engine.agent(member), states)[0] for member in MEMBERS]
 
     def value(first, second):
         mixed = [(first, second)[seat][place] for place, seat in enumerate(states.seats.tolist())]

@@ -83,8 +83,8 @@ def test_a_resume_where_replies_are_computed_otherwise_says_so(tmp_path, caplog,
     note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=before, weights="live weights")
     assert caplog.text == ""
     note_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=now, weights="live weights")
-    expected = f"{before!r} up to step 4, and are by"
-    assert (expected in caplog.text and "goes on to other numbers" in caplog.text) == warned
+    expected = f"{before!r} up to step 4, and by"
+    assert (expected in caplog.text and "the run's numbers change" in caplog.text) == warned
     assert warned or caplog.text == ""
 
 
@@ -101,7 +101,7 @@ def test_a_run_goes_on_without_the_compiler_and_says_so(tmp_path, monkeypatch, c
     call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     monkeypatch.setenv("CC", "none")
     call("train", "--run", tmp_path / "run", "--resume", "steps=2")
-    assert "computed by 'compiled' up to step 1, and are by 'torch: CC=none' from here on" in caplog.text
+    assert "computed by 'compiled' up to step 1, and by 'torch: CC=none' from here on" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "[" * 5000, "5", '{"starts": 1}', '{"starts": [1, null]}', "\x00"])

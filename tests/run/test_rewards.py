@@ -14,7 +14,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game
 from sparring.play.store import EpisodeStore
 from sparring.play.turn_table import ordered_turns
-from sparring.report.catalogue import glossary
+from sparring.report.explanations import glossary
 from sparring.run.events import matches, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train

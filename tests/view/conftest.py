@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from sparring.view.app import application
 from sparring.view.pages import Pages
-from sparring.view.watch import Watch
+from sparring.view.watch import RunWatcher
 from tests.view import run_made as made
 
 TOKEN = "right-token"
@@ -21,7 +21,7 @@ def opened():
     watches = []
 
     def function(*folders, **options):
-        watch = Watch(folders)
+        watch = RunWatcher(folders)
         watches.append(watch)
         watch.start()
         assert watch.idle.wait(20)

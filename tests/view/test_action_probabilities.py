@@ -13,8 +13,8 @@ from sparring.core.errors import SparringError
 from sparring.core.records import Segment, ref
 from sparring.play.store import EpisodeStore
 from sparring.view import action_probabilities as policy
-from sparring.view.http_requests import Refused
-from sparring.view.worker_process import Aside
+from sparring.view.http_requests import RequestError
+from sparring.view.worker_process import WorkerProcess
 from tests.hugging_face import hugging_face
 from tests.view.run_made import episode, turn, write_run, write_step
 
@@ -45,9 +45,9 @@ def here(monkeypatch):
         try:
             return policy.answer(question)
         except SparringError as error:
-            raise Refused(404, str(error)) from None
+            raise RequestError(404, str(error)) from None
 
-    monkeypatch.setattr(Aside, "ask", ask)
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
     return asked
 
 
@@ -119,8 +119,8 @@ def test_a_conversation_is_that_of_its_seat_alone():
 
     two_runs = spoken(0, 40)._replace(segments=(Segment("context", (40, 41)), Segment("sampled", (42,)), Segment("context", (43,)), Segment("sampled", (44,))))
     played = episode(0, spoken(0, 10), spoken(1, 20), two_runs, spoken(0, 50, conversation=1))
-    assert policy.seen(played, 2) == (10, 11, 12, 40, 41)
-    assert policy.seen(played, 3) == (50,)
+    assert policy.prompt_ids(played, 2) == (10, 11, 12, 40, 41)
+    assert policy.prompt_ids(played, 3) == (50,)
 
 
 @pytest.mark.parametrize(("steps", "wanted", "taken"), [([10, 20, 30], 20, 20), ([10, 20, 30], 29, 20), ([10, 20], 99, 20), ([10, 20], 9, 10), ([5], 0, 5)])

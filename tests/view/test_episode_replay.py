@@ -8,10 +8,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from sparring.play.store import EpisodeStore
 from sparring.view import episode_replay
-from sparring.view.episode_replay import Piece, pieces, text_of
-from sparring.view.http_requests import Refused
-from sparring.view.runs import Run
-from sparring.view.static_pages import embedded
+from sparring.view.episode_replay import DecodedToken, pieces, text_of
+from sparring.view.http_requests import RequestError
+from sparring.view.static_pages import script_json
+from sparring.view.viewed_run import ViewedRun
 from tests.view import run_made as made
 from tests.view.run_made import episode, turn, write_run, write_step
 
@@ -161,13 +161,13 @@ def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_pa
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     ids = tokenizer.encode("aé€b").ids
-    assert pieces(tokenizer, ids) == [Piece("a", True), Piece("", False), Piece("é", True), Piece("", False), Piece("", False), Piece("€", True), Piece("b", True)]
+    assert pieces(tokenizer, ids) == [DecodedToken("a", True), DecodedToken("", False), DecodedToken("é", True), DecodedToken("", False), DecodedToken("", False), DecodedToken("€", True), DecodedToken("b", True)]
     assert text_of(tokenizer, ids) == "aé€b"
-    assert pieces(tokenizer, [1 << 40, -1]) == [Piece("", True)] * 2 and text_of(tokenizer, [1 << 40]) is None
+    assert pieces(tokenizer, [1 << 40, -1]) == [DecodedToken("", True)] * 2 and text_of(tokenizer, [1 << 40]) is None
 
 
 def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
-    text = embedded({"a": HOSTILE, "b": float("nan")})
+    text = script_json({"a": HOSTILE, "b": float("nan")})
     assert not set("<>&") & set(text) and text.isascii()
     assert json.loads(text) == {"a": HOSTILE, "b": None}
     page = client.get("/export/0/10/40.html").text
@@ -191,7 +191,7 @@ def reads(monkeypatch):
 
 
 def test_an_episode_is_read_once_until_its_part_changes_or_goes(run_folder, reads):
-    run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
+    run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
     first = episodes.find(run, 10, 40)
     assert episodes.find(run, 10, 40) is first and reads == [(10, 40)]
     assert first == episode_replay.Episodes().find(run, 10, 40)
@@ -199,16 +199,16 @@ def test_an_episode_is_read_once_until_its_part_changes_or_goes(run_folder, read
     assert first.episode.returns == (-1.0, 1.0)
     made.write_step(run_folder, 10, [made.episode(40, returns=(2.0, -2.0))])
     assert episodes.find(run, 10, 40).episode.returns == (2.0, -2.0)
-    run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
+    run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
     episodes.find(run, 10, 40)
     EpisodeStore(run_folder / "episodes").path(10).unlink()
-    with pytest.raises(Refused, match="not stored, or no longer"):
+    with pytest.raises(RequestError, match="not stored, or no longer"):
         episodes.find(run, 10, 40)
 
 
 def test_only_the_newest_are_kept(run_folder, reads, monkeypatch):
     monkeypatch.setattr(episode_replay, "KEPT", 2)
-    run, episodes = Run(0, run_folder, "kuhn"), episode_replay.Episodes()
+    run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
     for number in (40, 41, 42, 42, 40):
         episodes.find(run, 10, number)
     assert reads == [(10, 40), (10, 41), (10, 42), (10, 40)]

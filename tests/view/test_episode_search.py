@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.play.store import CreditStore, EpisodeStore
-from sparring.view.index import EpisodeIndex
+from sparring.view.episode_index import EpisodeIndex
 from tests.view import run_made as made
 from tests.view.run_made import credit, episode, turn, write_run, write_step
 

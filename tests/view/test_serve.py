@@ -100,9 +100,9 @@ def test_a_port_that_is_taken_is_refused_if_asked_for_and_else_gives_way(tmp_pat
         taken = other.getsockname()[1]
         error = called(tmp_path, "--port", taken).exception
         assert isinstance(error, RunError) and "--port" in str(error)
-    with serving.bound("127.0.0.1", 0) as first:
+    with serving.bind_socket("127.0.0.1", 0) as first:
         monkeypatch.setattr(serving, "PORT", first.getsockname()[1])
-        with serving.bound("127.0.0.1", None) as second:
+        with serving.bind_socket("127.0.0.1", None) as second:
             assert second.getsockname()[1] != first.getsockname()[1]
             socket.create_connection(second.getsockname(), timeout=5).close()  # it waits, and is not refused
 
@@ -110,7 +110,7 @@ def test_a_port_that_is_taken_is_refused_if_asked_for_and_else_gives_way(tmp_pat
 def test_an_answer_does_not_wait_to_be_sent_with_the_next():
     async def accepted():
         come = asyncio.get_running_loop().create_future()
-        with serving.bound("127.0.0.1", 0) as listening:
+        with serving.bind_socket("127.0.0.1", 0) as listening:
             server = await asyncio.start_server(lambda reader, writer: come.set_result(writer), sock=listening)
             async with server:
                 _, client = await asyncio.open_connection(*listening.getsockname())
@@ -149,7 +149,7 @@ def test_the_browser_is_sent_by_a_private_file_and_not_by_its_command_line(monke
     opened = []
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(serving.webbrowser, "open", opened.append)
-    path = serving._opened("http://127.0.0.1:1/#token=secret")
+    path = serving._open_browser("http://127.0.0.1:1/#token=secret")
     try:
         assert opened == [path.as_uri()] and path.stat().st_mode & 0o777 == 0o600
         assert "http://127.0.0.1:1/#token=secret" in path.read_text()

@@ -13,15 +13,15 @@ import pytest
 
 import sparring
 from sparring.play.store import EpisodeStore
-from sparring.view.http_requests import Refused
-from sparring.view.worker_process import Aside
+from sparring.view.http_requests import RequestError
+from sparring.view.worker_process import WorkerProcess
 from tests.view.run_made import write_run
 
 
 @pytest.fixture
 def aside(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    made = Aside("aside_made", seconds=10.0)
+    made = WorkerProcess("aside_made", seconds=10.0)
     yield made
     made.close()
 
@@ -30,16 +30,16 @@ def aside(monkeypatch):
 def test_a_crash_and_a_hang_are_said_and_the_next_question_is_answered(aside):
     first = aside.ask({"do": "answer"})
     assert first["process"] != os.getpid() and first["offline"] == "1"
-    with pytest.raises(Refused, match="two lines") as refused:
+    with pytest.raises(RequestError, match="two lines") as refused:
         aside.ask({"do": "raise"})
     assert refused.value.status == 404
     assert aside.ask({"do": "answer"}) == first  # the same process
-    with pytest.raises(Refused, match="crashed"):
+    with pytest.raises(RequestError, match="crashed"):
         aside.ask({"do": "crash"})
     second = aside.ask({"do": "answer"})
     assert second["process"] != first["process"]
     aside._seconds = 0.5
-    with pytest.raises(Refused, match="within"):
+    with pytest.raises(RequestError, match="within"):
         aside.ask({"do": "hang"})
     with pytest.raises(ProcessLookupError):
         os.kill(second["process"], 0)
@@ -49,9 +49,9 @@ def test_a_crash_and_a_hang_are_said_and_the_next_question_is_answered(aside):
 def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
     """Not only when it has answered, which may be minutes later."""
     script = (
-        "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.worker_process import Aside\n"
+        "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.worker_process import WorkerProcess\n"
         "if __name__ == '__main__':\n"
-        "    aside = Aside('aside_made', 60.0); print(aside.ask({'do': 'answer'})['process'], flush=True); aside.ask({'do': 'hang'})\n"
+        "    aside = WorkerProcess('aside_made', 60.0); print(aside.ask({'do': 'answer'})['process'], flush=True); aside.ask({'do': 'hang'})\n"
     )
     viewer = subprocess.Popen([sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True)
     process = int(viewer.stdout.readline())
@@ -78,10 +78,10 @@ def test_pictures_are_asked_for_by_place_and_seat(opened, tmp_path, monkeypatch)
     def ask(self, question):
         asked.append(question)
         if question["turn"] == 1:
-            raise Refused(404, "it cannot be drawn")
+            raise RequestError(404, "it cannot be drawn")
         return {"svg": "<svg>é</svg>", "said": "first holds é\n"}
 
-    monkeypatch.setattr(Aside, "ask", ask)
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
     folder = write_run(tmp_path / "kuhn", steps=(10,))
     client = opened(folder)
     place = "/api/runs/0/episodes/10/40"

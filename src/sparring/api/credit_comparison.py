@@ -18,7 +18,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.measure.credit_lab import CreditLab, GradientFigures, LabPlan, LabReport, LabRow
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import ActionScorer, UniformScorer, enumerate_info_states
 from sparring.measure.lab_episodes import TablePolicy, improved_table, random_table
 
@@ -65,7 +65,7 @@ def compare(
             )
             table = improved_table(table) if policy == IMPROVED else table
         else:
-            table = TablePolicy.of(states, ask(scorer, states)[0])
+            table = TablePolicy.of(states, query_policy(scorer, states)[0])
         if watch:
             watch(
                 f"{label}: {len(states):,} information states, "

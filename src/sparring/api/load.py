@@ -10,14 +10,14 @@ from sparring.config.checks import LAST, PLAIN, POLICY, check_answer
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.core.records import LEARNER, PUBLISHED, PlayerRef
-from sparring.engine.export import export, export_mixture
+from sparring.engine.exported_policy import export, export_mixture
 from sparring.engine.local import LocalEngine
 from sparring.league.meta_game import apart_by, check_sides
 from sparring.league.payoffs import Payoffs
 from sparring.play.players.base import Agent
 from sparring.play.players.mixture import MemberMixture
 from sparring.run import checkpoint
-from sparring.run.config_checks import edits
+from sparring.run.config_checks import describe_edits
 from sparring.run.evaluation import answer_of
 from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import CONFIG, RunFolder
@@ -87,7 +87,7 @@ def load_run(
     """
     run = RunFolder.open(path)
     config, saved = resolve(run.config()), run.checkpoint(step)
-    changed = edits(config, saved)
+    changed = describe_edits(config, saved)
     if changed:
         log.warning(
             "%s was edited after step %d was saved, and is used as it is now: %s.",
@@ -126,8 +126,8 @@ def export_answer(
         folder: the new folder.
         answer: "policy", "average", "last" or a meta-solver; None: the policy, as one model folder.
         checkpoint: step of the checkpoint; None takes the newest.
-        dtype: see ``engine.export.export``.
-        adapter: see ``engine.export.export``.
+        dtype: see ``engine.exported_policy.export``.
+        adapter: see ``engine.exported_policy.export``.
         policy: name of a policy, if the run has several.
 
     Raises:

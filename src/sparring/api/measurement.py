@@ -26,7 +26,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.trial import Trial
-from sparring.measure.adaptation import AdaptationRow, Opponent, adaptation, rules_of
+from sparring.measure.adaptation import AdaptationRow, PoolOpponent, adaptation, rules_of
 from sparring.measure.agent_spec import AgentSpec, labels, parse_agent
 from sparring.measure.attempt_tree import (
     AttemptReturns,
@@ -34,9 +34,9 @@ from sparring.measure.attempt_tree import (
     attempt_returns,
     ceiling_or_reason,
 )
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
-from sparring.measure.regret import BUDGET, Judge
+from sparring.measure.oracle_regret import BUDGET, Judge
 from sparring.measure.suite import as_data
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import configured_oracles
@@ -50,7 +50,7 @@ _Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of one role and poo
 def adaptations_of(
     policy: Any,
     games: Sequence[Environment],
-    pool: Mapping[str, Opponent],
+    pool: Mapping[str, PoolOpponent],
     *,
     trials: int,
     seen_states: SeenInitialStates,
@@ -82,7 +82,7 @@ def adaptations_of(
         if not isinstance(game, Trial):
             continue
         rules = rules_of(game)
-        starts, stream = columns(game, seen_states)[0], root.child(game.name)
+        starts, stream = measured_starts(game, seen_states)[0], root.child(game.name)
         table = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
         about = {"game": game.name, "starts": starts.label}
         beside: dict[tuple[str, bool], _Exact] = {}
@@ -109,7 +109,7 @@ def adaptations_of(
 
 def pool_of(
     games: Sequence[Environment], config: RunConfig | None, others: Sequence[AgentSpec]
-) -> dict[str, Opponent]:
+) -> dict[str, PoolOpponent]:
     """Return the opponents in the trials among games.
 
     Args:
@@ -139,13 +139,13 @@ def pool_of(
     return pool
 
 
-def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, Opponent]:
+def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, PoolOpponent]:
     """Return a run's bots by name, then the held-out opponents.
 
     A held-out opponent is listed once, and a bot met in training is not held out. Options left out
     count as their defaults.
     """
-    opponents, known = dict[str, Opponent](), list[Any]()
+    opponents, known = dict[str, PoolOpponent](), list[Any]()
     held_out: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
         (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
     ]
@@ -155,7 +155,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
             if shares.get(name, not shares):
                 for member, bound, weight in _members(name, bot, config.bots):
                     known.append(_played(bound))
-                    opponents[member] = Opponent(
+                    opponents[member] = PoolOpponent(
                         agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
                     )
         for bot in config.evaluation.opponents:
@@ -170,7 +170,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
             factories.append(make)
     for label, make in zip(labels(new), factories, strict=True):
         name = f"{label} (held out)" if label in opponents else label
-        opponents[name] = Opponent(agent=make(), weight=1.0, trained=False)
+        opponents[name] = PoolOpponent(agent=make(), weight=1.0, trained=False)
     return opponents
 
 
@@ -182,7 +182,9 @@ def _played(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
     return bot.plugin.name, options
 
 
-def _ceiling(game: Trial, role: str, pool: Mapping[str, Opponent]) -> tuple[Ceiling | None, str]:
+def _ceiling(
+    game: Trial, role: str, pool: Mapping[str, PoolOpponent]
+) -> tuple[Ceiling | None, str]:
     """Return (ceiling of a pool, ""), or (None, reason)."""
     if game.redeal != "fresh" or game.stop_on_win:
         return None, "no ceiling: it is that of fresh deals in every attempt, with no early stop"
@@ -197,7 +199,7 @@ def _ceiling(game: Trial, role: str, pool: Mapping[str, Opponent]) -> tuple[Ceil
 
 
 def _without_plays(
-    game: Trial, policy: Any, role: str, pool: Mapping[str, Opponent], limit: int
+    game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
     """Return exact returns of a policy, the reason why there are none, or "" if nobody asks."""
     if not limit or not hasattr(policy, "action_logprobs"):
@@ -228,7 +230,7 @@ def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, A
 
 def _asked(
     row: AdaptationRow,
-    pool: Mapping[str, Opponent],
+    pool: Mapping[str, PoolOpponent],
     exact: AttemptReturns | str,
     ceiling: Ceiling | None,
 ) -> dict[str, Any]:

@@ -19,13 +19,18 @@ from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.environments.combining import with_style
 from sparring.measure.agent_spec import AgentSpec, labels
-from sparring.measure.exact_figures import beneath, exact_figures_of
+from sparring.measure.exact_figures import base_game, exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.league_table import league_table
-from sparring.measure.matches import Record, intervals_of, play_matches, self_plays
-from sparring.measure.references import References, beside_uniform, references, told
-from sparring.measure.regret import Judge
+from sparring.measure.matches import MatchRecord, intervals_of, play_matches, self_plays
+from sparring.measure.oracle_regret import Judge
+from sparring.measure.references import (
+    References,
+    compare_with_uniform,
+    reference_report,
+    references,
+)
 from sparring.measure.suite import as_data as interval_as_data
 from sparring.play.players.base import Agent
 from sparring.play.players.random import RandomAgent
@@ -38,7 +43,7 @@ def exact_figures(game: Environment, policy: Any, *, max_states: int) -> dict[st
         GameError: the game is too large, or has no information states; the message names an
             alternative.
     """
-    return _exact(game, enumerate_info_states(beneath(game), limit=max_states), policy)[0]
+    return _exact(game, enumerate_info_states(base_game(game), limit=max_states), policy)[0]
 
 
 def _exact(game: Environment, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
@@ -110,18 +115,18 @@ def evaluate_policy(
     for game in games:
         if exact:
             try:
-                info_states = enumerate_info_states(beneath(game), limit=max_states)
+                info_states = enumerate_info_states(base_game(game), limit=max_states)
                 game_figures, note = _exact(game, info_states, policy)
                 figures.update(game_figures)
                 notes += [note] if note else []
-                known[game.name] = references(beneath(game), info_states)
+                known[game.name] = references(base_game(game), info_states)
             except GameError as error:
                 notes.append(str(error))
         judge = (judges or {}).get(game.name)
         for name, bot in list(bots.items())[: 1 if game.num_seats == 1 else None]:
             stream = root.child(game.name).child(name)
             opponent = None if game.num_seats == 1 else name
-            for starts in columns(game, seen_states or SeenInitialStates(None)):
+            for starts in measured_starts(game, seen_states or SeenInitialStates(None)):
                 report = play_matches(
                     game,
                     policy,
@@ -137,16 +142,16 @@ def evaluate_policy(
                 matches += [{**about, "role": role, **_match_row(record)} for role, record in rows]
                 notes += report.notes
                 if report.overall.games and (game.num_seats == 1 or isinstance(bot, RandomAgent)):
-                    verdicts.append(beside_uniform(game, report, stream, starts, in_flight))
+                    verdicts.append(compare_with_uniform(game, report, stream, starts, in_flight))
     return {
         "figures": figures,
         "matches": matches,
         "notes": notes,
-        **told(games, figures, known, verdicts),
+        **reference_report(games, figures, known, verdicts),
     }
 
 
-def _match_row(record: Record) -> dict[str, Any]:
+def _match_row(record: MatchRecord) -> dict[str, Any]:
     """Return a record as plain data: intervals as text and numbers, and the oracle's facts."""
     intervals = {**intervals_of(record), "illegal": record.illegal}
     row = {
@@ -196,7 +201,7 @@ def self_plays_of(
     """
     rows, root = [], Stream.from_seed(seed).child("self_plays")
     for game in games:
-        starts, stream = columns(game, seen_states)[0], root.child(game.name)
+        starts, stream = measured_starts(game, seen_states)[0], root.child(game.name)
         played = self_plays(starts, policy, plays=plays, stream=stream, in_flight=in_flight)
         intervals = {"returns": as_data(played.returns), "figures": as_data(played.figures)}
         rows.append({**asdict(played), **intervals, "illegal": interval_as_data(played.illegal)})
@@ -222,7 +227,7 @@ def league_of_run(
     )
     for game, _ in engine.environments:
         stream = Stream.from_seed(seed).child("league").child(game.name)
-        starts = columns(game, seen_states)[0]
+        starts = measured_starts(game, seen_states)[0]
         table = league_table(
             game,
             players,

@@ -28,7 +28,7 @@ from sparring.run import checkpoint
 from sparring.run.config_checks import check_effect, check_same
 from sparring.run.events import METRICS, check_packages, read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.loop import Summary
+from sparring.run.loop import RunSummary
 from sparring.run.loop import train as run_training
 from sparring.run.payoff_plays import check_league
 from sparring.run.provenance import note_start
@@ -249,7 +249,7 @@ def plan_run(config: RunConfig) -> dict[str, Any]:
     Raises:
         SparringError: the run itself would fail with this error.
     """
-    from sparring.report.catalogue import check_metrics
+    from sparring.report.explanations import check_metrics
 
     check_metrics(rule.metric for rule in config.health.rules)
     check_league(
@@ -278,7 +278,7 @@ def train_run(
     resume: bool,
     overwrite: bool,
     stream: TextIO | None,
-) -> tuple[Summary, Path]:
+) -> tuple[RunSummary, Path]:
     """Train in a run folder and return (summary, path of the report).
 
     Args:
@@ -292,7 +292,7 @@ def train_run(
     Raises:
         SparringError: see ``train``.
     """
-    from sparring.report.catalogue import check_metrics
+    from sparring.report.explanations import check_metrics
 
     check_metrics(rule.metric for rule in config.health.rules)
     check_packages(config.logging.sinks)
@@ -333,17 +333,17 @@ def train_run(
         if stream is None:
             summary = run_training(config, engine, folder, resume=resume, stop=stop)
         else:
-            from sparring.report.progress import Watcher
+            from sparring.report.progress import ProgressLine
 
-            with Watcher(config, path, stream=stream) as watcher:
+            with ProgressLine(config, path, stream=stream) as watcher:
                 summary = run_training(
                     config,
                     engine,
                     folder,
                     resume=resume,
                     watch=watcher,
-                    warming=watcher.warming,
-                    measuring=watcher.measuring,
+                    warming=watcher.on_warmup,
+                    measuring=watcher.on_evaluation,
                     stop=stop,
                 )
     from sparring.report.run_page import write_report

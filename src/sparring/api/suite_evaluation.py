@@ -28,19 +28,19 @@ from sparring.measure.suite import (
     MAX_STATES,
     OpponentEntry,
     OracleEntry,
-    Piece,
     Suite,
+    SuitePiece,
     SuiteRow,
-    added,
+    add_tallies,
     figures,
     load_suite,
     pieces_of,
     play_piece,
     starts_of,
-    total,
+    total_score,
     with_opponents,
     with_oracle,
-    with_seen,
+    with_seen_starts,
     without_oracles,
 )
 from sparring.methods.oracles.base import Oracle
@@ -84,7 +84,7 @@ class Bench:
         Raises:
             RolloutError: an endpoint failed or its budget is exhausted.
         """
-        piece = Piece(*job)
+        piece = SuitePiece(*job)
         row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
         for model in self._models:
             # the last bit of a piece must not depend on earlier pieces
@@ -277,7 +277,7 @@ class SuiteEvaluation:
             self.suite, self.unjudged = with_oracle(self.suite, oracle)
         self.player, self.seed = player, seed
         self._seen_states = states_seen_by(player.data)
-        self.suite, self.starts = with_seen(self.suite, self._seen_states)
+        self.suite, self.starts = with_seen_starts(self.suite, self._seen_states)
         self.games: list[Environment] = [row.make_game() for row in self.suite.rows]
         self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
         self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
@@ -310,7 +310,7 @@ class SuiteEvaluation:
         """
         if workers is not None and workers < 1:
             raise ConfigError(f"--workers {workers} must be at least 1.")
-        todo = list[Piece]()
+        todo = list[SuitePiece]()
         for place, key in enumerate(self.keys):
             known = self.results.pieces(key)
             if not self._why_not(place) and not any(
@@ -357,7 +357,7 @@ class SuiteEvaluation:
             groups["trained_by_this_run"] = lambda row: bool(self.player.trained_on(row))
             groups["new_to_this_run"] = lambda row: not self.player.trained_on(row)
         totals = {
-            name: total([(row, counts) for row, counts in whole if member(row)])
+            name: total_score([(row, counts) for row, counts in whole if member(row)])
             for name, member in groups.items()
         }
         missing = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
@@ -376,7 +376,9 @@ class SuiteEvaluation:
             )
         return ""
 
-    def _answers(self, todo: Sequence[Piece], workers: int) -> Iterator[tuple[Piece, Answer]]:
+    def _answers(
+        self, todo: Sequence[SuitePiece], workers: int
+    ) -> Iterator[tuple[SuitePiece, Answer]]:
         """Yield pieces with their answers; only this process asks endpoints, for one budget."""
         failed: set[int] = set()
         rows = [row.model_dump(mode="json") for row in self.suite.rows]
@@ -393,7 +395,7 @@ class SuiteEvaluation:
             with WorkerPool(make_bench, settings, workers) as pool:
                 hopeful = (list(piece) for piece in remote if piece.row not in failed)
                 for job, answer in pool.answers(hopeful):
-                    yield self._noted(Piece(*job), answer, failed)
+                    yield self._noted(SuitePiece(*job), answer, failed)
         else:
             local = remote + local
         if local:
@@ -402,7 +404,9 @@ class SuiteEvaluation:
                 if piece.row not in failed:
                     yield self._noted(piece, play(list(piece)), failed)
 
-    def _noted(self, piece: Piece, answer: Answer, failed: set[int]) -> tuple[Piece, Answer]:
+    def _noted(
+        self, piece: SuitePiece, answer: Answer, failed: set[int]
+    ) -> tuple[SuitePiece, Answer]:
         """Return (piece, answer); note a row that cannot be measured."""
         if "unmeasured" in answer:
             failed.add(piece.row)
@@ -421,7 +425,7 @@ class SuiteEvaluation:
 
     def _tally(self, place: int, seat: int | None = None) -> Answer:
         known = self.results.pieces(self.keys[place])
-        return added(
+        return add_tallies(
             known[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
         )
 

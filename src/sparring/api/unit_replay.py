@@ -17,13 +17,13 @@ from sparring.config import RunConfig, resolve
 from sparring.config.sections import FRESH
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.engine.protocol import Judging
-from sparring.engine.workers.units import cut
+from sparring.engine.protocol import ReplyJudges
+from sparring.engine.workers.units import split_into_units
 from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.config_checks import SAVED
 from sparring.run.folder import RunFolder
-from sparring.run.league_step import begin_league, begun_anew
+from sparring.run.league_step import begin_league, restart_learners
 from sparring.run.state import RunState
 from sparring.run.step import Methods, StepInputs, request_plays
 from sparring.run.warmup import warm_up
@@ -53,7 +53,7 @@ class _Traces(logging.Handler):
         self.traces += ["".join(traceback.format_exception(error)).rstrip() for error in errors]
 
 
-def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[EpisodeSpec], Judging]:
+def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[EpisodeSpec], ReplyJudges]:
     """Return (engine before the step, episodes of the unit, judging).
 
     Args:
@@ -72,7 +72,7 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     units, request = 0, next(asking, None)
     while request is not None:
         if request.judging is not None:
-            parts = cut(engine.seated(request.specs), config.scale.unit_games)
+            parts = split_into_units(engine.seated(request.specs), config.scale.unit_games)
             if unit - units < len(parts):
                 return engine, list(parts[unit - units]), request.judging
             units += len(parts)
@@ -87,7 +87,7 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
 
 
 def replay(
-    engine: LocalEngine, specs: Sequence[EpisodeSpec], judging: Judging
+    engine: LocalEngine, specs: Sequence[EpisodeSpec], judging: ReplyJudges
 ) -> Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]:
     """Yield (spec, None) before each episode and (spec, outcome) after it.
 
@@ -155,4 +155,4 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
     config, engine, _ = load_run(path, done)
     saved = folder.checkpoint(done)
     state = RunState.restored(saved.path, saved.step, saved.state, apart=frozenset({SAVED}))
-    return config, engine, begun_anew(config, engine, state)
+    return config, engine, restart_learners(config, engine, state)

@@ -21,7 +21,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.trust import trust_typed
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
-from sparring.measure.regret import BUDGET
+from sparring.measure.oracle_regret import BUDGET
 from sparring.report import match_tables as tables
 from sparring.report.terminal import PlainConsole
 

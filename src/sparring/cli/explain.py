@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sparring.cli.text import say
-from sparring.report.catalogue import explanation
+from sparring.report.explanations import explanation
 
 
 def explain(

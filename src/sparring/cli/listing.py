@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from sparring.cli.text import say
 from sparring.core.errors import UnknownNameError
 from sparring.core.foreign_text import current_slot
-from sparring.report.catalogue import KINDS, entries
+from sparring.report.explanations import KINDS, entries
 from sparring.report.terminal import PlainConsole
 
 

@@ -19,7 +19,7 @@ from sparring.environments.base import Environment
 from sparring.environments.foreign import no_rules
 from sparring.environments.openspiel.people import for_people, rules_of, wrap_lines
 from sparring.play.players.human import human
-from sparring.report.episode_summary import drawn_line, ending, moves, said_lines, verdict
+from sparring.report.episode_summary import ending, member_line, moves, reply_lines, verdict
 
 
 def play(
@@ -159,12 +159,12 @@ def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
     say(f"\n--- The end.\n\n{wrap_lines(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
     if sitting.drawn_members:
-        say(f"{drawn_line(sitting.drawn_members)}.")
+        say(f"{member_line(sitting.drawn_members)}.")
     called = {YOU: "you"}
     if opponent is not None:
         called[opponent.name] = opponent.label.partition(",")[0]
     if no_rules(rules):
-        say("\n".join(["What was said:", *said_lines(episode, called)]))
+        say("\n".join(["What was said:", *reply_lines(episode, called)]))
         return
     name, agent = ("", None) if opponent is None else (opponent.name, opponent.agent)
     thinks = hasattr(agent, "action_logprobs")

@@ -16,13 +16,13 @@ from sparring.core.records import Episode
 from sparring.environments.drawing.canvas import Theme
 from sparring.play.episode_pictures import environment_of, picture, sentences
 from sparring.play.replay import Conversation, conversations
-from sparring.report.episode_record import StoredEpisodes, episode_record, finite
+from sparring.report.episode_record import StoredEpisodes, episode_record, json_value
 from sparring.report.episode_text import endings_lines, episode_lines, listing_rows, token_decoder
 from sparring.report.ratings import league_rows, standings_of
-from sparring.report.timeline import of_episode, summary, timeline_lines, timeline_svg
+from sparring.report.timeline import summary, timeline_lines, timeline_of, timeline_svg
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
-from sparring.view import meta_strategy as meta
+from sparring.view import league_weights as meta
 from sparring.view.league_members import ENGINE
 
 SIDES = ("in the first side", "in the second side")
@@ -50,7 +50,7 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
             "standings": rows,
             **({"weights": weighed} if weighed else {}),
         }
-        print(json.dumps(finite(document), allow_nan=False))
+        print(json.dumps(json_value(document), allow_nan=False))
         return
     if not standings:
         say(f"No plays count yet at step {saved.step}.")
@@ -73,7 +73,7 @@ def _weighed(
         return None
     league = meta.league_of(parse_json((checkpoint / ENGINE).read_bytes()), state)
     labels = meta.labels_of(meta.environments_of(config), solver)
-    solution = meta.solved(league, solver.written, labels, meta.apart_in(config))
+    solution = meta.solve_league(league, solver.written, labels, meta.has_separate_sides(config))
     named = {"solver": meta.text_of(solver.written), "source": solver.source}
     return {**named, "why": solution["why"], "members": solution["members"]}
 
@@ -151,7 +151,7 @@ def show(
     credit = stored.credit(number, stored_episode)
     if as_json:
         document = episode_record(number, stored_episode, credit)
-        print(json.dumps(finite(document), allow_nan=False))
+        print(json.dumps(json_value(document), allow_nan=False))
         return
     if timeline:
         _print_timeline(stored_episode, svg)
@@ -181,7 +181,7 @@ def _write_picture(
 
 
 def _print_timeline(episode: Episode, path: Path | None) -> None:
-    chart = of_episode(episode)
+    chart = timeline_of(episode)
     if path is None:
         for line in (*timeline_lines(chart), *endings_lines(episode, _conversations(episode))):
             say(line)

@@ -20,7 +20,7 @@ from sparring.config.yaml_text import dump_yaml
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.trust import trust_typed
 from sparring.run.folder import RunFolder
-from sparring.run.loop import Summary
+from sparring.run.loop import RunSummary
 from sparring.run.provenance import this_command
 
 
@@ -103,7 +103,7 @@ def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> R
     return resolve(apply_overrides(load_recipe(recipe), overrides))
 
 
-def _finish(summary: Summary, page: Path, weights: str, as_json: bool) -> None:
+def _finish(summary: RunSummary, page: Path, weights: str, as_json: bool) -> None:
     if as_json:
         ended = {**dataclasses.asdict(summary), "folder": str(summary.folder), "measured": weights}
         print(json.dumps(ended, sort_keys=True))

@@ -65,7 +65,7 @@ class _Dumper(yaml.SafeDumper):
 for _kind in (_Loader, _Dumper):
     _kind.add_implicit_resolver(FLOAT, EXPONENT, list("-+0123456789."))
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != TIMESTAMP]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != TIMESTAMP]
     for first, resolvers in _Loader.yaml_implicit_resolvers.items()
 }
 

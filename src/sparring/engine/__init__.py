@@ -1,1 +1,1 @@
-"""What touches the models of a run, in this process, on workers or on ranks."""
+"""Code that touches the models of a run, in this process, on workers or on ranks."""

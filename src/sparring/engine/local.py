@@ -1,4 +1,4 @@
-"""Everything that touches the models, in one process: sampling, values, updates, saving."""
+"""The engine in one process: sampling, values, updates, and saving."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sparring.core.records import (
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.players import Players, PlayingPolicy
-from sparring.engine.protocol import Batch, FreshRollouts, Judging, Pinned
+from sparring.engine.protocol import Batch, FreshRollouts, Pinned, ReplyJudges
 from sparring.environments.base import Environment
 from sparring.learn.gradient_step import check_output, finite_columns
 from sparring.learn.learner import Learner
@@ -40,46 +40,46 @@ from sparring.learn.reward_model import ProcessLearner
 from sparring.learn.weight_files import (
     UNREADABLE,
     Snapshot,
+    load_member,
     load_optimizer,
     load_weights,
-    member_of,
     planned,
     save_optimizer,
     save_weights,
     snapshots_to_save,
     update_reference,
 )
-from sparring.measure.exploitability import ask
+from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import (
     ActionScorer,
     InfoStates,
     enumerate_info_states,
     exact_values,
 )
-from sparring.methods.columns.base import Place, with_column
+from sparring.methods.columns.base import ValuePosition, with_column
 from sparring.models.language_model import LanguageModel
 from sparring.play.rollout import Begun, Rollout
 from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns, turn_table, with_components
 
 if TYPE_CHECKING:
-    from sparring.engine.workers.distributed import Distributed
+    from sparring.engine.workers.distributed import DistributedRollouts
 
 
 class LearningRanks(Protocol):
-    """Several learners of a run that update its policies together."""
+    """Several learners that update the policies of a run together."""
 
     def learn(
-        self, own: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
+        self, policy: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update a policy's weights once, as ``Policy.learn`` does alone."""
+        """Update a policy's weights once, as ``Policy.learn`` does with one learner."""
 
     def forget(self) -> None:
-        """Send what the learners hold anew before they learn again."""
+        """Send all that the learners hold again before the next update."""
 
 
 class EngineSource:
-    """The models of a policy, asked about the turns of a batch; ``turns`` grows by each column."""
+    """Computes columns of a batch with a policy's models, and adds them to ``turns``."""
 
     def __init__(
         self,
@@ -97,29 +97,29 @@ class EngineSource:
         """Compute a column.
 
         Raises:
-            DivergedError: it is not finite.
-            PluginError: its function gave something else.
+            DivergedError: a value is not finite.
+            PluginError: the column's function returned something else.
         """
         column: FloatArray = bind("columns", name)(self)
         self.turns = with_column(self.turns, name, finite_columns({name: column})[name])
 
-    def critic(self, at: Place) -> FloatArray:
-        """Return the critic's values; see ``columns.base.Source``."""
+    def critic(self, at: ValuePosition) -> FloatArray:
+        """Return the critic's values; see ``columns.base.ColumnSource``."""
         return self._policy.trained.turn_values(self._data, at=at)
 
     def logprobs(self, of: Literal["learner", "reference", "process"]) -> FloatArray:
-        """Return a model's log-probabilities of the turns; see ``columns.base.Source``."""
+        """Return a model's log-probabilities of the turns; see ``columns.base.ColumnSource``."""
         if of != "process":
             return self._policy.trained.turn_logprobs(self._data, of_reference=of == "reference")
         if self._policy.process is None:
             raise ConfigError(
-                "A column reads the reward model, which this run has not; write ASKS = "
+                "A column reads the reward model, which this run lacks; write REQUIRED_SERVICES = "
                 '{"process"} into its module.'
             )
         return self._policy.process.turn_logprobs(self._data)
 
     def exact(self) -> Mapping[str, FloatArray]:
-        """Return the exact values of the turns; see ``columns.base.Source``."""
+        """Return the exact values of the turns; see ``columns.base.ColumnSource``."""
         if self._exact is None:
             self._exact = self._ask(self)
         return self._exact
@@ -129,30 +129,30 @@ Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
 
 
 class Moments(Protocol):
-    """Who holds the state of optimisers that are not in this process, and learns with them."""
+    """Holds the states of optimisers outside this process, and learns with them."""
 
     def save(self, policy: str, path: Path) -> None:
-        """Write the state of a policy's optimiser, as ``save_optimizer`` would."""
+        """Write the state of a policy's optimiser, as ``save_optimizer`` does."""
 
     def keep(self, policy: str, path: Path) -> None:
-        """Take the state of a policy's optimiser from a file that may go."""
+        """Take the state of a policy's optimiser from a file that may be deleted afterwards."""
 
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
         """Take one supervised step; see ``Policy.imitate``."""
 
     def refer(self, policy: str) -> None:
-        """Take what a policy has learnt so far as its reference."""
+        """Make a policy's current weights its reference."""
 
 
 class Policy(PlayingPolicy):
-    """A policy that plays, and its learner, if it is trained.
+    """A policy that plays, and its learner if it is trained.
 
     Args:
         name: of the policy.
-        config: of a run that has this policy alone.
-        model: gives its weights; from ``engine.players``.
-        root: all that is drawn for it derives from here.
-        frozen: whether it is not trained: it has no learner, and no snapshots but itself.
+        config: of a run with only this policy.
+        model: with its weights; from ``engine.players``.
+        root: the stream that all its random draws derive from.
+        frozen: whether it is not trained. If so, it has no learner, and no snapshots but itself.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Policy(PlayingPolicy):
     ) -> None:
         super().__init__(name, config, model, root, frozen=frozen)
         self.learner: Learner | None = None
-        self.moments: Moments | None = None  # who holds the optimiser's state, where others do
+        self.moments: Moments | None = None  # set where other processes hold the optimiser's state
         self.process: ProcessLearner | None = None
         if frozen:
             return
@@ -179,25 +179,25 @@ class Policy(PlayingPolicy):
         self.replies = legal_replies(
             frozenset().union(*(loss.bound.needs for loss in losses)), self.renderer
         )
-        kept = planned(config)
+        copies = planned(config)
         self.learner = Learner(
             model,
             config.learner,
             losses,
             temperature=config.rollout.temperature,
-            with_reference=kept["reference"] > 0,
+            with_reference=copies["reference"] > 0,
             value_at=fitted_at(self.columns),
         )
         self.average = self.learner.average
-        if kept["process"]:
+        if copies["process"]:
             self.process = ProcessLearner(model, config, credit)
 
     @property
     def trained(self) -> Learner:
-        """What trains it.
+        """The learner of the policy.
 
         Raises:
-            ModelError: it is frozen.
+            ModelError: the policy is frozen.
         """
         if self.learner is None:
             raise ModelError(f"The policy {self.name!r} is frozen; nothing trains it.")
@@ -205,10 +205,10 @@ class Policy(PlayingPolicy):
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """All copies of its weights that are held now."""
-        kept = () if self.learner is None else self.learner.snapshots
+        """All copies of its weights in memory."""
+        learner_snapshots = () if self.learner is None else self.learner.snapshots
         process = () if self.process is None else (self.process.snapshot,)
-        return (*self.past.values(), *kept, *process)
+        return (*self.past.values(), *learner_snapshots, *process)
 
     def batch(
         self,
@@ -218,15 +218,16 @@ class Policy(PlayingPolicy):
         exact: Exact,
         turns: TurnTable | None = None,
     ) -> Batch:
-        """Return what it learns from in these plays, with the columns that its estimator NEEDS.
+        """Return the batch that the policy learns from, with the columns that its estimator NEEDS.
 
-        The reward model is trained first. Replies that were not played are in it if it reads them.
+        The reward model is trained first. Unplayed replies are included if the estimator reads
+        them.
 
         Args:
-            episodes: plays, in which its seats alone are trained.
+            episodes: with only this policy's seats trained.
             progress: share of the run that is done.
-            exact: gives the exact columns of a batch.
-            turns: the turn table of the plays, where it has been made before.
+            exact: computes the exact columns of a batch.
+            turns: the turn table of the episodes, if it exists already.
         """
         data, turns = self.packed(episodes, turns)
         source = EngineSource(self, turns, episodes, data, exact)
@@ -245,25 +246,25 @@ class Policy(PlayingPolicy):
     def packed(
         self, episodes: Sequence[Episode], turns: TurnTable | None = None
     ) -> tuple[Pack, TurnTable]:
-        """Return the training arrays of plays, and their turn table, where it is not given."""
-        every = self._all_replies
-        data = pack(episodes, self.replies, candidates=every)
-        if turns is None or every:
-            turns = turn_table(episodes, candidates=every)
+        """Return the training arrays and the turn table of episodes."""
+        all_replies = self._all_replies
+        data = pack(episodes, self.replies, candidates=all_replies)
+        if turns is None or all_replies:
+            turns = turn_table(episodes, candidates=all_replies)
         return data, with_components(turns, self._components)
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update the weights once; see ``Learner.update``. Without a turn nothing changes.
+        """Update the weights once; see ``Learner.update``. Without turns nothing changes.
 
         Raises:
-            ModelError: nobody has said anything, as all conversations outgrew the model.
+            ModelError: there are no turns, as every conversation outgrew the model's context.
         """
         if not len(batch.turns.reward):
             if any(episode.has_outgrown_context for episode in batch.episodes):
                 raise nothing_fits(self.model.context, "step")
-            return {}  # its seats were never due: others ended the plays before
+            return {}  # its seats were never due before the episodes ended
         batch.pack.fitting(self.model.context, "step")
         return self.update(
             batch.pack,
@@ -282,14 +283,14 @@ class Policy(PlayingPolicy):
         value_targets: FloatArray | None,
         *,
         step: int,
-        **given: Any,
+        **options: Any,
     ) -> dict[str, float]:
-        """Update the weights with what a step is trained towards; see ``Learner.update``."""
+        """Update the weights from arrays of a step; see ``Learner.update``."""
         stream = self.root.child("update").child(step)
-        return self.trained.update(data, advantages, value_targets, stream=stream, **given)
+        return self.trained.update(data, advantages, value_targets, stream=stream, **options)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step towards its seats' moves in these plays; return the loss."""
+        """Take one supervised step towards the policy's moves, and return the loss."""
         if self.moments is not None:
             return self.moments.imitate(self, episodes)
         loss = self.trained.imitate(pack(episodes), self.config.warmup.learning_rate)
@@ -298,26 +299,26 @@ class Policy(PlayingPolicy):
         return loss
 
     @property
-    def kept(self) -> list[Snapshot]:
-        """The copies that its learner holds and a checkpoint keeps."""
+    def saved_snapshots(self) -> list[Snapshot]:
+        """The learner's copies of weights that a checkpoint holds."""
         return snapshots_to_save(self.trained.snapshots, self.config)
 
-    def file(self, what: str) -> str:
-        """Return the name of one of its files in a checkpoint."""
-        return f"{'' if self.name == MAIN else f'{self.name}-'}{what}.safetensors"
+    def file(self, content: str) -> str:
+        """Return the name of one of the policy's files in a checkpoint."""
+        return f"{'' if self.name == MAIN else f'{self.name}-'}{content}.safetensors"
 
     def _past_file(self, step: int) -> str:
         return f"{snapshot(step, self.name)}.safetensors"
 
     def save(self, folder: Path, earlier: Path | None = None) -> dict[str, Any]:
-        """Write everything that must be saved into a checkpoint's folder; return what names it.
+        """Write the policy into a checkpoint's folder, and return metadata for ``restore``.
 
         Args:
-            folder: of the checkpoint that is being written.
-            earlier: the checkpoint saved or restored last; a snapshot that it holds is linked.
+            folder: of the new checkpoint.
+            earlier: the checkpoint saved or restored last; snapshots in it are linked.
 
         Raises:
-            DivergedError: something of it is not finite.
+            DivergedError: a value is not finite.
             OSError: the disk is full or not writable.
         """
         if self.learner is not None:
@@ -339,11 +340,11 @@ class Policy(PlayingPolicy):
         return meta
 
     def save_learner(self, folder: Path) -> None:
-        """Write what its learner holds into a folder.
+        """Write the learner's weights, optimiser and copies into a folder.
 
         Raises:
-            ModelError: it is frozen.
-            DivergedError: something of it is not finite.
+            ModelError: the policy is frozen.
+            DivergedError: a value is not finite.
             OSError: the disk is full or not writable.
         """
         save_weights(self.model, folder / self.file("model"))
@@ -351,23 +352,23 @@ class Policy(PlayingPolicy):
             self.moments.save(self.name, folder / self.file("optimizer"))
         else:
             save_optimizer(self.trained.optimizer, folder / self.file("optimizer"))
-        for one in self.kept:
-            one.save(folder / self.file(one.purpose))
+        for copied in self.saved_snapshots:
+            copied.save(folder / self.file(copied.purpose))
 
     def restore_learner(self, folder: Path, version: int) -> None:
-        """Take back what ``save_learner`` wrote.
+        """Restore what ``save_learner`` wrote.
 
         Args:
-            folder: where it was written.
-            version: updates that the weights have seen.
+            folder: with the files.
+            version: number of updates so far.
 
         Raises:
             CheckpointError: the optimiser's state is of other parameters.
             ModelError: a file is of another model.
         """
         load_weights(self.model, folder / self.file("model"), version)
-        for one in self.kept:
-            one.restore(folder / self.file(one.purpose), version)
+        for copied in self.saved_snapshots:
+            copied.restore(folder / self.file(copied.purpose), version)
         path = folder / self.file("optimizer")
         if self.moments is not None:
             self.moments.keep(self.name, path)
@@ -375,20 +376,20 @@ class Policy(PlayingPolicy):
             load_optimizer(self.trained.optimizer, path)
 
     def restore(self, folder: Path, meta: Mapping[str, Any]) -> None:
-        """Take back what ``save`` wrote.
+        """Restore what ``save`` wrote.
 
         Args:
             folder: of the checkpoint.
-            meta: what ``save`` returned.
+            meta: the metadata that ``save`` returned.
 
         Raises:
-            CheckpointError: it names what is no snapshot of this policy.
-            ModelError: a file is of another model, or weights that are not saved have changed.
+            CheckpointError: the metadata names a snapshot of another policy.
+            ModelError: a file is of another model, or the frozen weights have changed.
         """
         if meta.get("base", self.model.frozen_digest) != self.model.frozen_digest:
             raise ModelError(
                 f"model.name={self.config.model.name!r} is no longer the model that the "
-                f"{'run has played with' if self.frozen else 'adapters'} in {folder} "
+                f"{'run played with' if self.frozen else 'adapters'} in {folder} "
                 f"{'' if self.frozen else 'were trained on'}: its frozen weights have "
                 f"SHA-256 {self.model.frozen_digest[:12]}, not {meta['base'][:12]}. Put the "
                 "old weights back."
@@ -404,25 +405,24 @@ class Policy(PlayingPolicy):
             member = ref(name) if name else None
             if member is None or member.step is None or member != member.of(self.name):
                 raise CheckpointError(
-                    f"The checkpoint {folder} names a snapshot {name!r}; its names look "
+                    f"The checkpoint {folder} names a snapshot {name!r}; names must look "
                     f"like {snapshot(40, self.name)}."
                 )
             path = folder / self._past_file(member.step)
-            self.past[member.step] = member_of(name, self.model, path, updates)
+            self.past[member.step] = load_member(name, self.model, path, updates)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Book:
+class _StateIndex:
     states: InfoStates
     number: dict[tuple[int, str], int]
 
 
 class ExactColumns:
-    """Fills ``action_value``, ``state_value`` and ``default_value`` by enumeration, for games small
-    enough.
+    """Computes ``action_value``, ``state_value``, ``default_value`` by enumeration of small games.
 
-    ``scales`` multiplies a game's values, as its payoffs are multiplied in what credit sees; 1
-    where a game is missing.
+    ``scales`` multiplies a game's values, as credit sees scaled payoffs; a missing game has scale
+    1.
 
     Raises:
         TooLargeError: a game has more information states than ``limit``.
@@ -432,26 +432,24 @@ class ExactColumns:
         self, games: Sequence[Environment], limit: int, scales: Mapping[str, float] | None = None
     ) -> None:
         self._scales = dict(scales or {})
-        self._books: dict[str, _Book] = {}
+        self._books: dict[str, _StateIndex] = {}
         for game in games:
             states = enumerate_info_states(game, limit=limit)
             number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
-            self._books[game.name] = _Book(states=states, number=number)
+            self._books[game.name] = _StateIndex(states=states, number=number)
 
     def of(
         self, turns: TurnTable, episodes: Sequence[Episode], policy: ActionScorer
     ) -> dict[str, FloatArray]:
-        """Return the columns, [N] each, of the policy renormalised over legal actions in every
-        seat.
+        """Return the columns, [N] each, of the policy renormalised over legal actions.
 
-        A reply that was no legal action is worth what its turn was paid, and a memory what the
-        state is worth in which it is written. A seat that is asked again
-        after an illegal reply stands in the same information state.
+        An illegal reply has the value of its turn's reward, and a memory has the value of its
+        state. A seat that replies again after an illegal reply is in the same information state.
         """
         values = {}
         for name in {episode.game for episode in episodes}:
             states = self._books[name].states
-            values[name] = exact_values(states, ask(policy, states)[0])
+            values[name] = exact_values(states, query_policy(policy, states)[0])
         action, state, default = (
             turns.reward.copy(),
             np.zeros(len(turns.reward)),
@@ -459,73 +457,78 @@ class ExactColumns:
         )
         rows = ordered_turns(episodes, candidates=turns.state_group is not None)
         for row, (episode, turn) in enumerate(rows):
-            book, own = self._books[episode.game], values[episode.game]
+            book, values_of = self._books[episode.game], values[episode.game]
             memory = turn.event == "memory"
             index = book.number[turn.seat, turn.state_key.removesuffix("|memory" if memory else "")]
             scale = self._scales.get(episode.game, 1.0)
-            state[row], default[row] = scale * own.state[index], scale * own.action[index].mean()
-            if memory:  # which leads to the same state, whatever is written
+            state[row], default[row] = (
+                scale * values_of.state[index],
+                scale * values_of.action[index].mean(),
+            )
+            if memory:  # any memory leads to the same state
                 action[row] = default[row] = state[row]
             if turn.action is not None:
                 action[row] = (
                     scale
-                    * own.action[index][book.states.queries[index].legal_actions.index(turn.action)]
+                    * values_of.action[index][
+                        book.states.queries[index].legal_actions.index(turn.action)
+                    ]
                 )
         return {"action_value": action, "state_value": state, "default_value": default}
 
 
 class LocalEngine(Players):
-    """The policies of a run, who play and are trained."""
+    """The policies of a run, which play and are trained."""
 
     policies: dict[str, Policy]
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config, Policy)
         self.exact = self._exact_columns([game for game, _ in self.environments])
-        self.elsewhere: Distributed | None = None  # who plays, where this process does not
-        self.ranks: LearningRanks | None = None  # who learns together, where there are several
+        self.workers: DistributedRollouts | None = None  # set where workers play
+        self.ranks: LearningRanks | None = None  # set where several learners learn
 
-    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
-        """Play these games, here or on workers; see ``Players.play``."""
-        return (self.elsewhere.play if self.elsewhere else super().play)(specs, judging)
+    def play(self, specs: Sequence[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
+        """Play episodes in this process or on workers; see ``Players.play``."""
+        return (self.workers.play if self.workers else super().play)(specs, judging)
 
     def begin(
         self,
         specs: Sequence[EpisodeSpec],
-        judging: Judging | None = None,
+        judging: ReplyJudges | None = None,
         pinned: Pinned | None = None,
     ) -> Begun:
-        """Have these games played; see ``Distributed.begin``."""
-        if self.elsewhere is None:
+        """Start to play episodes; see ``DistributedRollouts.begin``."""
+        if self.workers is None:
             return Begun(partial(self.play, specs, judging))
-        return self.elsewhere.begin(specs, judging, pinned)
+        return self.workers.begin(specs, judging, pinned)
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:
-        """Keep the weights of now, or those a checkpoint has kept; see ``PublishedWeights``."""
-        if self.elsewhere is None:
+        """Pin the current weights, or those that a checkpoint holds; see ``PublishedWeights``."""
+        if self.workers is None:
             return None
-        published = self.elsewhere.published
-        return published.every() if keys is None else published.keep(keys)
+        published = self.workers.published
+        return published.pin_all() if keys is None else published.keep(keys)
 
     def release(self, pinned: Pinned) -> None:
-        """Let weights go that were pinned."""
-        if self.elsewhere is not None:
-            self.elsewhere.published.release(pinned)
+        """Unpin weights."""
+        if self.workers is not None:
+            self.workers.published.release(pinned)
 
     @property
     def fresh(self) -> FreshRollouts | None:
-        """The workers of a run in fresh order; None where there are none."""
-        in_fresh_order = self.config.scale.order == FRESH and self.elsewhere is not None
-        return cast("FreshRollouts", self.elsewhere) if in_fresh_order else None
+        """The workers of a run in fresh order; None in other runs."""
+        in_fresh_order = self.config.scale.order == FRESH and self.workers is not None
+        return cast("FreshRollouts", self.workers) if in_fresh_order else None
 
     @property
     def versions(self) -> dict[str, int]:
-        """The number of updates that the weights of each policy that is trained have seen."""
+        """The number of updates of each trained policy."""
         return {name: self.policies[name].model.version for name in self.learners}
 
     def timing(self) -> dict[str, float]:
-        """Return figures of the time since they were last asked for; see ``Distributed.timing``."""
-        return self.elsewhere.timing() if self.elsewhere else {}
+        """Return figures since the last call; see ``DistributedRollouts.timing``."""
+        return self.workers.timing() if self.workers else {}
 
     def _exact_columns(self, games: Sequence[Environment]) -> ExactColumns | None:
         if not any(
@@ -538,12 +541,12 @@ class LocalEngine(Players):
 
     @property
     def model(self) -> LanguageModel:
-        """The model of the first policy that is trained."""
+        """The model of the first trained policy."""
         return self.policies[self.learners[0]].model
 
     @property
     def learner(self) -> Learner:
-        """The learner of the first policy that is trained."""
+        """The learner of the first trained policy."""
         return self.policies[self.learners[0]].trained
 
     def batch(
@@ -554,105 +557,105 @@ class LocalEngine(Players):
         policy: str | None = None,
         turns: TurnTable | None = None,
     ) -> Batch:
-        """Return what a policy learns from, with the columns that its estimator NEEDS.
+        """Return the batch that a policy learns from, with the columns that its estimator NEEDS.
 
         Args:
-            episodes: the plays of a step; those that hold no trained seat of it are left out.
+            episodes: of a step; those without a trained seat of the policy are left out.
             progress: share of the run that is done.
-            policy: its name; None: the first one that is trained.
-            turns: the turn table of the plays, where it has been made before.
+            policy: its name; None: the first trained policy.
+            turns: the turn table of the episodes, if it exists already.
         """
-        own = self.policies[self.learners[0] if policy is None else policy]
-        found = self.trained_in(own.name, episodes)
-        known = turns if found is episodes else None
-        return own.batch(found, progress=progress, exact=self._exact_of, turns=known)
+        owner = self.policies[self.learners[0] if policy is None else policy]
+        trained = self.trained_in(owner.name, episodes)
+        table = turns if trained is episodes else None
+        return owner.batch(trained, progress=progress, exact=self._exact_of, turns=table)
 
     def _exact_of(self, source: EngineSource) -> Mapping[str, FloatArray]:
-        """Return the exact columns of a batch; see ``columns.base.Source``."""
+        """Return the exact columns of a batch; see ``columns.base.ColumnSource``."""
         if self.exact is None:
             raise ConfigError(
-                'A column reads exact values, which this run has not; write ASKS = {"tree"} into '
-                "its module."
+                "A column reads exact values, which this run lacks; write REQUIRED_SERVICES = "
+                '{"tree"} into its module.'
             )
         scorer: Any = self.agent(LEARNER)
         return self.exact.of(source.turns, source.episodes, scorer)
 
     def entropies(self, batch: Batch) -> FloatArray:
-        """Return the entropy of the distribution of each sampled token, [M], nats."""
+        """Return the sampling entropy at each sampled token, [M], in nats."""
         return self.policies[batch.policy].trained.entropies(batch.pack)
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
         """Update the weights of the batch's policy once; see ``Policy.learn``."""
-        own = self.policies[batch.policy]
+        policy = self.policies[batch.policy]
         if self.ranks is not None:
-            return self.ranks.learn(own, batch, credit, step=step, progress=progress)
-        return own.learn(batch, credit, step=step, progress=progress)
+            return self.ranks.learn(policy, batch, credit, step=step, progress=progress)
+        return policy.learn(batch, credit, step=step, progress=progress)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step of each policy towards the games' moves; return mean loss."""
-        own = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
-        losses = [policy.imitate(plays) for policy, plays in own if plays]
+        """Take one supervised step of each policy towards the moves, and return the mean loss."""
+        pairs = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
+        losses = [policy.imitate(plays) for policy, plays in pairs if plays]
         return sum(losses) / max(len(losses), 1)
 
     def refer(self) -> None:
-        """Take what each policy has learnt so far as its reference."""
-        for own in map(self.policies.__getitem__, self.learners):
-            update_reference(own.trained.snapshots, own.model)
-            if own.moments is not None:
-                own.moments.refer(own.name)
+        """Make the current weights of each trained policy its reference."""
+        for policy in map(self.policies.__getitem__, self.learners):
+            update_reference(policy.trained.snapshots, policy.model)
+            if policy.moments is not None:
+                policy.moments.refer(policy.name)
 
     def take_member(self, member: PlayerRef) -> None:
-        """Add copies of the policies that a snapshot is of to the league."""
+        """Add copies of the weights of a snapshot's policies to the league."""
         assert member.step is not None, "a snapshot"
-        for one in self.parts(member):
-            own = self.policies[one.name or MAIN]
-            own.past[member.step] = Snapshot.of(own.model, "past")
+        for part in self.parts(member):
+            policy = self.policies[part.name or MAIN]
+            policy.past[member.step] = Snapshot.of(policy.model, "past")
 
     def restart(self, member: PlayerRef) -> None:
-        """Let the policies that a snapshot is of go on from it; see ``Learner.restart``."""
+        """Continue the policies of a snapshot from its weights; see ``Learner.restart``."""
         assert member.step is not None, "a snapshot"
-        for one in self.parts(member):
-            own = self.policies[one.name or MAIN]
-            own.trained.restart(own.past[member.step])
+        for part in self.parts(member):
+            policy = self.policies[part.name or MAIN]
+            policy.trained.restart(policy.past[member.step])
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
-        """Write everything that must be saved into a folder (safetensors and JSON only).
+        """Write everything into a checkpoint's folder, as safetensors and JSON.
 
         Args:
-            folder: empty; of the checkpoint that is being written.
-            earlier: the checkpoint that this engine saved or restored last. A snapshot that it
-                holds is linked, not written.
+            folder: of the new checkpoint, empty.
+            earlier: the checkpoint that this engine saved or restored last; snapshots in it are
+                linked.
 
         Raises:
-            DivergedError: something of it is not finite.
+            DivergedError: a value is not finite.
             OSError: the disk is full or not writable.
         """
-        metas = {name: own.save(folder, earlier) for name, own in self.policies.items()}
+        metas = {name: policy.save(folder, earlier) for name, policy in self.policies.items()}
         meta = {"policies": metas} if self.config.policies else metas[MAIN]
-        if self.config.scale.lag and self.elsewhere is not None and self.fresh is None:
-            meta = {**meta, "open": self.elsewhere.published.save(folder)}
+        if self.config.scale.lag and self.workers is not None and self.fresh is None:
+            meta = {**meta, "open": self.workers.published.save(folder)}
         write_synced(folder / "engine.json", json.dumps(meta).encode())
 
     def restore(self, folder: Path) -> None:
-        """Take back what ``save`` wrote, from a checkpoint folder.
+        """Restore what ``save`` wrote from a checkpoint's folder.
 
         Raises:
             CheckpointError: a file is missing or of another model.
-            ModelError: frozen weights are not those that were there when it was saved.
+            ModelError: the frozen weights have changed since.
         """
         if self.ranks is not None:
             self.ranks.forget()
         try:
-            found = parse_json((folder / "engine.json").read_bytes())
-            metas = found["policies"] if self.config.policies else {MAIN: found}
+            saved = parse_json((folder / "engine.json").read_bytes())
+            metas = saved["policies"] if self.config.policies else {MAIN: saved}
             for member in self.members:
                 self.drop_member(member)
-            for name, own in self.policies.items():
-                own.restore(folder, metas[name])
-            if self.elsewhere is not None:
-                self.elsewhere.published.restore(folder, found.get("open", {}))
+            for name, policy in self.policies.items():
+                policy.restore(folder, metas[name])
+            if self.workers is not None:
+                self.workers.published.restore(folder, saved.get("open", {}))
         except SparringError:
             raise
         except UNREADABLE as error:

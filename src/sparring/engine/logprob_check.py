@@ -1,8 +1,8 @@
-"""Do sampler and learner compute the same, where plays come from older weights?
+"""The check that sampler and learner log-probabilities agree for off-policy episodes.
 
 With ``scale.lag`` the learner's log-probabilities of a reply differ from the sampler's because the
-weights do. So a share of the plays is scored where it was played, by the learner's forward pass and
-the weights that played it: law "same numbers" of every run.
+weights differ. So the worker scores some of its episodes with the learner's forward pass and the
+weights that sampled them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sparring.core.records import Episode
 if TYPE_CHECKING:
     from sparring.engine.players import Players
 
-SAME = ("logprob_difference_max", "logprob_difference_mean")
+LOGPROB_METRICS = ("logprob_difference_max", "logprob_difference_mean")
 
 
 class LogprobCheck(NamedTuple):
-    """The |learner - sampler| log-probabilities of a policy's tokens in one play."""
+    """The |learner - sampler| log-probabilities of a policy's tokens in one episode."""
 
     policy: str
     tokens: int
@@ -29,51 +29,51 @@ class LogprobCheck(NamedTuple):
     largest: float
 
 
-def metrics(plays: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
-    """Return a policy's ``logprob_difference_max`` and ``_mean``; nothing where none was scored."""
-    own = [one for one in plays if one.policy == policy]
-    if not own:
+def logprob_metrics(plays: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
+    """Return a policy's ``logprob_difference_max`` and ``_mean``; empty without scored episodes."""
+    scored = [play for play in plays if play.policy == policy]
+    if not scored:
         return {}
-    mean = sum(one.total for one in own) / sum(one.tokens for one in own)
-    return dict(zip(SAME, (max(one.largest for one in own), mean), strict=True))
+    mean = sum(play.total for play in scored) / sum(play.tokens for play in scored)
+    return dict(zip(LOGPROB_METRICS, (max(play.largest for play in scored), mean), strict=True))
 
 
-EVERY = 100  # one play in so many is scored, and the first of a step
+EVERY = 100  # one episode of this many is scored, and the first of a step
 
 
-def scored(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
-    """Return the differences in the plays that are to be scored, each play by itself.
+def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
+    """Return the differences in the episodes that are due for the check.
 
-    A play that went on over a change of weights is left out: those that began it are gone.
+    An episode during which the weights changed is skipped, as its first weights are gone.
 
     Args:
-        players: who hold the weights that played.
-        episodes: plays of a step.
+        players: with the weights that sampled the episodes.
+        episodes: of a step.
     """
     from sparring.learn.pack import (
         Reader,
         pack,  # with torch, which the record of a run does without
     )
 
-    every = min(EVERY, players.config.rollout.games_per_step)
-    asked = [episode for episode in episodes if episode.episode_id % every == 0]
-    found = []
+    interval = min(EVERY, players.config.rollout.games_per_step)
+    due = [episode for episode in episodes if episode.episode_id % interval == 0]
+    checks = []
     for name in players.learners:
-        own = players.policies[name]
+        policy = players.policies[name]
         reader = Reader(
-            own.model,
-            temperature=own.params.temperature,
-            micro_tokens=own.config.learner.micro_tokens,
+            policy.model,
+            temperature=policy.params.temperature,
+            micro_tokens=policy.config.learner.micro_tokens,
         )
-        for episode in players.trained_in(name, asked):
-            if not _is_of(episode, own.model.version):
+        for episode in players.trained_in(name, due):
+            if not _is_of(episode, policy.model.version):
                 continue
             data = pack([episode])
             if len(data.turn_of):
                 difference = np.abs(reader.logprobs(data) - data.logprobs)
                 total, largest = float(difference.sum()), float(difference.max())
-                found.append(LogprobCheck(name, len(difference), total, largest))
-    return tuple(found)
+                checks.append(LogprobCheck(name, len(difference), total, largest))
+    return tuple(checks)
 
 
 def _is_of(episode: Episode, version: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a configuration would do, and what it takes, before it does it."""
+"""The plan of a run, made before it starts: its methods, sizes, and memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sparring.models.memory import (
 )
 from sparring.models.render.plain import SPECIAL, vocabulary
 
-TINY = "tiny"  # the name of the model that is built, not loaded
-TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.context does not say
-TOLD = 64  # tokens a seat is told between its replies, taken for the estimate of memory
-GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
-GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
+TINY = "tiny"  # name of the model that is built here
+TINY_CONTEXT = 128  # default context of the tiny model, in tokens
+PROMPT_TOKENS = 64  # assumed tokens of prompt per reply, for the estimate of memory
+GPU_WEIGHTS = 2 * GIB  # models of this size and more need a GPU
+GPU_SIZES = (24, 48, 80, 141)  # of common GPUs, in GB
 TRAINING, LEARNER, WORKER = "training process", "learner", "worker"
 REPLICA = "replica of vLLM"
 CACHE, ACTIVATIONS = "keys_and_values_kept", "activations_and_logits"
@@ -39,7 +39,7 @@ LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every l
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
-    """Return the plan of a run: what is played, with which methods, and what it takes."""
+    """Return the plan of a run: environments, methods, sizes, and memory."""
     steps, rollout = config.steps, config.rollout
     return {
         "recipe": config.name,
@@ -70,7 +70,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 def _methods(config: RunConfig) -> dict[str, Any]:
     if config.policies:
-        return {"policies": {name: _methods(own) for name, own in config.by_policy.items()}}
+        return {"policies": {name: _methods(section) for name, section in config.by_policy.items()}}
     return {
         "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
         "context": config.context.name,
@@ -81,7 +81,7 @@ def _methods(config: RunConfig) -> dict[str, Any]:
 
 
 def _process(config: RunConfig) -> dict[str, int]:
-    """Return the most updates that the reward model gets in a run; nothing where there is none."""
+    """Return the number of updates of the reward model; empty without one."""
     has_one = "process" in required_services(config.credit.bind("credit"))
     return {"updates_of_process_model": config.steps * config.process.updates} if has_one else {}
 
@@ -99,7 +99,7 @@ def _settings(bound: BoundPlugin) -> dict[str, Any]:
 
 
 def sampled_tokens(config: RunConfig) -> int:
-    """Return the most tokens a step can sample: each game and each reply as long as may be."""
+    """Return an upper bound on the sampled tokens per step."""
     games = [configured_game(section) for section in config.environments]
     weights = [
         game.weight / sum(other.weight for other in config.environments)
@@ -135,7 +135,7 @@ def _learners(config: RunConfig) -> dict[str, Any]:
 
 
 def _models(config: RunConfig) -> dict[str, Any]:
-    models = {name: _model(own) for name, own in config.by_policy.items()}
+    models = {name: _model(section) for name, section in config.by_policy.items()}
     for name, model in models.items():
         if config.is_frozen(name):
             model["frozen"] = True
@@ -147,22 +147,22 @@ def _models(config: RunConfig) -> dict[str, Any]:
 
 
 def _model(config: RunConfig) -> dict[str, Any]:
-    chosen = config.model
+    model = config.model
     parameters, _, source = size_in(config)
-    known = {} if parameters is None else {"parameters": parameters}
-    if chosen.name == TINY:
-        return {"name": TINY, "hidden_size": chosen.hidden_size, "layers": chosen.layers, **known}
+    size = {} if parameters is None else {"parameters": parameters}
+    if model.name == TINY:
+        return {"name": TINY, "hidden_size": model.hidden_size, "layers": model.layers, **size}
     return {
-        "name": chosen.name,
-        "dtype": chosen.dtype,
-        "adapters": chosen.lora is not None,
-        **known,
+        "name": model.name,
+        "dtype": model.dtype,
+        "adapters": model.lora is not None,
+        **size,
         "parameters_from": source,
     }
 
 
 def size_in(config: RunConfig) -> tuple[int | None, ModelShape | None, str]:
-    """Return a model's parameters and shape, if they are known, and where from."""
+    """Return a model's parameters and shape, None where unknown, and their source."""
     if config.model.name == TINY:
         return *tiny_size(config), "the configuration"
     from sparring.models.pretrained import known_size
@@ -172,19 +172,19 @@ def size_in(config: RunConfig) -> tuple[int | None, ModelShape | None, str]:
 
 def tiny_size(config: RunConfig) -> tuple[int, ModelShape]:
     """Return the number of parameters and the shape of the tiny model, without making it."""
-    chosen = config.model
-    width, words = chosen.hidden_size, len(vocabulary(config) | set(SPECIAL))
+    model = config.model
+    width, words = model.hidden_size, len(vocabulary(config) | set(SPECIAL))
     shape = ModelShape(
-        layers=chosen.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=words
+        layers=model.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=words
     )
     return tiny_parameters(config, words), shape
 
 
 def tiny_parameters(config: RunConfig, vocabulary: int) -> int:
-    """Return the number of parameters of the tiny model with so many words."""
-    chosen, width = config.model, config.model.hidden_size
+    """Return the number of parameters of the tiny model with this vocabulary size."""
+    model, width = config.model, config.model.hidden_size
     block = 12 * width * width + 13 * width
-    return (vocabulary + (chosen.context or TINY_CONTEXT) + 2) * width + chosen.layers * block
+    return (vocabulary + (model.context or TINY_CONTEXT) + 2) * width + model.layers * block
 
 
 def _tiny_cache(config: RunConfig, shape: ModelShape) -> int:
@@ -202,33 +202,29 @@ def _tiny_cache(config: RunConfig, shape: ModelShape) -> int:
 
 
 def activations(config: RunConfig, shape: ModelShape | None, size: int) -> int | None:
-    """Return about what a forward and backward pass keeps.
+    """Return the approximate bytes of a forward and backward pass; None for an unknown shape.
 
-    None where the model's shape is not known.
-
-    Every reply is taken to be as long as it may be, after ``TOLD`` tokens that the seat is told.
+    Every reply is taken to be of the maximum length, after ``PROMPT_TOKENS`` tokens of prompt.
     """
     if shape is None:
         return None
     tokens, reply = config.learner.micro_tokens, config.rollout.max_new_tokens
-    asked = round(tokens * reply / (reply + TOLD))
+    reply_tokens = round(tokens * reply / (reply + PROMPT_TOKENS))
     return activation_bytes(
         shape,
         tokens=tokens,
-        sampled=asked,
+        sampled=reply_tokens,
         size=size,
         checkpointing=config.model.gradient_checkpointing,
     )
 
 
 def memory_to_train(config: RunConfig, parameters: int) -> int:
-    """Return the bytes that training a model of so many parameters takes besides its weights,
-    activations left out, in the training process.
-    """
-    chosen, copies = config.model, planned_copies(config)
-    if chosen.lora is not None:
+    """Return the bytes to train a model of this size, without weights and activations."""
+    model, copies = config.model, planned_copies(config)
+    if model.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
-    size, shards = chosen.weight_bytes, config.learner.shards  # if so, learners are other processes
+    size, shards = model.weight_bytes, config.learner.shards  # if so, learners are other processes
     each = 0 if shards else learning_bytes(size, master=config.learner.master_weights)
     return training_bytes(trained=parameters, copies=copies, size=size, each=each)
 
@@ -237,11 +233,11 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
 
 
 class ProcessMemory(NamedTuple):
-    """What each process of a kind holds.
+    """The memory of each process of a kind.
 
     Args:
-        processes: how many such processes a run has.
-        parts: bytes by what they are for.
+        processes: number of such processes in a run.
+        parts: bytes by purpose.
     """
 
     processes: int
@@ -254,8 +250,8 @@ class ProcessMemory(NamedTuple):
 
 
 def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
-    """Return what a run's processes hold, by kind; empty where a model's size is not known."""
-    sizes = {name: size_in(own) for name, own in config.by_policy.items()}
+    """Return the memory of a run's processes, by kind; empty if a model's size is not known."""
+    sizes = {name: size_in(section) for name, section in config.by_policy.items()}
     if any(parameters is None for parameters, _, _ in sizes.values()):
         return {}
     training = _training_parts(config)
@@ -267,9 +263,9 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
         parts = {name: size for name, size in training.items() if name != CACHE}
         memory[LEARNER] = ProcessMemory(learner.ranks - 1, parts)
     replicas = {
-        REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(own)
-        for name, own in config.by_policy.items()
-        if own.sampler.name == VLLM
+        REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(section)
+        for name, section in config.by_policy.items()
+        if section.sampler.name == VLLM
     }
     if config.scale.workers:
         parts = {name: training[name] for name in ("weights", CACHE, "program")}
@@ -282,17 +278,17 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
 
 
 def _training_parts(config: RunConfig) -> dict[str, int]:
-    """Return the bytes that the training process holds, by what they are for.
+    """Return the bytes of the training process, by purpose.
 
-    A base that policies share counts once. Policies are updated one after the other, so that
-    activations are those of the largest.
+    A base that policies share counts once. Policies are updated one after the other, so activations
+    are those of the largest policy.
     """
     total, bases = dict[str, int](), set[tuple[str, str, str]]()
-    for name, own in config.by_policy.items():
-        model, frozen = own.model, config.is_frozen(name)
+    for name, section in config.by_policy.items():
+        model, frozen = section.model, config.is_frozen(name)
         base = (model.name, model.dtype, model.device)
         shares_base = model.name != TINY and (model.lora is not None or frozen)
-        for part, size in _parts(own, frozen).items():
+        for part, size in _parts(section, frozen).items():
             if part in ("program", ACTIVATIONS):
                 total[part] = max(total.get(part, 0), size)
             elif part != "weights" or not shares_base or base not in bases:
@@ -304,13 +300,13 @@ def _training_parts(config: RunConfig) -> dict[str, int]:
 def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
     """Return the bytes of a policy in the training process; activations only where known."""
     parameters, shape, _ = size_in(config)
-    assert parameters is not None, "looked at above"
+    assert parameters is not None, "checked by the caller"
     size = config.model.weight_bytes
     cache = 0
     if config.sampler.name != VLLM:
         cache = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
     if config.model.name == TINY and shape is not None:
-        # a step's conversations are short and few, far below the limit
+        # a step has few and short conversations
         cache = min(cache, _tiny_cache(config, shape))
     # learners of split weights are other processes
     learns = not frozen and not config.learner.shards
@@ -325,29 +321,28 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
 
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
-    """Return about what a learner of split weights holds, who makes the whole model first."""
     split = whole = 0
-    for name, own in config.by_policy.items():
+    for name, section in config.by_policy.items():
         if not config.is_frozen(name):
-            own_split, own_whole = _shard(own)
-            split, whole = split + own_split, max(whole, own_whole)
+            policy_split, policy_whole = _shard(section)
+            split, whole = split + policy_split, max(whole, policy_whole)
     return {"split": split, "whole_for_a_time": whole, "program": PROGRAM}
 
 
 def _shard(config: RunConfig) -> tuple[int, int]:
-    """Return the bytes of a policy that a learner holds: its part, and what is whole for a time.
+    """Return a policy's bytes at a learner with split weights: (its part, temporary tensors).
 
-    The part has weights, gradients, moments and copies. Whole are weights, their gradients and
-    activations.
+    The part has weights, gradients, moments and copies. Weights, their gradients and activations
+    are whole for a time.
     """
     parameters, shape, _ = size_in(config)
-    assert parameters is not None, "looked at above"
+    assert parameters is not None, "checked by the caller"
     size, copies = config.model.weight_bytes, planned(config)
     each = size * (1 + copies["average"] + copies["reference"])
     each += learning_bytes(size, master=config.learner.master_weights)
     part = -(-parameters * each // config.learner.ranks)
     whole = parameters
-    if shape is not None:  # this block and the next, and what is in no block
+    if shape is not None:  # this block, the next one, and the weights outside of blocks
         outside = shape.vocabulary * shape.hidden
         whole = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
     each_pass = config.learner.gradient_sync == "pass"  # else a leaf may take several passes
@@ -358,7 +353,7 @@ def _shard(config: RunConfig) -> tuple[int, int]:
 
 def _replicas(config: RunConfig) -> ProcessMemory:
     parameters, _, _ = size_in(config)
-    assert parameters is not None, "looked at above"
+    assert parameters is not None, "checked by the caller"
     settings = _settings(config.sampler.bind("samplers"))
     on_gpu, weights = settings["device"] == CUDA, parameters * config.model.weight_bytes
     parts = {
@@ -400,8 +395,8 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     where, needed, have = "GPU", on_first_gpu, available_bytes(device)
     if device.type != CUDA:
         elsewhere = {WORKER} if config.scale.address is not None else set[str]()
-        here = [kind for name, kind in memory.items() if name not in elsewhere]
-        where, needed = "machine", sum(kind.processes * kind.each for kind in here)
+        on_machine = [kind for name, kind in memory.items() if name not in elsewhere]
+        where, needed = "machine", sum(kind.processes * kind.each for kind in on_machine)
     fits = (
         f"fits into this {where}'s"
         if needed < have

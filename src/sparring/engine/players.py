@@ -1,4 +1,4 @@
-"""Who plays in a run: its policies as they play, its bots, and its environments."""
+"""The players of a run: its policies, bots, and environments."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from sparring.core.records import (
 )
 from sparring.core.rng import Stream
 from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
-from sparring.engine.protocol import Clock, Judging
-from sparring.engine.workers.gpu_placement import check_there
+from sparring.engine.protocol import Clock, ReplyJudges
+from sparring.engine.workers.gpu_placement import check_gpus_exist
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
 from sparring.learn.weight_files import Snapshot
@@ -49,43 +49,48 @@ from sparring.play.team import Team
 class Roles:
     """The policy of every seat of a run's environments.
 
+    Where several policies learn in one league, each plays all roles; seats are those of ``main``.
+
     Args:
         config: of the run.
         games: its environments, in the order of the configuration.
 
     Raises:
-        ConfigError: a role has no policy, or a policy no role. Where several learn in one league,
-            each plays all roles, and the seats are those of ``main``.
-        UnknownNameError: a role is named that no environment has.
+        ConfigError: a role has no policy, or a policy has no role.
+        UnknownNameError: no environment has a named role.
     """
 
     def __init__(self, config: RunConfig, games: Sequence[Environment]) -> None:
-        own = list(zip(games, config.environments, strict=True))
+        sections = list(zip(games, config.environments, strict=True))
         self._policies, self._shared = tuple(config.by_policy), config.roles
         self._several = bool(config.policies) and not config.league.learners
-        self._given = {game.name: {**config.roles, **section.roles} for game, section in own}
-        every = {role: None for game, _ in own for role in game.roles}
-        _check(config.roles, every)
-        for game, section in own:
+        self._policies_of = {
+            game.name: {**config.roles, **section.roles} for game, section in sections
+        }
+        all_roles = {role: None for game, _ in sections for role in game.roles}
+        _check(config.roles, all_roles)
+        for game, section in sections:
             _check(section.roles, game.roles)
-        seated = {name for game, _ in own for name in self.of(game)} | set(config.league.learners)
+        seated = {name for game, _ in sections for name in self.of(game)} | set(
+            config.league.learners
+        )
         for name in self._policies:
             if name not in seated:
                 raise ConfigError(
-                    f"policies.{name}: it plays no role; give it one of {', '.join(every)}, such "
-                    f"as roles: {{{next(iter(every))}: {name}}}, or leave it out."
+                    f"policies.{name}: it plays no role; write one of {', '.join(all_roles)}, such "
+                    f"as roles: {{{next(iter(all_roles))}: {name}}}, or leave it out."
                 )
 
     def of(self, game: Environment) -> tuple[str, ...]:
         """Return the policy of each seat of an environment, [num_seats].
 
         Raises:
-            ConfigError: a role has none.
+            ConfigError: a role has no policy.
         """
         if not self._several:
             return (MAIN,) * game.num_seats
-        given = self._given.get(game.name, self._shared)
-        missing = [role for role in game.roles if role not in given]
+        policies = self._policies_of.get(game.name, self._shared)
+        missing = [role for role in game.roles if role not in policies]
         if missing:
             raise ConfigError(
                 f"roles: the role {missing[0]!r} of {game.name!r} has no policy. Its roles are "
@@ -93,14 +98,13 @@ class Roles:
                 f"{{{missing[0]}: {self._policies[0]}}}, or another one of the policies "
                 f"{', '.join(self._policies)}."
             )
-        return tuple(given[role] for role in game.roles)
+        return tuple(policies[role] for role in game.roles)
 
 
-def _check(given: Iterable[str], there: Iterable[str]) -> None:
-    """Refuse a role that nobody has."""
-    for role in given:
-        if role not in there:
-            raise UnknownNameError("role in `roles`", role, there)
+def _check(roles: Iterable[str], known: Iterable[str]) -> None:
+    for role in roles:
+        if role not in known:
+            raise UnknownNameError("role in `roles`", role, known)
 
 
 Base = tuple[str, str, str]  # name, dtype and device of a pretrained model
@@ -109,16 +113,16 @@ Base = tuple[str, str, str]  # name, dtype and device of a pretrained model
 def build_models(
     config: RunConfig, games: Sequence[Environment], root: Stream
 ) -> dict[str, tuple[RunConfig, LanguageModel, Stream]]:
-    """Return of each policy the configuration it is trained by, its model, and its own root.
+    """Return each policy's configuration, model, and root stream.
 
     A pretrained model under the adapters of several policies is in memory once.
     """
-    found, bases = {}, dict[Base, LanguageModel]()
-    for name, own in config.by_policy.items():
+    models, bases = {}, dict[Base, LanguageModel]()
+    for name, section in config.by_policy.items():
         stream = root if name == MAIN else root.child("policy").child(name)
         frozen = config.is_frozen(name)
-        found[name] = own, build_model(own, games, stream, bases, frozen=frozen), stream
-    return found
+        models[name] = section, build_model(section, games, stream, bases, frozen=frozen), stream
+    return models
 
 
 def build_model(
@@ -132,16 +136,16 @@ def build_model(
     """Return the model of a policy: pretrained, or tiny with a vocabulary derived from the games.
 
     Args:
-        config: of a run that has this policy alone.
+        config: of a run with only this policy.
         games: whose words a tiny model knows.
-        root: what is drawn derives from here.
-        bases: pretrained models that are there, of which all weights stay as they are; one that is
-            loaded for such a use is added.
+        root: the stream that all random draws derive from.
+        bases: the pretrained models in memory whose weights stay unchanged; a model that is loaded
+            for such a use is added.
         frozen: whether the policy is not trained.
     """
-    asked = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
+    needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
     with_values = not frozen and (
-        "critic" in required_services(config.credit.bind("credit")) or "values" in asked
+        "critic" in required_services(config.credit.bind("credit")) or "values" in needs
     )
     if config.model.name != TINY:
         return _pretrained(config, root, with_values, bases, frozen)
@@ -173,33 +177,33 @@ def _pretrained(
     bases: dict[Base, LanguageModel],
     frozen: bool,
 ) -> LanguageModel:
-    """Return a pretrained model, with adapters if asked for.
+    """Return a pretrained model, with adapters if the configuration names them.
 
-    Its size is checked before it is loaded. Where its own weights stay as they are, it shares them
-    with the others that are made of it.
+    Sizes are checked before loading. Unchanged weights are shared with the other models of
+    ``bases``.
     """
     from sparring.models.load import load_language_model
 
-    chosen, lora = config.model, config.model.lora
+    settings, lora = config.model, config.model.lora
     gpus = config.learner.gpus
     if gpus:
-        check_there(gpus, f"learner.gpus={list(gpus)}")
+        check_gpus_exist(gpus, f"learner.gpus={list(gpus)}")
     device = find_device(training_device(config))
-    base = (chosen.name, chosen.dtype, str(device))
+    base = (settings.name, settings.dtype, str(device))
     plain = bases.get(base) if frozen or lora is not None else None
     if plain is None:
         plain = load_language_model(
-            chosen.name,
-            dtype=chosen.dtype,
+            settings.name,
+            dtype=settings.dtype,
             training_bytes=None
             if frozen
             else lambda parameters: memory_to_train(config, parameters),
             device=device,
         )
         plain.network = plain.network.to(device)
-    network, over = plain.network, None
+    network, base_model = plain.network, None
     if frozen or lora is not None:
-        bases[base] = over = plain
+        bases[base] = base_model = plain
         network = share_weights(plain.network)
     if lora is not None:
         network = add_adapters(
@@ -210,34 +214,32 @@ def _pretrained(
             stream=root.child("adapters"),
         )
     model = LanguageModel(
-        network, plain.tokenizer, with_values=with_values, longest=chosen.context, over=over
+        network, plain.tokenizer, with_values=with_values, longest=settings.context, over=base_model
     )
-    if chosen.gradient_checkpointing and not model.forward.shares_prefixes:
+    if settings.gradient_checkpointing and not model.forward.shares_prefixes:
         kind = type(model.base).__name__
         raise ConfigError(
-            f"model.gradient_checkpointing=true: the forward of {kind} is its own and not taken "
-            "apart. Leave it off."
+            f"model.gradient_checkpointing=true: {kind} has a forward pass that Sparring cannot "
+            "split into layers. Leave it off."
         )
-    model.forward.recompute = chosen.gradient_checkpointing
-    _ = (
-        model.context
-    )  # what names no limit and is given none is refused here, not in the first game
+    model.forward.recompute = settings.gradient_checkpointing
+    _ = model.context  # raises here, not in the first game, if there is no limit
     return model
 
 
 class PlayingPolicy:
-    """A model, its renderer and sampler settings, and the copies of its weights that play.
+    """A model, its renderer and sampling parameters, and the copies of its weights that play.
 
     Args:
         name: of the policy.
-        config: of a run that has this policy alone.
-        model: gives its weights; from ``engine.players``.
-        root: all that is drawn for it derives from here.
-        frozen: whether it is not trained: it has no snapshots but itself.
+        config: of a run with only this policy.
+        model: with its weights; from ``engine.players``.
+        root: the stream that all its random draws derive from.
+        frozen: whether it is not trained. If so, it has no snapshots but itself.
 
     Raises:
         ConfigError: replies are as long as the model's context.
-        ModelError: the model says of no longest conversation.
+        ModelError: the model does not say how long its context is.
     """
 
     def __init__(
@@ -255,19 +257,19 @@ class PlayingPolicy:
             top_p=rollout.top_p,
             top_k=rollout.top_k,
         )
-        self.past: dict[int, Snapshot] = {}  # by the step that each was taken at
-        self.average: Snapshot | None = None  # of the weights, where they are averaged
+        self.past: dict[int, Snapshot] = {}  # by the step of the snapshot
+        self.average: Snapshot | None = None  # the EMA weights, if there are any
         if frozen:
             for parameter in model.parameters():
                 parameter.requires_grad_(False)
 
     @property
     def published(self) -> LanguageModel:
-        """The model to evaluate and export: the average of the weights if there is one."""
+        """The model to evaluate and export: the EMA weights, or else the current weights."""
         return self.model if self.average is None else self.average.model
 
     def agent(self, who: PlayerRef) -> Agent | None:
-        """Return the agent of one of its players; None where there is no such player.
+        """Return the agent of one of the policy's players; None if the player does not exist.
 
         Args:
             who: a learner, policy, demonstrator or snapshot.
@@ -277,7 +279,7 @@ class PlayingPolicy:
                 renderer=self.renderer, name=str(who), context=self.context, player=self.imitated
             )
         model = self.model_of(who)
-        return None if model is None else self._sit(who, model)
+        return None if model is None else self._policy_agent(who, model)
 
     @cached_property
     def imitated(self) -> TextAgent | None:
@@ -286,28 +288,28 @@ class PlayingPolicy:
         return imitated(None if player is None else player.bind("players"))
 
     def publish(self, agent: Agent, who: PlayerRef) -> None:
-        """Give the sampler of one of its players the weights of now, if it has older ones."""
+        """Update the sampler of one of the policy's players to the current weights."""
         model = self.model_of(who)
         sampler = agent.sampler if isinstance(agent, HasSampler) else None
         if model is not None and sampler is not None and sampler.version != model.version:
             sampler.publish(model.tensors(), model.version)
 
     def model_of(self, who: PlayerRef) -> LanguageModel | None:
-        """Return the model that one of its players speaks with; None where there is none."""
+        """Return the model of one of the policy's players; None if there is none."""
         if who.kind == "snapshot" and not self.frozen:
             return self.past[who.step].model if who.step in self.past else None
         return self.published if who.kind == "policy" else self.model
 
     def take(self, who: PlayerRef, tensors: dict[str, Tensor], version: int) -> None:
-        """Take the weights of one of its players.
+        """Load the weights of one of the policy's players.
 
         Args:
             who: a learner, policy or snapshot.
             tensors: as ``save_weights`` wrote them.
-            version: number of updates that they have seen.
+            version: number of updates so far.
 
         Raises:
-            ModelError: they are of another model.
+            ModelError: the tensors are of another model.
         """
         model = self.model
         if who.kind == "policy":
@@ -322,16 +324,16 @@ class PlayingPolicy:
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply of its has the same bits whatever else is sampled; see ``Sampler``."""
-        return self._sit(LEARNER, self.model).sampler.invariant
+        """Whether the bits of a reply are the same whatever else is sampled; see ``Sampler``."""
+        return self._policy_agent(LEARNER, self.model).sampler.invariant
 
     @property
     def decoding(self) -> str:
-        """What computes its replies, in words: its sampler's, or its model's."""
-        sampler = self._sit(LEARNER, self.model).sampler
+        """The name of the code that computes replies, from the sampler or the model."""
+        sampler = self._policy_agent(LEARNER, self.model).sampler
         return sampler.decoding if isinstance(sampler, HasDecoding) else self.model.decoding
 
-    def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
+    def _policy_agent(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
         return policy(
             sampler=self.config.sampler.bind("samplers")(model),
             renderer=self.renderer,
@@ -347,7 +349,7 @@ class Players:
 
     Args:
         config: of the run.
-        kind: makes a policy: one that plays, or one that is trained as well.
+        kind: the class of its policies, which only play, or are trained as well.
     """
 
     policies: Mapping[str, PlayingPolicy]
@@ -362,18 +364,18 @@ class Players:
         games = [game for game, _ in self.environments]
         self.roles = Roles(config, games)
         self.policies = {
-            name: kind(name, own, model, root, frozen=config.is_frozen(name))
-            for name, (own, model, root) in build_models(config, games, self.root).items()
+            name: kind(name, policy, model, root, frozen=config.is_frozen(name))
+            for name, (policy, model, root) in build_models(config, games, self.root).items()
         }
-        for own in self.policies.values():
-            check_context(own.context, games, own.renderer)
+        for member in self.policies.values():
+            check_context(member.context, games, member.renderer)
         self.agents: dict[str, Agent] = {}
-        self.between: Callable[[], None] | None = None  # called while plays go on; see ``rollout``
+        self.between: Callable[[], None] | None = None  # called during rollouts; see ``rollout``
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The policies that are trained, in the order of the configuration."""
-        return tuple(name for name, own in self.policies.items() if not own.frozen)
+        """The trained policies, in the order of the configuration."""
+        return tuple(name for name, policy in self.policies.items() if not policy.frozen)
 
     def seats(self, game: Environment) -> tuple[tuple[str, bool], ...]:
         """Return the policy of each seat of an environment, and whether it is trained."""
@@ -381,92 +383,92 @@ class Players:
 
     @property
     def apart(self) -> bool:
-        """Whether each policy is a player of its own, in all roles: several learn in one league.
+        """Whether several policies learn in one league, so that each is a player in all roles.
 
-        If not, each policy has its roles, and a player who names none is all of them.
+        If not, each policy has its roles, and an unnamed player stands for all policies.
         """
         return bool(self.config.league.learners)
 
     @property
     def members(self) -> tuple[PlayerRef, ...]:
-        """The snapshots, oldest first: each is of one learner of a league, or of every policy that
-        is trained.
-        """
+        """The snapshots, oldest first: each of one league learner or of all trained policies."""
         if not self.apart:
             return tuple(map(snapshot, self.policies[self.learners[0]].past))
-        found = [
+        snapshots = [
             snapshot(step, name) for name in self.learners for step in self.policies[name].past
         ]
-        return tuple(sorted(found, key=lambda member: member.step or 0))
+        return tuple(sorted(snapshots, key=lambda member: member.step or 0))
 
     def parts(self, member: PlayerRef) -> tuple[PlayerRef, ...]:
-        """Return the snapshots, of a policy each, that a member is."""
+        """Return the snapshots of single policies that a member consists of."""
         return (member,) if self.apart else tuple(map(member.of, self.learners))
 
     def agent(self, player: PlayerRef | str) -> Agent:
-        """Return who a reference means: the learner, the published policy, a snapshot, or a bot.
+        """Return the agent of a reference: the learner, the published policy, a snapshot, or a bot.
 
-        Where several policies have roles, a reference that names none means a team: in each seat
-        the policy of the seat's role.
+        Where several policies have roles, a reference without a policy's name means a team: each
+        seat is played by the policy of its role.
 
         Raises:
-            UnknownNameError: there is no such snapshot or bot.
+            UnknownNameError: the snapshot or bot does not exist.
         """
         who = ref(player)
         if self.apart or len(self.policies) == 1 or who.kind not in OWN or who.name:
-            return self._one(who)
+            return self._single_agent(who)
 
         def at(game: Environment, seat: int) -> Agent:
-            return self._one(who.of(self.roles.of(game)[seat]))
+            return self._single_agent(who.of(self.roles.of(game)[seat]))
 
         if who.kind == "snapshot" and who not in self.members:
             raise self._unknown(who)
         games = [game for game, _ in self.environments]
         return Team(str(who), at, games, self.config.rollout.in_flight)
 
-    def _one(self, who: PlayerRef) -> Agent:
-        """Return a player who is one agent; without a name it is of the policy ``main``."""
+    def _single_agent(self, who: PlayerRef) -> Agent:
+        """Return the agent of a single player; a reference without a name means ``main``."""
         if str(who) not in self.agents:
-            self.agents[str(who)] = self._made(who)
+            self.agents[str(who)] = self._build_agent(who)
         agent = self.agents[str(who)]
         if who.kind in OWN:
             self.policies[who.name or MAIN].publish(agent, who)
         return agent
 
-    def _made(self, who: PlayerRef) -> Agent:
+    def _build_agent(self, who: PlayerRef) -> Agent:
         if who.kind in OWN:
             name = who.name or (MAIN if MAIN in self.policies else "")
-            found = None if name not in self.policies else self.policies[name].agent(who)
-            if found is None:
+            agent = None if name not in self.policies else self.policies[name].agent(who)
+            if agent is None:
                 raise self._unknown(who)
-            return found
+            return agent
         if who.kind not in ("bot", "named"):
             raise self._unknown(who)
-        given = self.config.bots.get(who.name)
-        made: Agent = (given.bind("players") if given else bound_agent(who.name))()
-        return made
+        bot = self.config.bots.get(who.name)
+        bot_agent: Agent = (bot.bind("players") if bot else bound_agent(who.name))()
+        return bot_agent
 
     def _unknown(self, who: PlayerRef) -> UnknownNameError:
-        own = [str(LEARNER.of(name)) for name in self.policies]
-        there = [str(one) for member in self.members for one in self.parts(member)]
-        return UnknownNameError("player of this run", str(who), {*self.agents, *own, *there})
+        learners = [str(LEARNER.of(name)) for name in self.policies]
+        snapshots = [str(part) for member in self.members for part in self.parts(member)]
+        return UnknownNameError(
+            "player of this run", str(who), {*self.agents, *learners, *snapshots}
+        )
 
-    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
-        """Play these games; see ``rollout.play.rollout``.
+    def play(self, specs: Sequence[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
+        """Play episodes; see ``play.rollout.rollout``.
 
         Args:
-            specs: the games.
-            judging: what judges replies while the plays go on; None: nobody does, and one reply is
-                given to each prompt.
+            specs: the episodes.
+            judging: judges replies during the episodes; None: no judging, and one reply to each
+                prompt.
         """
         specs = self.seated(specs)
         players = {str(player): player for spec in specs for player in spec.players}
-        agents = {name: self._one(players[name]) for name in sorted(players)}
+        agents = {name: self._single_agent(players[name]) for name in sorted(players)}
         for agent in agents.values():
             if isinstance(agent, HasSampler) and isinstance(agent.sampler, HasTokenHook):
                 agent.sampler.between = self.between
         section, clock = self.config.rollout, Clock()
-        found = rollout(
+        result = rollout(
             specs,
             agents,
             in_flight=section.in_flight,
@@ -475,47 +477,47 @@ class Players:
             candidates=judging.candidates if judging else None,
             between=self.between,
         )
-        return Rollout(found.episodes, replace(found.counts, judging=clock.seconds))
+        return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return specs in which every policy is named, by default the one of the seat's role."""
-        return [self._seated(spec) for spec in specs] if self.config.policies else specs
+        """Return specs in which every policy is named, by default the policy of the seat's role."""
+        return [self._with_policies(spec) for spec in specs] if self.config.policies else specs
 
-    def _seated(self, spec: EpisodeSpec) -> EpisodeSpec:
+    def _with_policies(self, spec: EpisodeSpec) -> EpisodeSpec:
         policies = self.roles.of(spec.game)
         seats = tuple(
             player if player.name else player.of(name)
             for player, name in zip(spec.players, policies, strict=True)
         )
         trained = tuple(
-            asked and not (player.kind in OWN and self.policies[player.name or MAIN].frozen)
-            for asked, player in zip(spec.trained, seats, strict=True)
+            is_trained and not (player.kind in OWN and self.policies[player.name or MAIN].frozen)
+            for is_trained, player in zip(spec.trained, seats, strict=True)
         )
         return replace(spec, seats=seats, trained=trained)
 
     def renew(self) -> None:
-        """Give the samplers of the players of now the weights that their policies have."""
+        """Update the samplers of all current players to the weights of their policies."""
         for name in list(self.agents):
             if ref(name).kind in OWN:
-                self._one(ref(name))
+                self._single_agent(ref(name))
 
     def trained_in(self, policy: str, episodes: Sequence[Episode]) -> Sequence[Episode]:
-        """Return the plays in which seats of a policy are trained, and those seats alone."""
+        """Return the episodes that train seats of a policy, with only those seats trained."""
         if not self.config.policies:
             return episodes
-        name, found = "" if policy == MAIN else policy, []
+        name, plays = "" if policy == MAIN else policy, []
         for episode in episodes:
             trained = tuple(
-                asked and player.kind in OWN and player.name == name
-                for asked, player in zip(episode.trained, episode.players, strict=True)
+                is_trained and player.kind in OWN and player.name == name
+                for is_trained, player in zip(episode.trained, episode.players, strict=True)
             )
             if any(trained):
-                found.append(replace(episode, trained=trained))
-        return found
+                plays.append(replace(episode, trained=trained))
+        return plays
 
     def drop_member(self, member: PlayerRef) -> None:
-        """Let a snapshot leave the league."""
+        """Remove a snapshot from the league."""
         assert member.step is not None, "a snapshot"
-        for one in self.parts(member):
-            self.policies[one.name or MAIN].past.pop(member.step, None)
-            self.agents.pop(str(one), None)
+        for part in self.parts(member):
+            self.policies[part.name or MAIN].past.pop(member.step, None)
+            self.agents.pop(str(part), None)

@@ -1,4 +1,4 @@
-"""What a run asks of whatever runs its models, and what judges replies while plays go on."""
+"""The interface between a run and the process of its models, and the judges of replies."""
 
 from __future__ import annotations
 
@@ -34,26 +34,25 @@ if TYPE_CHECKING:
     from sparring.learn.pack import Pack
 
 
-WeightKey = tuple[str, int]  # a player and the number of updates its weights have seen
+WeightKey = tuple[str, int]  # a player and the number of updates of its weights
 Pinned = tuple[WeightKey, ...]
 
 
 @dataclass(kw_only=True, slots=True)
 class Clock:
-    """Seconds that something has taken."""
+    """Seconds that a task has taken."""
 
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judging:
-    """What judges the replies of trained seats in the plays of a step.
+class ReplyJudges:
+    """The judges of the replies of trained seats in a step.
 
     Attributes:
-        progress: share of the run that is done; everything else is a function of it and of the
-            configuration.
+        progress: share of the run that is done. All else is a function of it and the configuration.
         oracles: by the name of the environment whose turns they judge.
-        candidates: how many replies are given to each prompt, and which is played; None: one.
+        candidates: number of replies to each prompt, and how one is chosen; None: one reply.
     """
 
     progress: float
@@ -69,42 +68,40 @@ class Judging:
         *,
         oracles: Mapping[str, Oracle],
         rewards: tuple[WeightedReward, ...],
-    ) -> Judging:
-        """Return what a configuration says, at a point of the run.
+    ) -> ReplyJudges:
+        """Return the judges of a configuration at a point of the run.
 
         Args:
             config: of the run.
             games: its environments.
             progress: share of the run that is done, in [0, 1].
-            oracles: its oracles; none: nobody judges turns.
+            oracles: its oracles; empty: no turn is judged.
             rewards: its rewards, for candidates.
         """
-        asked, candidates = config.rollout.candidates, None
-        if asked.count > 1:
+        section, candidates = config.rollout.candidates, None
+        if section.count > 1:
             known = {game.name: game for game in games}
-            grade = by_oracle if asked.by == "oracle" else by_rewards(rewards, known, progress)
-            candidates = Candidates(asked.count, grade, asked.commit, asked.explore)
+            grade = by_oracle if section.by == "oracle" else by_rewards(rewards, known, progress)
+            candidates = Candidates(section.count, grade, section.commit, section.explore)
         return cls(progress=progress, oracles=oracles, candidates=candidates)
 
     def judges(self, clock: Clock) -> dict[str, Judge]:
-        """Return what asks each oracle, by the environment's name; the seconds go to a clock."""
+        """Return a judge for each oracle by environment; a clock counts its seconds."""
         return {name: _timed(oracle, clock) for name, oracle in self.oracles.items()}
 
 
 def _timed(oracle: Oracle, clock: Clock) -> Judge:
-    """Return what asks an oracle, and counts the seconds that it takes."""
-
     def judge(states: Sequence[SearchablePlay], streams: Sequence[Stream]) -> list[Verdict | None]:
         began = time.perf_counter()
-        found = verdicts(oracle, states, streams)
+        results = verdicts(oracle, states, streams)
         clock.seconds += time.perf_counter() - began
-        return found
+        return results
 
     return judge
 
 
 def rewards_of(config: RunConfig) -> tuple[WeightedReward, ...]:
-    """Return the rewards of a run, ready to be asked."""
+    """Return the rewards of a run, prepared for scoring."""
     return prepared(
         [
             WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight))
@@ -115,13 +112,13 @@ def rewards_of(config: RunConfig) -> tuple[WeightedReward, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """What a step learns from. N turns, M sampled tokens.
+    """The data that a step learns from: N turns, M sampled tokens.
 
     Args:
-        episodes: the games.
+        episodes: the episodes.
         turns: [N], one row per turn of a trained seat, with the columns that the estimator NEEDS.
         pack: the training arrays, their rows in the order of ``turns``.
-        metrics: of models that were trained for the estimator's sake.
+        metrics: of models that were trained for the estimator.
         policy: whose turns these are.
     """
 
@@ -132,11 +129,11 @@ class Batch:
     policy: str = MAIN
 
     def advantages(self, credit: Credit) -> FloatArray:
-        """Return the advantage of each sampled token, [M]: its own, or that of its turn."""
+        """Return the advantage of each sampled token, [M], from the token or its turn."""
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
 
     def teaches(self, credit: Credit) -> bool:
-        """Return whether any token carries loss, where the estimator says which do."""
+        """Return whether any token carries loss."""
         trained = self.trained(credit)
         return trained is None or bool(trained.any())
 
@@ -146,49 +143,47 @@ class Batch:
 
 
 class WeightFiles(Protocol):
-    """Weights that workers play with, as files that stay while they are pinned."""
+    """Weights of the workers, as files that stay while they are pinned."""
 
     def pin(self, seated: Iterable[PlayerRef]) -> Pinned:
-        """Keep the weights of now of these players until ``release``."""
+        """Keep the current weights of these players until ``release``."""
 
     def release(self, keys: Pinned) -> None:
-        """Let weights go that were pinned."""
+        """Unpin weights."""
 
 
 class FreshRollouts(Protocol):
-    """Workers of a run in fresh order, whose units are given as they come."""
+    """Workers of a run in fresh order, whose units are returned as they arrive."""
 
     run: Path
 
     @property
     def published(self) -> WeightFiles:
-        """The weights that the workers play with."""
+        """The files of the workers' weights."""
 
     def issued_before(self, issued: int) -> None:
-        """Take note of how many plays were issued before, in all."""
+        """Set the number of episodes that were issued before."""
 
     def renew(self) -> None:
-        """Publish the weights of now, if they are not."""
+        """Publish the current weights, unless they are published."""
 
     def issue(
         self, parts: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
     ) -> list[int]:
-        """Have units of plays played; return their numbers."""
+        """Issue units of episodes, and return their numbers."""
 
-    def come(self, *, wait: bool) -> tuple[list[int], list[tuple[int, Rollout]]]:
+    def poll_units(self, *, wait: bool) -> tuple[list[int], list[tuple[int, Rollout]]]:
         """Return the units that were lost, and those that were answered."""
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return plays in which every policy is named."""
+        """Return specs in which every policy is named."""
 
 
 class Engine(Protocol):
-    """The models of a run and everything done with them.
+    """The models of a run, and all that is done with them.
 
-    ``engine/local.py`` does it in one process.
-
-    A step is ``play``, ``batch``, ``learn``, in this order. ``play`` alone may be called again in
-    between.
+    ``engine/local.py`` implements it in one process. A step calls ``play``, ``batch`` and
+    ``learn``, in this order; only ``play`` may be called again in between.
     """
 
     root: Stream
@@ -196,7 +191,7 @@ class Engine(Protocol):
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The policies that are trained."""
+        """The trained policies."""
 
     def seats(self, game: Environment) -> tuple[tuple[str, bool], ...]:
         """Return the policy of each seat of an environment, and whether it is trained."""
@@ -206,39 +201,39 @@ class Engine(Protocol):
         """The snapshots, oldest first."""
 
     def agent(self, player: PlayerRef | str) -> Agent:
-        """Return who a reference means."""
+        """Return the agent of a reference."""
 
-    def play(self, specs: list[EpisodeSpec], judging: Judging | None = None) -> Rollout:
-        """Play these games; ``judging`` judges the replies of trained seats (None: nobody)."""
+    def play(self, specs: list[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
+        """Play episodes; ``judging`` judges the replies of trained seats (None: no judging)."""
 
     def begin(
         self,
         specs: Sequence[EpisodeSpec],
-        judging: Judging | None = None,
+        judging: ReplyJudges | None = None,
         pinned: Pinned | None = None,
     ) -> Begun:
-        """Have these games played, with weights that were pinned; None: those of now."""
+        """Start to play episodes, with pinned weights, or with the current weights if None."""
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:
-        """Keep the weights of now of every player, or those that a checkpoint has kept, until
-        ``release``, so that games can be played with them.
+        """Keep the current weights of every player, or those of a checkpoint, until ``release``.
 
-        None where nothing keeps older weights.
+        Returns:
+            The pinned weights; None where the engine keeps no older weights.
         """
 
     def release(self, pinned: Pinned) -> None:
-        """Let weights go that were pinned."""
+        """Unpin weights."""
 
     @property
     def fresh(self) -> FreshRollouts | None:
-        """The workers of a run in fresh order; None where there are none."""
+        """The workers of a run in fresh order; None in other runs."""
 
     @property
     def versions(self) -> dict[str, int]:
-        """The number of updates that the weights of each policy that is trained have seen."""
+        """The number of updates of each trained policy."""
 
     def timing(self) -> dict[str, float]:
-        """Return figures of the time since they were last asked for, for timing.jsonl."""
+        """Return figures since the last call, for timing.jsonl."""
 
     def batch(
         self,
@@ -248,44 +243,41 @@ class Engine(Protocol):
         policy: str | None = None,
         turns: TurnTable | None = None,
     ) -> Batch:
-        """Return what a policy learns from in a step, with the columns that its estimator NEEDS.
+        """Return the batch that a policy learns from, with the columns that its estimator NEEDS.
 
-        Models that give them are trained first. None is the first policy that is trained. ``turns``
-        is ``turn_table(episodes)``, where it has been made before.
+        The models that compute columns are trained first. ``policy`` None means the first trained
+        policy. ``turns`` is ``turn_table(episodes)``, if it exists already.
         """
 
     def entropies(self, batch: Batch) -> FloatArray:
-        """Return the entropy [M] of the distribution that each sampled token was drawn from, in
-        nats, by the weights of now.
-        """
+        """Return the sampling entropy of each token by the current weights, [M], nats."""
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update the weights of the batch's policy; return metrics."""
+        """Update the weights of the batch's policy, and return metrics."""
 
     def imitate(self, episodes: list[Episode]) -> float:
-        """Take one supervised step of each policy towards the games' moves; return mean loss."""
+        """Take one supervised step of each policy towards the moves, and return the mean loss."""
 
     def refer(self) -> None:
-        """Take what each policy has learnt so far as its reference."""
+        """Make the current weights of each policy its reference."""
 
     def take_member(self, member: PlayerRef) -> None:
-        """Add copies of the policies that a snapshot is of to the league.
+        """Add copies of the weights of a snapshot's policies to the league.
 
-        Where several learn in one league that is one of them; else it is every policy that is
-        trained.
+        Where several policies learn in one league, a snapshot is of one policy; else it is of all
+        trained policies.
         """
 
     def drop_member(self, member: PlayerRef) -> None:
-        """Let a snapshot leave the league."""
+        """Remove a snapshot from the league."""
 
     def restart(self, member: PlayerRef) -> None:
-        """Let the policies that a snapshot is of go on from it, without what their optimisers
-        remember."""
+        """Continue the policies of a snapshot from its weights, with new optimiser states."""
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
-        """Write everything into a checkpoint's folder; link snapshots that ``earlier`` holds."""
+        """Write everything into a checkpoint's folder; link the snapshots in ``earlier``."""
 
     def restore(self, folder: Path) -> None:
-        """Take back what ``save`` wrote."""
+        """Restore what ``save`` wrote."""

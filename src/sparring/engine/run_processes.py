@@ -1,4 +1,4 @@
-"""Workers and further learners beside a run, as long as it lasts."""
+"""The workers and further learners of a run, as context managers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sparring.config import RunConfig
 from sparring.config.sections import FRESH
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
-from sparring.engine.workers.gpu_placement import check_there, for_worker
-from sparring.engine.workers.worker import Worker, ready
+from sparring.engine.workers.gpu_placement import check_gpus_exist, for_worker
+from sparring.engine.workers.worker import Worker, ready_message
 
 
 class InlineFleet:
@@ -23,79 +23,79 @@ class InlineFleet:
 
     Args:
         config: of the run, as values of JSON.
-        worker: that plays; None: it is made.
+        worker: the worker; None: a new one.
     """
 
     workers, apart, elastic = 1, False, False
 
     def __init__(self, config: Mapping[str, Any], worker: Worker | None = None) -> None:
         self._worker = worker or Worker(config, threads=config["threads"])
-        self._heard: deque[WorkerMessage] = deque()
-        self._wanted: deque[tuple[int, bytes]] = deque()
+        self._messages: deque[WorkerMessage] = deque()
+        self._tasks: deque[tuple[int, bytes]] = deque()
 
     def now(self) -> float:
         """Return the seconds on its clock; see ``Fleet``."""
         return monotonic()
 
     def start(self, worker: int) -> None:
-        """Let the worker be ready; see ``Fleet``."""
-        self._heard.append(WorkerMessage(worker, ready()))
+        """Report that the worker is ready; see ``Fleet``."""
+        self._messages.append(WorkerMessage(worker, ready_message()))
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Keep a message until ``poll``; see ``Fleet``."""
-        self._wanted.append((worker, message))
+        self._tasks.append((worker, message))
 
     def tell(self, message: bytes) -> None:
-        """Do nothing: nobody plays while it is told; see ``Fleet``."""
+        """Do nothing, as the worker plays only in ``poll``; see ``Fleet``."""
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Return what has come, or play what was sent; see ``Fleet``.
+        """Return the messages that have arrived, or play the next task; see ``Fleet``.
 
         Raises:
             SparringError: as playing does.
         """
-        if not self._heard and self._wanted:
-            worker, message = self._wanted.popleft()
-            self._heard.append(WorkerMessage(worker, self._worker.answer(message, {})))
-        found = list(self._heard)
-        self._heard.clear()
-        return found
+        if not self._messages and self._tasks:
+            worker, message = self._tasks.popleft()
+            self._messages.append(WorkerMessage(worker, self._worker.answer(message, {})))
+        messages = list(self._messages)
+        self._messages.clear()
+        return messages
 
     def end(self, worker: int) -> None:
-        """Forget what the worker was sent; see ``Fleet``."""
-        self._wanted.clear()
-        self._heard.clear()
+        """Drop the worker's tasks and messages; see ``Fleet``."""
+        self._tasks.clear()
+        self._messages.clear()
 
     def close(self) -> None:
-        """Forget everything; see ``Fleet``."""
+        """Drop all tasks and messages; see ``Fleet``."""
         self.end(0)
 
 
-WEIGHTS, LEARNERS = "weights", "learners"  # folders of a run while workers play or several learn
+WEIGHTS, LEARNERS = "weights", "learners"  # folders of a run with workers or several learners
 
 
 def fleet_of(config: RunConfig) -> Fleet | None:
-    """Return the fleet that a configuration asks for; None: the engine plays by itself."""
+    """Return the fleet of a configuration; None: the engine plays without a worker."""
     scale, settings = config.scale, config.model_dump(mode="json")
     if scale.fleet == "here":
         if not scale.lag:
             return None
 
         return InlineFleet(settings)
-    check_there(scale.gpus, f"scale.gpus={list(scale.gpus)}")
+    check_gpus_exist(scale.gpus, f"scale.gpus={list(scale.gpus)}")
     if scale.fleet == "ray":
         from sparring.engine.workers.fleet.ray import RayFleet
 
         return RayFleet(settings)
-    from sparring.engine.workers.fleet.processes import Processes
+    from sparring.engine.workers.fleet.processes import ProcessFleet
 
-    own = for_worker(settings, 1 if scale.gpus else 0)
-    return Processes(own, scale.count, carry=scale.weights == "pipe", gpus=scale.gpus)
+    placed = for_worker(settings, 1 if scale.gpus else 0)
+    return ProcessFleet(placed, scale.count, carry=scale.weights == "pipe", gpus=scale.gpus)
 
 
 @contextlib.contextmanager
 def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
-    """Let the plays of an engine be played where its configuration says, as a context.
+    """Play the episodes of an engine where its configuration says, as a context.
 
     Args:
         engine: of a run.
@@ -105,31 +105,31 @@ def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
     if fleet is None:
         yield
         return
-    from sparring.engine.workers.distributed import Distributed
+    from sparring.engine.workers.distributed import DistributedRollouts
     from sparring.engine.workers.fresh_episodes import FreshWorkers
 
     try:
-        kind = FreshWorkers if engine.config.scale.order == FRESH else Distributed
-        engine.elsewhere = kind(engine, fleet, folder / WEIGHTS)
+        kind = FreshWorkers if engine.config.scale.order == FRESH else DistributedRollouts
+        engine.workers = kind(engine, fleet, folder / WEIGHTS)
         yield
     finally:
         fleet.close()
-        if engine.elsewhere is not None:
-            engine.elsewhere.close()
-            engine.elsewhere = None
-        shutil.rmtree(folder / WEIGHTS, ignore_errors=True)  # also where no worker could be started
+        if engine.workers is not None:
+            engine.workers.close()
+            engine.workers = None
+        shutil.rmtree(folder / WEIGHTS, ignore_errors=True)  # also if no worker could be started
 
 
 @contextlib.contextmanager
 def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
-    """Let an engine learn with as many learners as its configuration says, as a context.
+    """Train an engine with as many learners as its configuration says, as a context.
 
     Args:
         engine: of a run.
         folder: of the run.
     """
     if engine.config.learner.ranks == 1:
-        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # of several that were killed
+        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # left by killed learners
         yield
         return
     from sparring.engine.ranks.data_parallel import Ranks

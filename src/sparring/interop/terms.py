@@ -16,7 +16,7 @@ from sparring.config.plugins.registry import BoundPlugin, bind
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.interop.spans import spans
-from sparring.methods.losses.base import LossBatch, LossTerm, Whole
+from sparring.methods.losses.base import LossBatch, LossTerm, WholeMinibatch
 
 CARRY_GRADIENTS = ("logprobs", "entropy")
 
@@ -36,12 +36,12 @@ class Minibatch:
         self._trainer, self._known = trainer, dict(known)
 
     def __getattr__(self, name: str) -> Tensor:
-        """Return a field of ``Whole``.
+        """Return a field of ``WholeMinibatch``.
 
         Raises:
             ConfigError: the trainer does not pass this field to losses.
         """
-        if name.startswith("_") or name not in Whole.__dataclass_fields__:
+        if name.startswith("_") or name not in WholeMinibatch.__dataclass_fields__:
             raise AttributeError(name)
         if name not in self._known:
             raise ConfigError(
@@ -119,7 +119,7 @@ class Terms:
             columns: fields of ``LossBatch`` [B, L] each: logprobs, old_logprobs, advantages, and
                 entropy and reference_logprobs if the trainer has them.
             sampler: the sampler's log-probabilities [B, L], if they differ from the old ones.
-            per_row: fields of ``Whole`` [B] each: group and outcome, if the trainer has them.
+            per_row: fields of ``WholeMinibatch`` [B] each: group and outcome, if the trainer has them.
         """
         place = spans(mask.detach().cpu().numpy())
         flat = {

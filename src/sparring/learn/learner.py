@@ -52,8 +52,8 @@ from sparring.learn.pack import (
     read_at,
 )
 from sparring.learn.weight_files import Snapshot, updates_seen, warmed_up
-from sparring.methods.columns.base import Place
-from sparring.methods.losses.base import LossBatch, Whole, agent_weights, reduce
+from sparring.methods.columns.base import ValuePosition
+from sparring.methods.losses.base import LossBatch, WholeMinibatch, agent_weights, reduce
 from sparring.models.language_model import LanguageModel
 
 
@@ -112,13 +112,13 @@ class LossReader(Reader):
     """Computes the losses of a model."""
 
     needs: frozenset[str]  # of the losses
-    value_at: Place  # where the critic reads
+    value_at: ValuePosition  # where the critic reads
     losses: Sequence[WeightedLoss]
     config: UpdateConfig  # with the reduction of token losses
 
     def _view(
         self, data: Pack, chosen: IntArray, targets: Targets, *, cut: bool
-    ) -> tuple[IntArray, Whole] | None:
+    ) -> tuple[IntArray, WholeMinibatch] | None:
         """Return the result of ``_whole``, if losses need it before the gradients.
 
         None if no loss needs it, or if one forward pass holds the minibatch and computes it anyway.
@@ -139,7 +139,9 @@ class LossReader(Reader):
         return self._whole(data, chosen, targets)
 
     @torch.no_grad()
-    def _whole(self, data: Pack, chosen: IntArray, targets: Targets) -> tuple[IntArray, Whole]:
+    def _whole(
+        self, data: Pack, chosen: IntArray, targets: Targets
+    ) -> tuple[IntArray, WholeMinibatch]:
         columns: dict[str, list[Tensor]] = {}
         tokens = []
         for part in self._parts(data, chosen):
@@ -161,7 +163,11 @@ class LossReader(Reader):
         return self._forward(self.reference, part)[0][part.spread]
 
     def _loss_batch(
-        self, data: Pack, part: Slice, targets: Targets, view: tuple[IntArray, Whole] | None
+        self,
+        data: Pack,
+        part: Slice,
+        targets: Targets,
+        view: tuple[IntArray, WholeMinibatch] | None,
     ) -> LossBatch:
         """Run the network on a slice and return the inputs of the losses."""
         logprobs, extra = self._forward(self.model, part)
@@ -232,7 +238,7 @@ class LossReader(Reader):
         data: Pack,
         part: Slice,
         targets: Targets,
-        view: tuple[IntArray, Whole] | None,
+        view: tuple[IntArray, WholeMinibatch] | None,
         progress: float,
         shares: tuple[float, float],
     ) -> tuple[Tensor, dict[str, float], LossBatch]:
@@ -485,7 +491,7 @@ class Learner(LossReader):
         *,
         temperature: float,
         with_reference: bool | None = None,
-        value_at: Place = "before",
+        value_at: ValuePosition = "before",
     ) -> None:
         self.needs = frozenset().union(*(loss.bound.needs for loss in losses))
         with_reference = (

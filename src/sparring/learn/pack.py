@@ -25,9 +25,9 @@ from sparring.config.plugins.registry import BoundPlugin, load
 from sparring.core.errors import ConfigError, ModelError, RolloutError, quoted
 from sparring.core.records import BoolArray, Episode, FloatArray, IntArray, Segment, TurnTable
 from sparring.core.schedule import Schedule
-from sparring.methods.columns.base import Place
+from sparring.methods.columns.base import ValuePosition
 from sparring.methods.credit.base import start_groups, trajectory_returns
-from sparring.methods.losses.base import Whole
+from sparring.methods.losses.base import WholeMinibatch
 from sparring.models.attention import PrefixTree, prefix_tree, shared_lengths
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.in_process import restrict
@@ -510,7 +510,7 @@ class Targets:
 
 def minibatch_record(
     tokens: IntArray, columns: Mapping[str, Tensor], turn_of: IntArray, targets: Targets
-) -> tuple[IntArray, Whole]:
+) -> tuple[IntArray, WholeMinibatch]:
     """Return the tokens of a minibatch, sorted, and their record.
 
     Args:
@@ -534,7 +534,7 @@ def minibatch_record(
         return tensor.to(like.device, like.dtype if tensor.is_floating_point() else torch.int64)
 
     rows = torch.from_numpy(order).to(like.device)
-    return tokens, Whole(
+    return tokens, WholeMinibatch(
         old_logprobs=on_device(targets.old[tokens]),
         advantages=on_device(targets.advantages[tokens]),
         uniform=on_device(targets.uniform[tokens]),
@@ -554,7 +554,7 @@ def _prompts(turns: TurnTable) -> IntArray:
     return np.arange(len(turns.reward), dtype=np.int64)
 
 
-def fitted_at(needs: Collection[str]) -> Place:
+def fitted_at(needs: Collection[str]) -> ValuePosition:
     """Return where an estimator with these NEEDS reads the critic.
 
     The first of these decides: "value" is before a turn, "token_value" before each token, and
@@ -567,7 +567,7 @@ def fitted_at(needs: Collection[str]) -> Place:
     return "after" if "value_after" in needs else "before"
 
 
-def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArray]:
+def read_at(data: Pack, place: ValuePosition, which: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct sequences and the positions, [K] each, that the critic reads.
 
     Args:
@@ -589,7 +589,7 @@ def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArr
     return sequence, position
 
 
-def num_values(data: Pack, place: Place, tokens: IntArray) -> int:
+def num_values(data: Pack, place: ValuePosition, tokens: IntArray) -> int:
     """Return the number of values that are fitted for these sampled tokens."""
     return len(tokens) if place == "token" else len(np.unique(data.turn_of[tokens]))
 
@@ -622,7 +622,7 @@ class Reader:
         return PADDED if self.model.forward.shares_prefixes else 1
 
     @torch.no_grad()
-    def turn_values(self, data: Pack, *, at: Place = "before") -> FloatArray:
+    def turn_values(self, data: Pack, *, at: ValuePosition = "before") -> FloatArray:
         """Return the value head's estimates: [N] per turn, or [M] per sampled token."""
         sequence, position = read_at(
             data, at, np.arange(len(data.turn_of if at == "token" else data.ask))

@@ -278,7 +278,7 @@ def planned_copies(config: RunConfig) -> int:
     return sum(COPIES[purpose] * count for purpose, count in planned(config).items())
 
 
-def member_of(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
+def load_member(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
     """Load a league's member from its file.
 
     Args:

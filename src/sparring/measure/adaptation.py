@@ -1,8 +1,8 @@
-"""What an agent gets in each attempt of a trial, against opponents that it is not told of.
+"""Returns of an agent in each attempt of a trial against opponents whose identity is hidden.
 
-An agent that learns about its opponent within a trial gets more in later attempts than in the
-first. Where all opponents say exactly how they play, the gain stands beside what there is to be
-had: the best policy that knows the opponent, and the best that does not.
+An agent that learns about its opponent within a trial earns more in later attempts than in the
+first. If all opponents report their exact policies, the gain is compared with two bounds: the best
+policy that knows the opponent, and the best policy that does not.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ FEWEST = 2  # trials of a seat and an opponent, for an interval
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Opponent:
-    """Who is met.
+class PoolOpponent:
+    """An opponent of a pool.
 
     Args:
-        agent: who sits in all seats that are not the learner's.
+        agent: the player in all seats that are not the learner's.
         weight: its share of the pool, in proportion to the others'.
-        trained: whether training met it.
+        trained: whether the agent met it in training.
     """
 
     agent: Agent
@@ -52,10 +52,9 @@ class AdaptationRow:
     Args:
         role: of the agent.
         opponent: its name; "" for a pool.
-        trained: whether training met the opponent, or those of the pool.
-        returns: mean return in each attempt, in the game's units, over the trials that had one.
-        gain: mean over trials of the return in the last attempt less that in the first; of trials
-            that had both.
+        trained: whether the agent met the opponent, or those of the pool, in training.
+        returns: mean return in each attempt, in the game's units, over the trials that reached it.
+        gain: mean of the last attempt's return minus the first's, over trials that had both.
         forfeits: share of trials that an illegal reply of the agent ended.
     """
 
@@ -70,64 +69,75 @@ class AdaptationRow:
 def adaptation(
     starts: Starts,
     agent: Agent,
-    opponents: Mapping[str, Opponent],
+    opponents: Mapping[str, PoolOpponent],
     *,
     trials: int,
     stream: Stream,
     level: float = 0.95,
     in_flight: int | None = None,
 ) -> list[AdaptationRow]:
-    """Return what an agent gets in each attempt: per role against each opponent, then per pool.
+    """Measure an agent in each attempt: per role against each opponent, then per pool.
 
-    A pool is the opponents that training met, or those that it did not. Its means weigh the
-    opponents as it says.
+    One pool holds the opponents met in training, the other those not met; means use their weights.
 
     Args:
-        starts: what is played from; its game is a ``trial`` of two seats or more.
-        agent: who is measured, in each role that remembers.
+        starts: initial states; their game is a ``trial`` of two seats or more.
+        agent: the agent that is measured, in each role that remembers.
         opponents: by name.
         trials: of each role against each opponent, at least 2.
-        stream: what all draws derive from.
+        stream: the source of all draws.
         level: confidence level of the intervals.
-        in_flight: plays at once; see ``rollout_teams``.
+        in_flight: concurrent episodes; see ``rollout_teams``.
 
     Raises:
-        ConfigError: the game is no trial, has one seat, or there are too few trials.
-        RolloutError: a play could not begin or go on.
+        ConfigError: the game is not a trial, has one seat, or there are too few trials.
+        RolloutError: an episode could not begin or go on.
     """
     rules = rules_of(starts.game)
     if trials < FEWEST:
         raise ConfigError(f"An interval needs 2 or more trials, got {trials}; write 500, say.")
-    found = list[AdaptationRow]()
+    results = list[AdaptationRow]()
     for seat in rules.carried:
-        role, kept, rows = rules.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
-        for name, one in opponents.items():
-            own = stream.child(name)
-            specs = [match_spec(starts, seat, number, trials, own) for number in range(trials)]
-            agents = {AGENT: agent, OPPONENT: one.agent}
+        role, returns_of, rows = rules.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
+        for name, opponent in opponents.items():
+            draws = stream.child(name)
+            specs = [match_spec(starts, seat, number, trials, draws) for number in range(trials)]
+            agents = {AGENT: agent, OPPONENT: opponent.agent}
             episodes = with_results(play_teams(specs, agents, in_flight=in_flight))
-            kept[name] = _returns(starts.game, episodes, seat, rules.attempts)
+            returns_of[name] = _returns(starts.game, episodes, seat, rules.attempts)
             forfeits = sum(episode.forfeited_by == seat for episode in episodes)
             ended = forfeits / max(len(episodes), 1)
             rows.append(
-                _row(role, name, one.trained, {name: kept[name]}, {name: 1.0}, ended, level)
+                _row(
+                    role,
+                    name,
+                    opponent.trained,
+                    {name: returns_of[name]},
+                    {name: 1.0},
+                    ended,
+                    level,
+                )
             )
-        found += rows
+        results += rows
         for trained in (True, False):
-            some = {name: one.weight for name, one in opponents.items() if one.trained == trained}
-            total = math.fsum(some.values())
+            pooled = {
+                name: opponent.weight
+                for name, opponent in opponents.items()
+                if opponent.trained == trained
+            }
+            total = math.fsum(pooled.values())
             if total:
-                weights = {name: weight / total for name, weight in some.items()}
+                weights = {name: weight / total for name, weight in pooled.items()}
                 ended = sum(weights.get(row.opponent, 0.0) * row.forfeits for row in rows)
-                found.append(_row(role, "", trained, kept, weights, ended, level))
-    return found
+                results.append(_row(role, "", trained, returns_of, weights, ended, level))
+    return results
 
 
 def rules_of(game: Environment) -> Trial:
     """Return the rules of a trial of two seats or more.
 
     Raises:
-        ConfigError: the game is none, or has one seat.
+        ConfigError: the game is not a trial, or has one seat.
     """
     if not isinstance(game, Trial):
         raise ConfigError(
@@ -140,43 +150,46 @@ def rules_of(game: Environment) -> Trial:
 
 
 def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
-    """Return what a seat got in each attempt; the end of the trial counts in the last."""
+    """Return a seat's return in each attempt; the last one includes what the trial's end pays."""
     with ended(game, episode) as end:
-        found = [float(one.returns[seat]) for one in (*end.before, end.play)]
-    found[-1] += episode.returns[seat] - math.fsum(found)
-    return found
+        returns = [float(attempt.returns[seat]) for attempt in (*end.before, end.play)]
+    returns[-1] += episode.returns[seat] - math.fsum(returns)
+    return returns
 
 
 def _returns(
     game: Environment, episodes: Sequence[Episode], seat: int, attempts: int
 ) -> FloatArray:
-    """Return the returns [trials, attempts]; not a number where there was no such attempt."""
-    found = np.full((len(episodes), attempts), np.nan)
+    """Return the returns [trials, attempts]; NaN for attempts that were not played."""
+    returns = np.full((len(episodes), attempts), np.nan)
     for row, episode in enumerate(episodes):
-        own = attempt_returns(game, episode, seat)
-        found[row, : len(own)] = own
-    return found
+        row_returns = attempt_returns(game, episode, seat)
+        returns[row, : len(row_returns)] = row_returns
+    return returns
 
 
 def _row(
     role: str,
     opponent: str,
     trained: bool,
-    kept: Mapping[str, FloatArray],
+    returns_of: Mapping[str, FloatArray],
     weights: Mapping[str, float],
     forfeits: float,
     level: float,
 ) -> AdaptationRow:
-    count = next(iter(kept.values())).shape[1]
-    parts = [(kept[name], weight) for name, weight in weights.items()]
+    count = next(iter(returns_of.values())).shape[1]
+    parts = [(returns_of[name], weight) for name, weight in weights.items()]
     return AdaptationRow(
         role=role,
         opponent=opponent,
         trained=trained,
         returns=tuple(
-            _weighted([(own[:, at], weight) for own, weight in parts], level) for at in range(count)
+            _weighted([(returns[:, at], weight) for returns, weight in parts], level)
+            for at in range(count)
         ),
-        gain=_weighted([(own[:, -1] - own[:, 0], weight) for own, weight in parts], level),
+        gain=_weighted(
+            [(returns[:, -1] - returns[:, 0], weight) for returns, weight in parts], level
+        ),
         forfeits=forfeits,
     )
 
@@ -187,8 +200,7 @@ def _weighted(parts: Sequence[tuple[FloatArray, float]], level: float) -> Interv
     Mathematics:
         mean = sum over j of w_j m_j,    deviation^2 = sum over j of w_j^2 s_j^2 / n_j
 
-    One part alone has Student's t interval. Several have the normal one; without two values of each
-    part it is infinite.
+    One part has Student's t interval, several the normal one, infinite without two values of each.
     """
     known = [(values[~np.isnan(values)], weight) for values, weight in parts]
     if len(known) == 1:

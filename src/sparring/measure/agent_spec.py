@@ -1,4 +1,4 @@
-"""Agents as a person writes them, ``mcts simulations=1000``, and names that keep two apart."""
+"""Agents as a person writes them, ``mcts simulations=1000``, and distinct labels for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparring.play.players.base import Agent
 
 
 class AgentSpec(NamedTuple):
-    """An agent by its plug-in's name and options, as plain data for any process."""
+    """An agent as plain data: its plug-in's name and options."""
 
     name: str
     options: Mapping[str, Any]
@@ -22,7 +22,7 @@ class AgentSpec(NamedTuple):
         """Return the agent.
 
         Raises:
-            UnknownNameError: no such agent or option.
+            UnknownNameError: the agent or an option does not exist.
             ConfigError: an option's value is wrong.
         """
         agent: Agent = registry.bind("players", self.name, self.options)()
@@ -30,34 +30,32 @@ class AgentSpec(NamedTuple):
 
     @property
     def style(self) -> str:
-        """The wording that it is used to: full, unless its plug-in has ``style_of``."""
-        return str(self._told("style_of", "full"))
+        """The wording that it expects: full, unless its plug-in has ``style_of``."""
+        return str(self._plugin_value("style_of", "full"))
 
     @property
     def words(self) -> frozenset[str] | None:
         """The words that it knows; None: any, or its plug-in has no ``words_of``."""
-        found: frozenset[str] | None = self._told("words_of", None)
-        return found
+        words: frozenset[str] | None = self._plugin_value("words_of", None)
+        return words
 
     @property
     def identity(self) -> Any:
-        """What its play depends on besides its options, where its plug-in has ``identity_of``."""
-        return self._told("identity_of", None)
+        """What its play depends on besides its options, by its plug-in's ``identity_of``."""
+        return self._plugin_value("identity_of", None)
 
-    def _told(self, name: str, otherwise: Any) -> Any:
-        told = getattr(registry.load("players", self.name).module, name, None)
-        return otherwise if told is None else told(**self.options)
+    def _plugin_value(self, name: str, otherwise: Any) -> Any:
+        function = getattr(registry.load("players", self.name).module, name, None)
+        return otherwise if function is None else function(**self.options)
 
 
 def parse_agent(text: str) -> AgentSpec:
-    """Return the agent that a text describes.
-
-    Its name, then ``key=value`` pairs whose values are YAML.
+    """Return the agent that a text describes: its name, then ``key=value`` pairs in YAML.
 
     A value with spaces is quoted as in a shell: ``endpoint model=m system="You play games."``.
 
     Raises:
-        UnknownNameError: no such agent or option.
+        UnknownNameError: the agent or an option does not exist.
         ConfigError: the text cannot be read, or a value is of the wrong type or left out.
     """
     name, options = parse_named(text, "Agent", "mcts simulations=1000")
@@ -66,18 +64,18 @@ def parse_agent(text: str) -> AgentSpec:
 
 
 def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
-    """Return a name per agent, all different.
+    """Return one distinct label per agent.
 
-    The plug-in's, with the options that differ where a plug-in is there twice.
+    A label is the plug-in's name, with the options that differ if the plug-in occurs twice.
 
     Args:
-        specs: agents, or other things by name and options.
+        specs: agents, or other plug-ins by name and options.
         what: the kind of thing, for messages.
 
     Raises:
-        ConfigError: two agents are the same in everything.
+        ConfigError: two agents have the same name and options.
     """
-    found = []
+    names = []
     for spec in specs:
         alike = [other for other in specs if other.name == spec.name]
         keys = sorted({key for other in alike for key in other.options})
@@ -86,15 +84,15 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
             for key in keys
             if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in alike)
         ]
-        shown = [
+        settings = [
             f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}"
             for key in differing
             if key in spec.options
         ]
-        found.append(f"{spec.name}({','.join(shown)})" if shown else spec.name)
-    twice = sorted({label for label in found if found.count(label) > 1})
+        names.append(f"{spec.name}({','.join(settings)})" if settings else spec.name)
+    twice = sorted({label for label in names if names.count(label) > 1})
     if twice:
         raise ConfigError(
             f"{what} {twice[0]!r} is named twice; leave one out, or give it another option."
         )
-    return found
+    return names

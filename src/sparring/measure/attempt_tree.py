@@ -1,8 +1,8 @@
-"""Attempts against a pool of opponents, exactly: one tree, a policy's payoffs, the ceiling.
+"""Exact tree of one attempt against a pool of opponents, a policy's payoffs and the upper bound.
 
-A branch is the beginning, or what follows one action of the learner's. From there on chance and the
-opponent, one of K, lead to the learner's next decision or to an end. What is kept of a history is
-the probability [K] that they lead there, so that the tree has the learner's own decisions alone.
+A branch is the beginning, or what follows one action of the learner. From there chance and the
+opponent, one of K, lead to the learner's next decision or to an end. The tree stores only the
+learner's decisions; each has the probability [K] that chance and each opponent lead to it.
 
 A policy's payoff. Let d_1, d_2, ... be the learner's decisions on the way to an end e of attempt n,
 a_1, a_2, ... its actions there, and w_k(e) the probability that chance and opponent k lead to e,
@@ -11,20 +11,20 @@ given these actions, through all attempts. Then
     u_n(k) = sum over e of  prod over i of pi(a_i | d_i)  *  w_k(e) * return of e
 
 divided by the probability that attempt n begins, which is 1 unless a win ends the trial. pi is the
-policy over legal actions, renormalised; the mass that it puts on other replies stands beside.
+policy over legal actions, renormalised; its mass on other replies is reported apart.
 
-The ceiling: what adapting can earn. The opponent is drawn once with probabilities q_k and never
-told; it plays every attempt alike. With u(pi, k) the learner's expected return of one attempt by
-policy pi against opponent k:
+The ceiling: what adaptation can earn. The opponent is drawn once with probabilities q_k, is never
+named, and plays every attempt by the same policy. With u(pi, k) the learner's expected return of
+one attempt by policy pi against opponent k:
 
     best     = sum over k of q_k * max over pi of u(pi, k)
     fixed    = max over pi of sum over k of q_k * u(pi, k)
     headroom = best - fixed
 
 The ceiling lies between the two. Let b be the beliefs [K], not normalised: b_k = q_k times the
-probability under k of all that was told. W_n(b) are the returns [n, K] of the attempts that are
-left, each weighted by b. With o what an attempt tells by its end, chance and opponent leading
-there with probability w_o [K], and u_o the return:
+probability under k of all observations so far. W_n(b) are the returns [n, K] of the remaining
+attempts, each weighted by b. Let o be what the learner observes in an attempt, w_o [K] the
+probability that chance and opponent lead there, and u_o the return:
 
     W_n(b) = sum over o that pi allows of (b w_o u_o, W_{n-1}(b w_o)),    W_0 = ()
 
@@ -61,8 +61,8 @@ MOST_HISTORIES = 100_000
 
 
 @dataclass(kw_only=True, slots=True)
-class End:
-    """Ends of an attempt that are told alike.
+class AttemptEnd:
+    """Ends of an attempt that the learner cannot tell apart.
 
     Args:
         play: one of them.
@@ -76,11 +76,11 @@ class End:
 
 
 @dataclass(kw_only=True, slots=True)
-class Decision:
-    """An information state of the learner's.
+class LearnerDecision:
+    """An information state of the learner.
 
     Args:
-        play: one that stands there.
+        play: one play in this state.
         reach: probability that chance and opponent lead here, [K].
         after: the branch of each legal action.
     """
@@ -92,29 +92,29 @@ class Decision:
 
 @dataclass(kw_only=True, slots=True)
 class Branch:
-    """What follows an action of the learner's.
+    """What follows an action of the learner.
 
     Args:
-        told: ends by what the learner is told there, and whether a win ends the trial.
-        decisions: the learner's next, by information state.
+        ends_by_text: ends by the text that the learner reads, and by whether a win ends the trial.
+        decisions: the learner's next decisions, by information state.
     """
 
-    told: dict[tuple[str, bool], End] = field(default_factory=dict)
-    decisions: dict[str, Decision] = field(default_factory=dict)
+    ends_by_text: dict[tuple[str, bool], AttemptEnd] = field(default_factory=dict)
+    decisions: dict[str, LearnerDecision] = field(default_factory=dict)
 
     @property
-    def ends(self) -> Iterator[End]:
+    def ends(self) -> Iterator[AttemptEnd]:
         """The ends."""
-        return iter(self.told.values())
+        return iter(self.ends_by_text.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
+class AttemptTree:
     """The whole tree of an attempt.
 
     Args:
         root: before the learner's first decision.
-        histories: how many positions of the environment were visited.
+        histories: number of positions of the environment that were visited.
     """
 
     root: Branch
@@ -128,15 +128,15 @@ def attempt_tree(
     *,
     reveal: bool,
     winners: Collection[int] = (),
-) -> Attempt:
+) -> AttemptTree:
     """Return the tree of a seat's decisions against a pool of opponents.
 
     Args:
-        environment: what is played; two seats.
+        environment: the environment of one attempt; two seats.
         seat: the learner's.
         opponents: agents by name, K of them.
-        reveal: whether a seat is told at the end what the environment reveals.
-        winners: seats whose win ends the trial, which parts ends that are told alike.
+        reveal: whether a seat reads at the end what the environment reveals.
+        winners: seats whose win ends the trial; such ends are kept apart.
 
     Raises:
         GameError: an opponent cannot be described exactly, or the environment cannot be enumerated.
@@ -144,7 +144,7 @@ def attempt_tree(
     """
     if environment.num_seats != 2:
         raise GameError(
-            f"{environment.name}: the exact ceiling is of two seats, and it has "
+            f"{environment.name}: the exact ceiling needs two seats, and this environment has "
             f"{environment.num_seats}."
         )
     walk = _AttemptWalk(environment, seat, opponents, reveal, winners)
@@ -152,21 +152,20 @@ def attempt_tree(
     with environment_call(environment):
         for share, play in _beginnings(environment):
             walk.visit(play, share * np.ones(len(opponents)), root)
-    return Attempt(root=root, histories=walk.count)
+    return AttemptTree(root=root, histories=walk.count)
 
 
 def _beginnings(environment: Environment) -> list[tuple[float, Any]]:
     if is_searchable(environment):
         if not environment.has_info_states:
             raise GameError(
-                f"{environment.name}: OpenSpiel has no information states for it, so that nobody "
-                "can say what a seat knows."
+                f"{environment.name}: OpenSpiel has no information states for it, so the knowledge "
+                "of a seat is undefined."
             )
         return [(1.0, environment.state_of(environment.first_node()))]
     if not hasattr(environment, "openings"):
         raise GameError(
-            f"{environment.name}: it has no method openings, so that its plays cannot be "
-            "enumerated."
+            f"{environment.name}: it has no method openings, so its plays cannot be enumerated."
         )
     return [(float(share), play) for share, play in environment.openings()]
 
@@ -185,10 +184,10 @@ class _AttemptWalk:
         self._silent = {"": np.ones(len(opponents))}  # where the opponent is not due
 
     def visit(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
-        """Add a play and all that can follow it.
+        """Add a play and everything that can follow it.
 
         Args:
-            play: where it stands; it is not changed.
+            play: the current position; it is not changed.
             reach: probability that chance and each opponent lead there, [K].
             branch: after the learner's last action.
         """
@@ -210,24 +209,27 @@ class _AttemptWalk:
 
     def _end(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         got = play.returns[self.seat]
-        told = result_text(play, self.seat, got, self.environment.brief, self.reveal)
-        won = any(play.returns[one] > 0 for one in self.winners)
-        end = branch.told.setdefault(
-            (told, won), End(play=play, reach=np.zeros(len(reach)), earned=np.zeros(len(reach)))
+        text = result_text(play, self.seat, got, self.environment.brief, self.reveal)
+        won = any(play.returns[winner] > 0 for winner in self.winners)
+        end = branch.ends_by_text.setdefault(
+            (text, won),
+            AttemptEnd(play=play, reach=np.zeros(len(reach)), earned=np.zeros(len(reach))),
         )
         end.reach += reach
         end.earned += got * reach
 
     def _moves(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         due = play.due()
-        own = self._decision(play, reach, branch) if self.seat in due else {"": branch}
-        theirs = self._replies(play, 1 - self.seat) if 1 - self.seat in due else self._silent
-        for (action, after), (reply, shares) in product(own.items(), theirs.items()):
+        branches = self._decision(play, reach, branch) if self.seat in due else {"": branch}
+        opponent_replies = (
+            self._replies(play, 1 - self.seat) if 1 - self.seat in due else self._silent
+        )
+        for (action, after), (reply, shares) in product(branches.items(), opponent_replies.items()):
             weight = reach * shares
             if weight.any():
-                said = {self.seat: action, 1 - self.seat: reply}
+                replies = {self.seat: action, 1 - self.seat: reply}
                 then = play.clone()
-                then.step({one: said[one] for one in due})
+                then.step({seat: replies[seat] for seat in due})
                 self.visit(then, weight, after)
 
     def _decision(
@@ -236,21 +238,21 @@ class _AttemptWalk:
         seen, legal = play.observe(self.seat), play.legal(self.seat)
         if legal is None:
             raise GameError(
-                f"{self.environment.name}: no exact ceiling, as the learner may reply with any "
-                "text."
+                f"{self.environment.name}: no exact ceiling, because the learner may reply with "
+                "any text."
             )
         key = seen.key or seen.text
         if key not in branch.decisions:
-            branch.decisions[key] = Decision(
+            branch.decisions[key] = LearnerDecision(
                 play=play, reach=np.zeros(len(reach)), after={action: Branch() for action in legal}
             )
-        found = branch.decisions[key]
-        found.reach += reach
-        return found.after
+        decision = branch.decisions[key]
+        decision.reach += reach
+        return decision.after
 
     def _replies(self, play: CloneablePlay, seat: int) -> dict[str, FloatArray]:
-        """Return the probabilities [K] of each reply of the opponents'."""
-        rows = [chances_of(name, one, play, seat) for name, one in self.opponents.items()]
+        """Return the probabilities [K] of each reply of the opponents."""
+        rows = [chances_of(name, opponent, play, seat) for name, opponent in self.opponents.items()]
         return {action: np.array([row[action] for row in rows]) for action in rows[0]}
 
 
@@ -259,11 +261,11 @@ class AttemptReturns:
     """Expected results of a policy in each attempt; N attempts, K opponents.
 
     Args:
-        returns: of each attempt that begins, in the environment's units, [N, K]; not a number where
-            none begins.
-        illegal: mean over the policy's decisions of the attempt of its mass on replies that are no
-            legal action, [N, K].
-        decisions: conversations in which the policy was asked.
+        returns: of each attempt that begins, in the environment's units, [N, K]; NaN for attempts
+            that never begin.
+        illegal: mean over the policy's decisions of the attempt of its mass on illegal replies,
+            [N, K].
+        decisions: number of conversations that the policy was evaluated on.
     """
 
     returns: FloatArray
@@ -279,24 +281,24 @@ def attempt_returns(
     opponents: Mapping[str, Any],
     limit: int = DEFAULT_LIMIT,
 ) -> AttemptReturns:
-    """Return what a policy gets in each attempt against each opponent.
+    """Return a policy's expected return in each attempt against each opponent.
 
     Args:
         rules: of the trial; two seats.
-        scorer: the policy; it is asked in every conversation that some opponent allows.
+        scorer: the policy; it is evaluated on every conversation that some opponent allows.
         role: its seat, which remembers.
-        opponents: agents by name, K of them, which say exactly how they play.
-        limit: conversations at most.
+        opponents: agents by name, K of them, which report their exact policies.
+        limit: largest number of conversations.
 
     Raises:
-        GameError: attempts share their chance, or there are notes; an opponent cannot be described
+        GameError: attempts share their deal, or there are notes; an opponent cannot be described
             exactly, or the environment cannot be enumerated.
         TooLargeError: over ``limit`` conversations, or too many histories.
     """
     if rules.redeal != "fresh":
-        raise GameError("exact returns are of fresh deals in every attempt (redeal: fresh).")
+        raise GameError("exact returns need a new deal in every attempt; write redeal: fresh.")
     if rules.notes:
-        raise GameError("exact returns are of attempts without notes, which may be any text.")
+        raise GameError("exact returns need attempts without notes, as notes may be any text.")
     seat = rules.roles.index(role)
     winners = rules.carried if rules.stop_on_win else ()
     tree = attempt_tree(rules.inner, seat, opponents, reveal=rules.reveal, winners=winners)
@@ -308,11 +310,11 @@ def attempt_returns(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Place:
-    """What follows an action of the learner's, or the beginning of an attempt.
+class _TrialPosition:
+    """The beginning of an attempt, or the position after an action of the learner.
 
     Args:
-        play: the trial; how its attempt stands is not looked at.
+        play: the trial; the state of its attempt is not read.
         branch: of the attempt's tree.
         belief: probability that chance and opponent led to this attempt, [K].
         seen: by the learner so far.
@@ -330,7 +332,7 @@ class _Place:
 
 @dataclass(kw_only=True, slots=True)
 class _WeightedEdges:
-    """Weights [K] of decisions or of ends, with the edge before each and its attempt."""
+    """Weights [K] of decisions or ends, each with the edge before it and its attempt."""
 
     edge: list[int] = field(default_factory=list)
     attempt: list[int] = field(default_factory=list)
@@ -341,24 +343,24 @@ class _WeightedEdges:
         self.attempt.append(attempt)
         self.weight.append(weight)
 
-    def summed(
+    def sum_by_attempt(
         self, reached: FloatArray, attempts: int, share: FloatArray | float = 1.0
     ) -> FloatArray:
         """Return the sums by attempt, [N, K].
 
         Args:
-            reached: the policy's probability of each edge, and 1 last.
+            reached: the policy's probability of each edge, then 1.
             attempts: N.
-            share: of each weight that counts.
+            share: the counted share of each weight.
         """
         weights = np.array(self.weight)
-        found = np.zeros((attempts, weights.shape[1]))
-        np.add.at(found, self.attempt, (reached[self.edge] * share)[:, None] * weights)
-        return found
+        sums = np.zeros((attempts, weights.shape[1]))
+        np.add.at(sums, self.attempt, (reached[self.edge] * share)[:, None] * weights)
+        return sums
 
 
 class _ReturnWalk:
-    """Visits every conversation of the learner's; an edge is an action in one of them.
+    """Visits every conversation of the learner; an edge is an action in one of them.
 
     Attributes:
         queries: the conversations, each after those that lead to it.
@@ -369,23 +371,27 @@ class _ReturnWalk:
         self.teams = tuple(teams_of(rules))
         self.queries: list[Query] = []
         self.edges = 0
-        self.decisions, self.ends, self.begun = _WeightedEdges(), _WeightedEdges(), _WeightedEdges()
+        self.decisions, self.ends, self.starts = (
+            _WeightedEdges(),
+            _WeightedEdges(),
+            _WeightedEdges(),
+        )
 
     def run(self, opponents: int) -> None:
         """Visit everything, depth first."""
-        beginning = _Place(
+        beginning = _TrialPosition(
             play=self.rules.reset(Stream.from_seed(0)), branch=self.root, belief=np.ones(opponents)
         )
         stack = [beginning]
         while stack:
             stack += self._visit(stack.pop())
 
-    def _visit(self, place: _Place) -> Iterator[_Place]:
+    def _visit(self, place: _TrialPosition) -> Iterator[_TrialPosition]:
         replied: dict[int, str] = {}
         if place.branch is not self.root:
             replied[self.seat] = place.actions[-1]
         else:
-            self.begun.add(place.edge, place.play.attempt, place.belief)
+            self.starts.add(place.edge, place.play.attempt, place.belief)
         for end in place.branch.ends:
             self.ends.add(place.edge, place.play.attempt, place.belief * end.earned)
             then = place.play.after(replied, end.play)
@@ -393,13 +399,13 @@ class _ReturnWalk:
                 belief = place.belief * end.reach
                 yield replace(place, play=then, branch=self.root, belief=belief)
         for decision in place.branch.decisions.values():
-            here = place.play.after(replied, decision.play)
-            seen = (*place.seen, here.observe(self.seat))
-            self._ask(seen, place.actions, tuple(decision.after))
-            self.decisions.add(place.edge, here.attempt, place.belief * decision.reach)
+            position = place.play.after(replied, decision.play)
+            seen = (*place.seen, position.observe(self.seat))
+            self._add_query(seen, place.actions, tuple(decision.after))
+            self.decisions.add(place.edge, position.attempt, place.belief * decision.reach)
             for action, branch in decision.after.items():
-                yield _Place(
-                    play=here,
+                yield _TrialPosition(
+                    play=position,
                     branch=branch,
                     belief=place.belief,
                     seen=seen,
@@ -408,7 +414,7 @@ class _ReturnWalk:
                 )
                 self.edges += 1
 
-    def _ask(
+    def _add_query(
         self, seen: tuple[Observation, ...], actions: tuple[str, ...], legal: tuple[str, ...]
     ) -> None:
         if len(self.queries) >= self.limit:
@@ -419,7 +425,7 @@ class _ReturnWalk:
             game=self.rules.name,
             seat=self.seat,
             key=seen[-1].key,
-            observations=tuple(one.text for one in seen),
+            observations=tuple(observation.text for observation in seen),
             actions=actions,
             legal_actions=legal,
             seen=seen,
@@ -428,43 +434,43 @@ class _ReturnWalk:
         self.queries.append(query)
 
     def results(self, policy: Sequence[FloatArray], illegal: FloatArray) -> AttemptReturns:
-        """Return what a policy gets, given its rows and illegal mass by conversation."""
-        reached = np.ones(self.edges + 1)  # the policy's probability of each edge, and 1 last
+        """Return a policy's results, given its rows and illegal mass by conversation."""
+        reached = np.ones(self.edges + 1)  # the policy's probability of each edge, then 1
         first = 0
         for edge, row in zip(self.decisions.edge, policy, strict=True):
             reached[first : first + len(row)] = reached[edge] * row
             first += len(row)
         count = self.rules.attempts
         with np.errstate(invalid="ignore"):
-            begun = self.begun.summed(reached, count)
-            earned = self.ends.summed(reached, count) / begun
-            asked = self.decisions.summed(reached, count)
-            lost = self.decisions.summed(reached, count, illegal) / asked
+            starts = self.starts.sum_by_attempt(reached, count)
+            earned = self.ends.sum_by_attempt(reached, count) / starts
+            decisions = self.decisions.sum_by_attempt(reached, count)
+            lost = self.decisions.sum_by_attempt(reached, count, illegal) / decisions
         return AttemptReturns(returns=earned, illegal=lost, decisions=len(self.queries))
 
 
 MOST_BELIEFS = 20_000
-DIGITS = 12  # beliefs that agree in so many are one
+DIGITS = 12  # beliefs that agree in this many digits count as one
 TIE = 1e-11  # returns that differ by less are equal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ceiling:
-    """What the best play can earn against a pool, in the environment's units; N attempts.
+    """The best results possible against a pool, in the environment's units; N attempts.
 
     Args:
-        environment: name of what is played at each attempt.
+        environment: name of the environment of each attempt.
         role: the learner's.
-        reveal: whether what was hidden is told at the end of an attempt, as by a show-down.
+        reveal: whether hidden information is shown at the end of an attempt, as by a show-down.
         shares: probability of each opponent.
-        best_by: by opponent: expected return of the best response to it, which knows who it is.
-        fixed_by: by opponent: return of the best single policy that is not told who it is.
-        most: the most that attempt 1, 2, ... can earn, each by a policy of its own, [N].
-        last: return of every attempt under the policy that earns most in the last attempt, and of
-            such policies most in all, [N].
+        best_by: by opponent: expected return of the best response to it.
+        fixed_by: by opponent: return of the best single policy that does not know the opponent.
+        most: the highest return of attempt 1, 2, ..., each by its own policy, [N].
+        last: return of every attempt under the policy that is best in the last attempt; ties are
+            broken by the sum, [N].
         last_by: the same by opponent.
-        total: return of every attempt under the policy that earns most in the sum of all, and of
-            such policies most in the last, [N].
+        total: return of every attempt under the policy that is best in the sum of all attempts;
+            ties are broken by the last, [N].
         total_by: the same by opponent.
     """
 
@@ -482,7 +488,7 @@ class Ceiling:
 
     @property
     def best(self) -> float:
-        """Expected return of who knows the opponent from the start."""
+        """Expected return of a policy that knows the opponent from the start."""
         return sum(share * self.best_by[name] for name, share in self.shares.items())
 
     @property
@@ -492,11 +498,11 @@ class Ceiling:
 
     @property
     def headroom(self) -> float:
-        """What knowing the opponent is worth."""
+        """The value of knowing the opponent: best minus fixed."""
         return self.best - self.fixed
 
     def closed(self, earned: float) -> float | None:
-        """Return the share of the headroom that a mean return closes; None where there is none."""
+        """Return the share of the headroom that a mean return closes; None without headroom."""
         return (earned - self.fixed) / self.headroom if self.headroom > TIE else None
 
 
@@ -509,22 +515,22 @@ def adaptation_ceiling(
     attempts: int = 3,
     reveal: bool = False,
 ) -> Ceiling:
-    """Return what adapting to one of several opponents can earn.
+    """Return the best results of adapting to one of several opponents.
 
-    Every attempt has fresh chance, and all of them are played (``trial`` with its defaults).
+    Every attempt has a new deal, and all attempts are played (``trial`` with its defaults).
 
     Args:
-        environment: what is played at each attempt, such as ``trial.inner``; two seats.
+        environment: the environment of each attempt, such as ``trial.inner``; two seats.
         role: the learner's; the opponent sits in the other seat.
         opponents: agents by name.
-        shares: weight of each opponent; None: all alike.
-        attempts: how many.
-        reveal: whether a seat is told at the end what ``trial`` tells with ``reveal: true``.
+        shares: weight of each opponent; None: equal weights.
+        attempts: number of attempts.
+        reveal: whether a seat reads at the end what ``trial`` shows with ``reveal: true``.
 
     Raises:
         GameError: an opponent cannot be described exactly, or the environment cannot be enumerated.
-        TooLargeError: it has too many histories, or there are too many beliefs.
-        UnknownNameError: the environment has no such role.
+        TooLargeError: there are too many histories or too many beliefs.
+        UnknownNameError: the environment does not have this role.
     """
     pool = _pool(opponents, shares)
     if role not in environment.roles:
@@ -535,7 +541,7 @@ def adaptation_ceiling(
     prior = np.array([*pool.values()])
     solver = {objective: _Solver(tree, objective) for objective in ("last", "sum")}
     most = [solver["last"].returns(prior, number)[-1].sum() for number in range(1, attempts + 1)]
-    last, total = (solver[one].returns(prior, attempts) for one in ("last", "sum"))
+    last, total = (solver[goal].returns(prior, attempts) for goal in ("last", "sum"))
     fixed = solver["last"].returns(prior, 1)[0] / prior
     best = [
         solver["last"].returns(np.eye(len(pool))[number], 1)[0, number]
@@ -557,15 +563,14 @@ def adaptation_ceiling(
 
 
 def ceiling_or_reason(environment: Environment, **options: Any) -> tuple[Ceiling | None, str]:
-    """Return the ceiling and "", or None and why there is no exact one.
+    """Return (ceiling, ""), or (None, reason) if there is no exact ceiling.
 
     Args:
-        environment: what is played at each attempt.
+        environment: the environment of each attempt.
         options: those of ``adaptation_ceiling``.
 
     Raises:
-        UnknownNameError: the environment has no such role, or an opponent names an action that it
-            has not.
+        UnknownNameError: the environment lacks the role, or an action that an opponent names.
         PluginError: the code of an opponent failed.
     """
     try:
@@ -575,68 +580,66 @@ def ceiling_or_reason(environment: Environment, **options: Any) -> tuple[Ceiling
 
 
 def _pool(opponents: Mapping[str, Any], shares: Mapping[str, float] | None) -> dict[str, float]:
-    given = dict.fromkeys(opponents, 1.0) if shares is None else dict(shares)
-    for name in given:
+    weights = dict.fromkeys(opponents, 1.0) if shares is None else dict(shares)
+    for name in weights:
         if name not in opponents:
             raise UnknownNameError("opponent", name, [*opponents])
-    if set(given) != set(opponents) or not all(0 < share < np.inf for share in given.values()):
+    if set(weights) != set(opponents) or not all(0 < share < np.inf for share in weights.values()):
         raise GameError(
-            f"shares={quoted(given)} must give each of the opponents {', '.join(opponents)} a "
+            f"shares={quoted(weights)} must give each of the opponents {', '.join(opponents)} a "
             "weight above 0."
         )
-    if not given:
+    if not weights:
         raise GameError("There are no opponents to adapt to; name at least one.")
-    total = sum(given.values())
-    return {name: float(given[name]) / total for name in opponents}
+    total = sum(weights.values())
+    return {name: float(weights[name]) / total for name in opponents}
 
 
 def _by_opponent(pool: Mapping[str, float], rows: FloatArray) -> dict[str, tuple[float, ...]]:
-    """Return returns [N, K] by the name of the opponent."""
     return {name: tuple(rows[:, number].tolist()) for number, name in enumerate(pool)}
 
 
 class _Solver:
-    def __init__(self, tree: Attempt, objective: str) -> None:
+    def __init__(self, tree: AttemptTree, objective: str) -> None:
         self.tree, self.objective = tree, objective
         self._known: dict[tuple[float, ...], FloatArray] = {}
 
-    def returns(self, belief: FloatArray, left: int) -> FloatArray:
-        """Return the returns [n, K] of the attempts that are left, weighted by beliefs [K]."""
+    def returns(self, belief: FloatArray, attempts: int) -> FloatArray:
+        """Return the returns [n, K] of the remaining attempts, weighted by beliefs [K]."""
         total = float(belief.sum())
-        if not left or total <= 0.0:
-            return np.zeros((left, len(belief)))
+        if not attempts or total <= 0.0:
+            return np.zeros((attempts, len(belief)))
         belief = belief / total
-        key = (float(left), *np.round(belief, DIGITS).tolist())
+        key = (float(attempts), *np.round(belief, DIGITS).tolist())
         if key not in self._known:
             if len(self._known) >= MOST_BELIEFS:
                 raise TooLargeError(
                     f"More than {MOST_BELIEFS:,} beliefs about the opponent can arise, too many "
                     "for an exact ceiling; fewer attempts or opponents have fewer."
                 )
-            self._known[key] = self._best(self.tree.root, belief, left)
+            self._known[key] = self._best(self.tree.root, belief, attempts)
         return total * self._known[key]
 
-    def _best(self, branch: Branch, belief: FloatArray, left: int) -> FloatArray:
-        """Return W_n [n, K] of what follows one action of the learner's, or the beginning."""
-        found = np.zeros((left, len(belief)))
+    def _best(self, branch: Branch, belief: FloatArray, attempts: int) -> FloatArray:
+        returns = np.zeros((attempts, len(belief)))
         for end in branch.ends:
-            found[0] += belief * end.earned
-            found[1:] += self.returns(belief * end.reach, left - 1)
+            returns[0] += belief * end.earned
+            returns[1:] += self.returns(belief * end.reach, attempts - 1)
         for decision in branch.decisions.values():
-            options = [self._best(after, belief, left) for after in decision.after.values()]
-            found += self._first(options)
-        return found
+            options = [self._best(after, belief, attempts) for after in decision.after.values()]
+            returns += self._pick(options)
+        return returns
 
-    def _first(self, options: list[FloatArray]) -> FloatArray:
-        """Return the best by the objective; of equally good ones the first."""
+    def _pick(self, options: list[FloatArray]) -> FloatArray:
+        """Return the best option by the objective; the first of equally good ones."""
         best, mark = options[0], self._ranks(options[0])
-        for one in options[1:]:
-            rank = self._ranks(one)
-            apart = rank[0] - mark[0] if abs(rank[0] - mark[0]) > TIE else rank[1] - mark[1]
-            if apart > TIE:
-                best, mark = one, rank
+        for option in options[1:]:
+            rank = self._ranks(option)
+            lead = rank[0] - mark[0] if abs(rank[0] - mark[0]) > TIE else rank[1] - mark[1]
+            if lead > TIE:
+                best, mark = option, rank
         return best
 
-    def _ranks(self, found: FloatArray) -> tuple[float, float]:
-        last, total = float(found[-1].sum()), float(found.sum())
+    def _ranks(self, returns: FloatArray) -> tuple[float, float]:
+        last, total = float(returns[-1].sum()), float(returns.sum())
         return (last, total) if self.objective == "last" else (total, last)

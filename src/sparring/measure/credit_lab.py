@@ -1,32 +1,30 @@
 """The credit lab: every advantage estimator against the exact policy gradient.
 
-A table policy plays a small game. Each estimator is called on the same batches, as in a run; its
-advantages give the gradient of every batch in the table's logits, which is compared with the exact
-one.
+A table policy plays a small game. Each estimator is called on the same batches, as in a run. Its
+advantages give every batch's gradient in the table's logits, to be compared with the exact one.
 
-Control variates. The figures of the expected gradient are measured with less noise by subtracting
-gradients whose expectation is known: those of the returns, of the returns from the turn on and of
-exact Q - V (each the exact gradient), and those of advantages 1, V and the mean return of the same
-seat in the group's other games (0). So the row of an estimator that is made of these says 0 by
-construction; ``bias_unpaired`` does without.
+Control variates reduce the noise of the figures of the expected gradient. Gradients with a known
+expectation are subtracted: those of the returns, of the returns from the turn on and of exact Q - V
+(each the exact gradient), and those of advantages 1, V and the mean return of the same seat in the
+group's other games (0). An estimator made of these has bias 0 by construction; ``bias_unpaired``
+uses no control variates.
 
 Figures, each with an interval: bias, variance and cosine. n batches, D parameters, N turns; S pairs
-(batch, parameter) that some turn touched, in which all gradients are kept. With g_1 .. g_n the
-batches' gradients and e the exact one, everything is a function of sums of products, so that all
+(batch, parameter) that some turn touched; gradients are stored at these pairs. With g_1 .. g_n the
+batches' gradients and e the exact one, all figures are functions of sums of products, so all
 leave-one-out values of the jackknife cost as much as one. Squared norms of means are estimated by
 pairs of different batches (U-statistics): |mean|^2 alone is too large by the variance over n.
 
-Estimators that read values by playing on (``vine_ppo``) are given those of games that the table
-goes on with (``continued``). With ``LabPlan.reward`` all of them are paid by that reward in place
-of the game, and are still held to the game's return.
+Estimators that read playout values (``vine_ppo``) get those of games that the table continues
+(``with_playout_values``). With ``LabPlan.reward`` estimators read that reward in place of the
+game's, and are still compared with the game's return.
 
-An estimator whose head predicts contributions (``CRITIC``) has those of a fitted head for
-``value_after``: with perfect recall they are the differences of Q along a play, and the mean return
-of the plays that end there at a seat's last turn.
+An estimator whose head predicts contributions (``CRITIC``) reads those of a fitted head as
+``value_after``: with perfect recall they are the differences of Q along a play and, at a seat's
+last turn, the mean return of the plays that end there.
 
-Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) are paid one
-besides, by a judge that knows the exact values (``LabEpisodes.judgements``); all others see the
-game's own rewards.
+Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) also get one from
+a judge that knows the exact values (``LabEpisodes.judgements``); all others see the game's rewards.
 """
 
 from __future__ import annotations
@@ -53,11 +51,11 @@ from sparring.measure.lab_episodes import (
     LabEpisodes,
     TableAgent,
     TablePolicy,
-    cut,
     exact_gradient,
     lab_episodes,
     play_table,
-    tiled,
+    repeat_table,
+    slice_turns,
 )
 from sparring.methods.rewards.base import apply_rewards
 from sparring.methods.rewards.components import WeightedReward
@@ -74,12 +72,12 @@ from sparring.play.rollout import answered, rollout
 from sparring.play.turn_table import ordered_turns, turn_table
 
 TINY = 1e-300  # instead of a division by 0
-PROBES = 16  # batches whose products with all others tell how large such products are
+PROBES = 16  # batches whose products with all others estimate the size of such products
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GradientLayout:
-    """Which turns touch which parameters: what turns advantages into the gradients of batches."""
+    """Which turns touch which parameters; converts advantages into gradients of batches."""
 
     num_batches: int
     num_parameters: int
@@ -95,8 +93,8 @@ class GradientLayout:
         """Return the layout of these episodes."""
         widths = np.diff(policy.starts)[played.state]
         turn = np.repeat(np.arange(len(widths)), widths)
-        within = np.arange(len(turn)) - np.repeat(np.cumsum(widths) - widths, widths)
-        parameter = policy.starts[played.state][turn] + within
+        offset = np.arange(len(turn)) - np.repeat(np.cumsum(widths) - widths, widths)
+        parameter = policy.starts[played.state][turn] + offset
         pairs, slot = np.unique(
             played.batch[turn] * len(policy.flat) + parameter, return_inverse=True
         )
@@ -106,7 +104,7 @@ class GradientLayout:
             batch_size=played.batch_size,
             turn=turn,
             slot=slot.reshape(-1),
-            score=(within == played.choice[turn]) - policy.flat[parameter],
+            score=(offset == played.choice[turn]) - policy.flat[parameter],
             batch=pairs // len(policy.flat),
             parameter=pairs % len(policy.flat),
         )
@@ -130,30 +128,30 @@ class GradientLayout:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Products:
+class GradientProducts:
     """Inner products of batch gradients with themselves, their sum and the exact gradient."""
 
-    own: FloatArray  # [n] g_k . g_k
+    squares: FloatArray  # [n] g_k . g_k
     with_sum: FloatArray  # [n] g_k . sum of g
     along: FloatArray  # [n] g_k . e
     exact: float  # e . e
-    pair_error: float  # standard error that squared norms of the mean keep where the mean is 0
+    pair_error: float  # standard error of the squared norm of the mean where the mean is 0
 
     @classmethod
     def of(
         cls, layout: GradientLayout, gradients: FloatArray, exact: FloatArray, shift: float = 0.0
-    ) -> Products:
+    ) -> GradientProducts:
         """Return the products of ``gradients + shift * exact``."""
         total, square = layout.total(gradients), float(exact @ exact)
         along = layout.per_batch(gradients * exact[layout.parameter])
-        own = layout.per_batch(gradients * gradients) + 2 * shift * along + shift**2 * square
+        squares = layout.per_batch(gradients * gradients) + 2 * shift * along + shift**2 * square
         with_sum = layout.per_batch(gradients * total[layout.parameter])
         with_sum += (
             shift * (layout.num_batches * along + float(total @ exact))
             + layout.num_batches * shift**2 * square
         )
         return cls(
-            own=own,
+            squares=squares,
             with_sum=with_sum,
             along=along + shift * square,
             exact=square,
@@ -163,37 +161,37 @@ class Products:
     @property
     def count(self) -> int:
         """Number of batches."""
-        return len(self.own)
+        return len(self.squares)
 
     def estimates(self) -> tuple[MomentEstimates, MomentEstimates]:
-        """Return the moments of all batches, and those with each batch left out, arrays [n]."""
-        whole = np.array(
-            [self.own.sum(), self.with_sum.sum(), self.along.sum(), (self.along**2).sum()]
+        """Return (moments of all batches, moments without each batch [n])."""
+        sums = np.array(
+            [self.squares.sum(), self.with_sum.sum(), self.along.sum(), (self.along**2).sum()]
         )
-        parts = np.array([self.own, 2 * self.with_sum - self.own, self.along, self.along**2])
-        return _moments(self.count, whole, self.exact), _moments(
-            self.count - 1, whole[:, None] - parts, self.exact
+        parts = np.array(
+            [self.squares, 2 * self.with_sum - self.squares, self.along, self.along**2]
+        )
+        return _moments(self.count, sums, self.exact), _moments(
+            self.count - 1, sums[:, None] - parts, self.exact
         )
 
 
 def _pair_error(layout: GradientLayout, gradients: FloatArray) -> float:
     """Return sqrt(2 tr(C^2) / (n (n - 1))), C the covariance of g.
 
-    tr(C^2) from products of some centred batches with all others.
-
-    Where the mean is 0 the U-statistic of its square has this error, of which the jackknife sees
-    nothing in unlucky draws.
+    The value tr(C^2) is estimated from products of some centred batches with all others. If the
+    mean is 0, the U-statistic of its square has this error, which the jackknife can miss.
     """
     n = layout.num_batches
     mean = layout.total(gradients) / n
-    found = []
+    errors = []
     for number in np.unique(np.linspace(0, n - 1, PROBES).astype(np.int64)):
-        own = layout.batch == number
+        in_batch = layout.batch == number
         probe = -mean
-        probe[layout.parameter[own]] += gradients[own]
+        probe[layout.parameter[in_batch]] += gradients[in_batch]
         products = layout.per_batch(gradients * probe[layout.parameter]) - float(mean @ probe)
-        found.append(np.mean(np.delete(products, number) ** 2))
-    return float(np.sqrt(2 * np.mean(found) / (n * (n - 1))))
+        errors.append(np.mean(np.delete(products, number) ** 2))
+    return float(np.sqrt(2 * np.mean(errors) / (n * (n - 1))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,28 +206,26 @@ class MomentEstimates:
 
 def _moments(n: int, sums: FloatArray, exact: float) -> MomentEstimates:
     """Return the estimates from sums over n batches of g . g, g . e and their squares."""
-    own, total, along, along_squares = sums
+    squares, total, along, along_squares = sums
     pairs = n * (n - 1)
-    square = (total - own) / pairs
+    square = (total - squares) / pairs
     part = along / n / exact
     return MomentEstimates(
         bias=square / exact - 2 * part + 1,
         along=part,
         across=square / exact - (along**2 - along_squares) / pairs / exact**2,
-        variance=(own - total / n) / (n - 1) / exact,
+        variance=(squares - total / n) / (n - 1) / exact,
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GradientFigures:
-    """How an estimator's gradient relates to the exact one.
+    """Comparison of an estimator's gradient g with the exact gradient e; 95 % intervals.
 
-    Norms relative to the exact one's, 95 % intervals.
-
-    ``bias`` is |E g - e| / |e| and ``bias_scaled`` the same after the best positive factor, which
-    is the sine of the angle between them (1 from a right angle on). ``variance`` is tr Cov g /
-    |e|^2 of one batch and ``variance_scaled`` the same after the factor that gives E g the exact
-    gradient's length along the exact gradient, so that it cannot be won by being small.
+    ``bias`` is |E g - e| / |e|. ``bias_scaled`` is the same after the best positive factor: the
+    sine of the angle between them (1 from a right angle on). ``variance`` is tr Cov g / |e|^2 of
+    one batch. ``variance_scaled`` first scales g so that E g has length |e| along e; a small
+    gradient then gains nothing.
     """
 
     bias: Interval
@@ -242,7 +238,7 @@ class GradientFigures:
     batch_cosine: Interval
 
 
-def figures(plain: Products, paired: Products) -> GradientFigures:
+def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigures:
     """Return the figures of an estimator.
 
     Args:
@@ -257,7 +253,7 @@ def figures(plain: Products, paired: Products) -> GradientFigures:
             for m in (fine, fine_left)
         ]
         noise = [m.variance / f.along**2 for m, f in ((raw, fine), (raw_left, fine_left))]
-        lengths = np.sqrt(plain.own * plain.exact)
+        lengths = np.sqrt(plain.squares * plain.exact)
         cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
         more = paired.pair_error / paired.exact
         more_angle = more / max(float(fine.along) ** 2 + max(float(fine.across), 0.0), TINY)
@@ -298,14 +294,11 @@ def paired_products(
     exact: FloatArray,
     controls: FloatArray,
     expectations: FloatArray,
-) -> Products:
-    """Return the products of the gradients minus a combination of control variates.
+) -> GradientProducts:
+    """Return the products of the gradients minus the best combination of control variates.
 
-    It is the one that leaves the least variance.
-
-    E g is what it was: the controls' own expectation is put back. Their K factors are fitted to all
-    D parameters of all batches together, which for few of them moves the result by a share of order
-    K / n of what noise is left.
+    The combination has the least variance; E g does not change, as the controls' expectation is
+    added back. Fitting K factors to all batches moves the result by about K / n of the noise.
 
     Args:
         layout: of the episodes.
@@ -318,7 +311,7 @@ def paired_products(
     covariance = controls @ controls.T - sums @ sums.T / layout.num_batches
     shared = controls @ gradients - sums @ layout.total(gradients) / layout.num_batches
     factors = np.linalg.lstsq(covariance, shared, rcond=1e-10)[0]
-    return Products.of(
+    return GradientProducts.of(
         layout, gradients - factors @ controls, exact, shift=float(factors @ expectations)
     )
 
@@ -341,7 +334,7 @@ def _clipped(interval: Interval, low: float, high: float) -> Interval:
     )
 
 
-def continued(
+def with_playout_values(
     played: LabEpisodes,
     episodes: Sequence[Episode],
     game: Environment,
@@ -352,26 +345,26 @@ def continued(
 ) -> LabEpisodes:
     """Return the episodes with the columns ``playout`` and ``playout_before``.
 
-    Their values are of histories: whoever plays on knows all that was dealt. Given what a seat
-    knows, their expectations before and after its turn are V and Q of its information state, so
-    that the exact gradient is the truth for them too.
+    The values are those of histories, as the playouts know the whole deal. Their expectations given
+    a seat's knowledge, before and after its turn, are V and Q of its information state, so the
+    exact gradient is the truth for them too.
 
     Args:
-        played: what the columns are added to.
+        played: the table that gets the columns.
         episodes: its episodes.
-        game: theirs.
-        policy: plays on in every seat.
-        count: games that are played from each position.
+        game: of the episodes.
+        policy: continues the episodes in every seat.
+        count: number of games from each position.
         stream: of these games.
     """
     agent = TableAgent(policy)
     after, before = [], []
     for begin in range(0, len(episodes), played.batch_size):
-        own = episodes[begin : begin + played.batch_size]
-        asked = with_playouts(
-            own, {game.name: game}, count=count, stream=stream.child(begin), before=True
+        batch = episodes[begin : begin + played.batch_size]
+        pending = with_playouts(
+            batch, {game.name: game}, count=count, stream=stream.child(begin), before=True
         )
-        valued, _ = answered(asked, lambda specs: rollout(specs, {agent.name: agent}))
+        valued, _ = answered(pending, lambda specs: rollout(specs, {agent.name: agent}))
         for _, turn in ordered_turns(valued):
             after.append(turn.playout)
             before.append(turn.playout_before)
@@ -383,11 +376,11 @@ def continued(
     return replace(played, turns=turns)
 
 
-def paid_by(
+def with_reward(
     played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: BoundPlugin
 ) -> LabEpisodes:
-    """Return the episodes with what a reward pays; columns of values stay those of the game."""
-    paid, _ = apply_rewards(
+    """Return the episodes with the rewards of a plug-in; columns of values stay the game's."""
+    rewarded, _ = apply_rewards(
         episodes,
         [WeightedReward(bound=reward, weight=parse(1.0))],
         1.0,
@@ -396,7 +389,7 @@ def paid_by(
         outcome_weight=0.0,
         reorder_outcomes=True,
     )
-    turns = turn_table(paid)
+    turns = turn_table(rewarded)
     changed = replace(played.turns, reward=turns.reward, components=turns.components)
     return replace(played, turns=changed)
 
@@ -409,7 +402,7 @@ Estimator = Callable[[TurnTable, Mapping[str, Any]], Credit]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabPlan:
-    """How a comparison is made."""
+    """Settings of a comparison."""
 
     episodes: int = 20_000  # rounded up to whole batches
     group_size: int = 8
@@ -417,8 +410,8 @@ class LabPlan:
     critic: Critic = "exact"
     # share of the batches, the first ones, that estimators see but no figure counts
     burn_in: float = 0.0
-    playouts: int = 5  # games from each position, for estimators that read values by playing on
-    # what estimators are paid by in place of the game, as NAME[:PRESET] key=value; "": the game
+    playouts: int = 5  # games from each position, for estimators that read playout values
+    # reward that estimators read, as NAME[:PRESET] key=value; "": the game's
     reward: str = ""
     seed: int = 0
     timed: bool = True
@@ -432,10 +425,10 @@ class LabPlan:
         if self.playouts < 1:
             raise ConfigError(f"--playouts {self.playouts} must be at least 1.")
         if self.batches - self.skipped < MIN_BATCHES:
-            wanted = int(np.ceil(MIN_BATCHES / (1 - self.burn_in))) * self.batch_size
+            episodes = int(np.ceil(MIN_BATCHES / (1 - self.burn_in))) * self.batch_size
             raise ConfigError(
                 f"--episodes {self.episodes} make {self.batches - self.skipped} counted batches "
-                f"of {self.batch_size}; intervals need {MIN_BATCHES}: write --episodes {wanted} "
+                f"of {self.batch_size}; intervals need {MIN_BATCHES}: write --episodes {episodes} "
                 "or more."
             )
 
@@ -452,7 +445,7 @@ class LabPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabRow:
-    """What is known of one estimator on the lab's episodes; ``refused`` says why nothing is."""
+    """Results of one estimator on the lab's episodes; ``refused`` is the error if it has none."""
 
     estimator: str
     refused: str | None = None
@@ -468,7 +461,7 @@ class LabRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabReport:
-    """A comparison: what was played, how sure the lab can be, and a row per estimator."""
+    """A comparison: the episodes, a check of the lab itself, and a row per estimator."""
 
     game: str
     num_info_states: int
@@ -485,29 +478,29 @@ class LabReport:
 def estimator_names(text: str) -> list[str]:
     """Return the estimators of a comma-separated list.
 
-    "all" is every one that is found, and every preset as NAME:PRESET.
+    The item "all" stands for every installed estimator, and every preset as NAME:PRESET.
 
     Raises:
-        UnknownNameError: no such estimator, preset or option.
+        UnknownNameError: the estimator, preset or option does not exist.
         ConfigError: the list is empty, or an option's value is wrong or left out.
     """
-    found: list[str] = []
+    names: list[str] = []
     for item in filter(None, map(str.strip, text.split(","))):
         if item == ALL:
             for name in registry.names("credit"):
-                found += [
+                names += [
                     name,
                     *(f"{name}:{preset}" for preset in registry.load("credit", name).presets),
                 ]
         else:
             bind_estimator(item)
-            found.append(item)
-    if not found:
+            names.append(item)
+    if not names:
         raise ConfigError(
             f"--estimators {text!r} names none; write --estimators all, or a list such as "
             "outcome,rloo,'gae lam=0.5'."
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def bind_estimator(text: str) -> BoundPlugin:
@@ -520,17 +513,17 @@ def bind_reward(text: str) -> BoundPlugin:
     """Return the reward of a text such as ``contribution by=difference``.
 
     Raises:
-        ConfigError: it reads what the lab does not make, such as an oracle's verdicts.
+        ConfigError: the reward needs data that the lab lacks, such as an oracle's verdicts.
     """
     name, preset, options = parse_plugin(text, "Reward", "contribution by=difference")
-    found = registry.bind("rewards", name, options, preset=preset)
-    lacking = sorted(set(found.plugin.needs) - PAID_FROM)
+    bound = registry.bind("rewards", name, options, preset=preset)
+    lacking = sorted(set(bound.plugin.needs) - PAID_FROM)
     if lacking:
         raise ConfigError(
-            f"--reward {text!r} reads {', '.join(lacking)}, which the lab does not make; name a "
-            "reward that reads plays alone, such as 'contribution by=difference'."
+            f"--reward {text!r} reads {', '.join(lacking)}, which the lab does not have; name a "
+            "reward that reads only plays, such as 'contribution by=difference'."
         )
-    return found
+    return bound
 
 
 TIMED_ROWS = 100_000
@@ -538,15 +531,15 @@ SIGN_TOLERANCE = 1e-9  # turns with a smaller |Q - V| have no right sign
 
 
 class CreditLab:
-    """Episodes of one game, played once, on which estimators are measured.
+    """Episodes of one game on which all estimators are measured.
 
     Args:
         game: the game.
-        policy: sits in every seat; over the game's information states.
-        plan: how much is played and how it is cut.
+        policy: plays every seat; a table over the game's information states.
+        plan: number of episodes, batches and other settings.
 
     Raises:
-        ConfigError: sizes that do not fit, or a policy whose exact gradient is 0.
+        ConfigError: the sizes do not fit, or the policy's exact gradient is 0.
     """
 
     def __init__(self, game: Environment, policy: TablePolicy, plan: LabPlan) -> None:
@@ -571,24 +564,28 @@ class CreditLab:
             critic=plan.critic,
             stream=stream.child("critic"),
         )
-        self.episodes, self.whole, self.played = episodes, played, _without(played, plan.skipped)
-        self.shown = played  # to estimators
+        self.episodes, self.whole, self.played = (
+            episodes,
+            played,
+            _skip_batches(played, plan.skipped),
+        )
+        self.input_episodes = played  # to estimators
         if plan.reward:
-            self.shown = paid_by(played, episodes, game, bind_reward(plan.reward))
-        self.tables = self.shown.tables()
+            self.input_episodes = with_reward(played, episodes, game, bind_reward(plan.reward))
+        self.tables = self.input_episodes.tables()
         self.first = len(played.batch) - len(self.played.batch)  # the first turn that counts
         self.layout = GradientLayout.of(self.played, policy)
         self.controls, self.expectations = self._controls()
 
     def _controls(self) -> tuple[FloatArray, FloatArray]:
-        """Return gradients whose expectation is known, [K, S], and that (relative), [K]."""
+        """Return (gradients with a known expectation [K, S], relative expectations [K])."""
         turns = self.played.turns
         starts = trajectory_starts(turns.trajectory)
         trajectory = np.cumsum(np.diff(turns.trajectory, prepend=-1) != 0) - 1
-        whole = trajectory_sums(turns.reward, turns.trajectory)
+        returns = trajectory_sums(turns.reward, turns.trajectory)
         rest = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
         known = [
-            whole[trajectory],
+            returns[trajectory],
             rest,
             self.played.advantage,
             np.ones(len(rest)),
@@ -596,13 +593,13 @@ class CreditLab:
         ]
         if self.plan.group_size > 1:
             groups, count = group_ids(turns.group[starts], turns.seat[starts])
-            known.append(leave_one_out_mean(whole, groups, count)[trajectory])
+            known.append(leave_one_out_mean(returns, groups, count)[trajectory])
         expectations = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])[: len(known)]
         return np.array([self.layout.gradients(advantages) for advantages in known]), expectations
 
     def report(self, estimators: Sequence[str]) -> LabReport:
-        """Measure estimators, as ``estimator_names`` gives them."""
-        plain = Products.of(self.layout, self.controls[0], self.exact)
+        """Measure estimators by the names that ``estimator_names`` returns."""
+        plain = GradientProducts.of(self.layout, self.controls[0], self.exact)
         return LabReport(
             game=self.game.name,
             num_info_states=len(self.policy.states),
@@ -617,7 +614,7 @@ class CreditLab:
         )
 
     def row(self, name: str) -> LabRow:
-        """Measure one estimator by name; whatever it refuses is in the row."""
+        """Measure one estimator by name; its error, if any, is stored in the row."""
         try:
             return self.measure(name, bind_estimator(name))
         except SparringError as error:
@@ -627,7 +624,7 @@ class CreditLab:
         """Measure any function with an estimator's signature.
 
         Raises:
-            CreditError: it cannot work on the table, or its advantages are not finite.
+            CreditError: the estimator cannot use the table, or its advantages are not finite.
         """
         advantages = self.advantages(name, estimator)[self.first :]
         gradients = self.layout.gradients(advantages)
@@ -657,12 +654,12 @@ class CreditLab:
     def advantages(self, name: str, estimator: Estimator) -> FloatArray:
         """Return the advantage of every turn, burn-in included, by one call per batch."""
         state: Mapping[str, Any] = {}
-        found = []
+        columns = []
         for table in self.tables_for(estimator):
             credit = estimator(table, state)
             state = credit.state
-            found.append(per_turn(credit, table))
-        advantages = np.concatenate(found)
+            columns.append(per_turn(credit, table))
+        advantages = np.concatenate(columns)
         wrong = np.flatnonzero(~np.isfinite(advantages))
         if len(wrong):
             raise CreditError(
@@ -672,23 +669,23 @@ class CreditLab:
         return advantages
 
     def tables_for(self, estimator: Estimator) -> list[TurnTable]:
-        """Return the table of each batch with what an estimator reads."""
-        found = self.shown_to(estimator)
-        return self.tables if found is self.shown else found.tables()
+        """Return the table of each batch with the columns that an estimator reads."""
+        episodes = self.episodes_for(estimator)
+        return self.tables if episodes is self.input_episodes else episodes.tables()
 
-    def shown_to(self, estimator: Estimator) -> LabEpisodes:
-        """Return all episodes with what an estimator reads."""
-        found = self.continued if plays_on(estimator) else self.shown
+    def episodes_for(self, estimator: Estimator) -> LabEpisodes:
+        """Return all episodes with the columns that an estimator reads."""
+        episodes = self.playout_episodes if needs_playouts(estimator) else self.input_episodes
         if isinstance(estimator, BoundPlugin) and estimator.plugin.critic == "contribution":
-            found = found.with_contributions()
-        judged = judgements_of(estimator, found)
-        return found.judged(judged) if judged else found
+            episodes = episodes.with_contributions()
+        judged = judgements_of(estimator, episodes)
+        return episodes.with_judgements(judged) if judged else episodes
 
     @cached_property
-    def continued(self) -> LabEpisodes:
-        """All episodes with values by playing on."""
-        return continued(
-            self.shown,
+    def playout_episodes(self) -> LabEpisodes:
+        """All episodes with playout values."""
+        return with_playout_values(
+            self.input_episodes,
             self.episodes,
             self.game,
             self.policy,
@@ -700,10 +697,14 @@ class CreditLab:
         """Return the figures of batch gradients [S], in all parameters or in those of one seat."""
         layout, exact, controls = self.layout, self.exact, self.controls
         if seat is not None:
-            own = self.policy.seats == seat
-            kept = own[layout.parameter]
-            exact, gradients, controls = exact * own, gradients * kept, controls * kept
-        plain = Products.of(layout, gradients, exact)
+            of_seat = self.policy.seats == seat
+            slots_of_seat = of_seat[layout.parameter]
+            exact, gradients, controls = (
+                exact * of_seat,
+                gradients * slots_of_seat,
+                controls * slots_of_seat,
+            )
+        plain = GradientProducts.of(layout, gradients, exact)
         return figures(
             plain, paired_products(layout, gradients, exact, controls, self.expectations)
         )
@@ -717,15 +718,15 @@ class CreditLab:
                 side="right",
             )
         )
-        turns = _without(self.shown_to(estimator), self.plan.skipped).turns
-        table = tiled(cut(turns, 0, end), TIMED_ROWS)
+        turns = _skip_batches(self.episodes_for(estimator), self.plan.skipped).turns
+        table = repeat_table(slice_turns(turns, 0, end), TIMED_ROWS)
         begin = time.process_time()
         estimator(table, {})
         return (time.process_time() - begin) * TIMED_ROWS / len(table.reward)
 
 
-def plays_on(estimator: Estimator) -> bool:
-    """Return whether an estimator reads values by playing on."""
+def needs_playouts(estimator: Estimator) -> bool:
+    """Return whether an estimator reads playout values."""
     return isinstance(estimator, BoundPlugin) and "playout" in estimator.plugin.needs
 
 
@@ -736,7 +737,7 @@ def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:
 
 
 def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
-    """Return the advantage of every turn, [N]: of tokens the mean over the turn's, or 0."""
+    """Return the advantage of every turn [N]: the mean of its tokens, or 0 without tokens."""
     if credit.level == "turn":
         return credit.advantages
     turn = np.repeat(np.arange(len(turns.n_tokens)), turns.n_tokens)
@@ -744,12 +745,11 @@ def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
     return sums / np.maximum(turns.n_tokens, 1)
 
 
-def _without(played: LabEpisodes, batches: int) -> LabEpisodes:
-    """Return the episodes without their first batches."""
+def _skip_batches(played: LabEpisodes, batches: int) -> LabEpisodes:
     begin = int(np.searchsorted(played.batch, batches))
     return replace(
         played,
-        turns=cut(played.turns, begin, len(played.batch)),
+        turns=slice_turns(played.turns, begin, len(played.batch)),
         batch=played.batch[begin:] - batches,
         num_batches=played.num_batches - batches,
         state=played.state[begin:],

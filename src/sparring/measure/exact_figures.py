@@ -1,12 +1,12 @@
 """Exact figures of a policy, or of a mixture that teams draw from.
 
-Of a game of the combinator ``choose`` exact figures are those of the game beneath it, in which
-every action may be a best response. What a chooser plays there is, after what a seat knows, h,
+A game of the combinator ``choose`` is measured in its base game, where every action may be a best
+response. Let h be what a seat knows. A chooser's policy in the base game is
 
     P(a | h) = sum over c of  P(c | h) * P(number of a in c | h, c)
 
-where c are the lists of candidates that the seat has been shown up to now, this decision's last.
-Those of decisions before weigh as much as they lead to the seat's own actions in h.
+where c are the lists of candidates that the seat has seen so far, this decision's last. Lists of
+earlier decisions are weighted by the probability that they lead to the seat's actions in h.
 """
 
 from __future__ import annotations
@@ -26,172 +26,173 @@ from sparring.environments.choose import ChooseEnvironment
 from sparring.environments.choose.proposer import candidates_key, numbers
 from sparring.measure.exploitability import (
     MOST,
-    ask,
     check_states,
     figures_of,
     has_teams,
     nash_conv,
+    query_policy,
     team_exploitability,
 )
 from sparring.measure.info_states import ActionScorer, InfoStates, Query, renormalise
 from sparring.ops.game_tree import policy_values
 from sparring.play.players.mixture import Mixture
 
-MOST_CONVERSATIONS = 200_000  # conversations that are gone through
-# share, what was told, replies and candidates before: a conversation that goes on
+MOST_CONVERSATIONS = 200_000  # conversations that are enumerated at most
+# an unfinished conversation: probability, observations, replies, earlier candidates
 _Start = tuple[float, tuple[Observation, ...], tuple[str, ...], str]
 
 
-def beneath(game: Environment) -> Any:
-    """Return the game in which exact figures of a game are taken: the one beneath a choice.
+def base_game(game: Environment) -> Any:
+    """Return the game in which exact figures are computed: of ``choose`` its inner game.
 
-    Where a seat proposes it is the game itself, of which there are none.
+    A game in which a seat proposes is returned unchanged, and has no exact figures.
     """
     return game.inner if type(game) is ChooseEnvironment else game
 
 
-def as_beneath(game: Environment, policy: Any) -> Any:
-    """Return a policy as one of the game in which exact figures are taken."""
-    return ChosenScorer(game, policy) if type(game) is ChooseEnvironment else policy
+def on_base_game(game: Environment, policy: Any) -> Any:
+    """Return a policy as a policy of ``base_game(game)``."""
+    return ChooserScorer(game, policy) if type(game) is ChooseEnvironment else policy
 
 
-class _Line(NamedTuple):
+class _CandidateLine(NamedTuple):
     share: float  # probability of its candidates, and of the seat's choices before
     seen: tuple[Observation, ...]
     replies: tuple[str, ...]
     before: str
-    shown: tuple[str, ...]
+    candidates: tuple[str, ...]
 
 
-class ChosenScorer:
-    """A chooser's policy over the actions of the game beneath.
+class ChooserScorer:
+    """A candidate-choosing policy as a policy of the base game.
 
     Args:
-        game: with the candidates.
-        policy: which chooses; asked for numbers.
+        game: the game with candidates.
+        policy: chooses among candidates; its replies are their numbers.
     """
 
     def __init__(self, game: ChooseEnvironment, policy: ActionScorer) -> None:
         self.game, self.policy = game, policy
 
     def action_logprobs(self, queries: Sequence[Query]) -> list[FloatArray]:
-        """Return the logarithms of the probabilities of the game's actions.
+        """Return the log-probabilities of the base game's actions.
 
-        They miss 1 by the mass of replies that are no number of a candidate. Of seats that do not
-        choose they are the policy's own. Where the seat's own actions before have probability 0 all
-        legal actions have the same.
+        The probabilities sum to 1 minus the mass of replies that are not a candidate's number. For
+        seats that do not choose, the policy's own values are returned. If the seat's earlier
+        actions have probability 0, all legal actions are equally likely.
 
         Args:
-            queries: with every decision of a seat all those of the same seat before it.
+            queries: decisions; with each decision all earlier ones of the same seat.
 
         Raises:
-            GameError: there are too many conversations, or a decision before is not among them.
+            GameError: there are too many conversations, or an earlier decision is missing.
         """
-        lines: dict[tuple[int, str], list[tuple[_Line, FloatArray]]] = {}
+        lines: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]] = {}
         choosing = [query for query in queries if query.seat in self.game.choosers]
         others = [
             replace(query, game=self.game.name)
             for query in queries
             if query.seat not in self.game.choosers
         ]
-        said_alone = self.policy.action_logprobs(others) if others else []
+        other_rows = self.policy.action_logprobs(others) if others else []
         rows: dict[tuple[int, str], FloatArray] = {
-            (query.seat, query.key): row for query, row in zip(others, said_alone, strict=True)
+            (query.seat, query.key): row for query, row in zip(others, other_rows, strict=True)
         }
         for depth in sorted({len(query.actions) for query in choosing}):
             level = [query for query in choosing if len(query.actions) == depth]
-            found = [self._lines(query, lines) for query in level]
-            asked = [
-                self._asked(query, line)
-                for query, own in zip(level, found, strict=True)
-                for line in own
+            histories = [self._lines(query, lines) for query in level]
+            offers = [
+                self._query_of(query, line)
+                for query, lines_of_query in zip(level, histories, strict=True)
+                for line in lines_of_query
             ]
-            said = iter(self.policy.action_logprobs(asked))
-            for query, own in zip(level, found, strict=True):
+            answers = iter(self.policy.action_logprobs(offers))
+            for query, lines_of_query in zip(level, histories, strict=True):
                 place = (query.seat, query.key)
-                lines[place], rows[place] = _mixed(query, [(line, next(said)) for line in own])
+                lines[place], rows[place] = _mix_choices(
+                    query, [(line, next(answers)) for line in lines_of_query]
+                )
         return [rows[query.seat, query.key] for query in queries]
 
     def _lines(
-        self, query: Query, known: dict[tuple[int, str], list[tuple[_Line, FloatArray]]]
-    ) -> list[_Line]:
+        self, query: Query, known: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]]
+    ) -> list[_CandidateLine]:
         offers = self.game.proposer.offers(query.legal_actions)
         starts: list[_Start] = [(1.0, (), (), "")]
         if query.actions:
             parent = known.get((query.seat, query.seen[-2].key))
             if parent is None:
                 raise GameError(
-                    f"{self.game.name}: what seat {query.seat} decided before {query.key!r} is "
-                    "not among the information states; ask for all of them at once."
+                    f"{self.game.name}: the decision of seat {query.seat} before {query.key!r} is "
+                    "not among the information states; query all of them at once."
                 )
-            starts = [_chosen(line, chances, query.actions[-1]) for line, chances in parent]
+            starts = [_after_choice(line, chances, query.actions[-1]) for line, chances in parent]
         starts = [start for start in starts if start[0] > 0]
         if len(starts) * len(offers) > MOST_CONVERSATIONS:
             raise GameError(
-                f"{self.game.name}: no exact figures, as {len(starts) * len(offers):,} lists of "
-                f"candidates lead to one information state; {MOST_CONVERSATIONS:,} are gone "
-                "through at most."
+                f"{self.game.name}: no exact figures, because {len(starts) * len(offers):,} lists "
+                f"of candidates lead to one information state; the limit is {MOST_CONVERSATIONS:,}."
             )
         return [
-            _Line(
+            _CandidateLine(
                 share * chance,
-                (*seen, self.game.offered(query.seen[-1], shown, before)),
+                (*seen, self.game.offered(query.seen[-1], candidates, before)),
                 replies,
                 before,
-                shown,
+                candidates,
             )
             for share, seen, replies, before in starts
-            for chance, shown in offers
+            for chance, candidates in offers
         ]
 
-    def _asked(self, query: Query, line: _Line) -> Query:
+    def _query_of(self, query: Query, line: _CandidateLine) -> Query:
         return Query(
             game=self.game.name,
             seat=query.seat,
             key=line.seen[-1].key,
             observations=tuple(seen.text for seen in line.seen),
             actions=line.replies,
-            legal_actions=numbers(len(line.shown)),
+            legal_actions=numbers(len(line.candidates)),
             seen=line.seen,
             teams=query.teams,
         )
 
 
-def _chosen(line: _Line, chances: FloatArray, action: str) -> _Start:
-    """Return how a conversation goes on after an action; share 0 where it cannot."""
-    if action not in line.shown:
+def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _Start:
+    """Return a conversation after an action; its share is 0 if the action was no candidate."""
+    if action not in line.candidates:
         return 0.0, (), (), ""
-    place = line.shown.index(action)
-    replies = (*line.replies, numbers(len(line.shown))[place])
-    before = f"{line.before}{candidates_key(line.shown)}"
+    place = line.candidates.index(action)
+    replies = (*line.replies, numbers(len(line.candidates))[place])
+    before = f"{line.before}{candidates_key(line.candidates)}"
     return line.share * float(chances[place]), line.seen, replies, before
 
 
-def _mixed(
-    query: Query, said: Sequence[tuple[_Line, FloatArray]]
-) -> tuple[list[tuple[_Line, FloatArray]], FloatArray]:
-    """Return the choices of every conversation, and the logarithms of their mean over actions."""
-    width, total = len(query.legal_actions), sum(line.share for line, _ in said)
+def _mix_choices(
+    query: Query, answers: Sequence[tuple[_CandidateLine, FloatArray]]
+) -> tuple[list[tuple[_CandidateLine, FloatArray]], FloatArray]:
+    """Return (choices of every conversation, log of their mean over actions)."""
+    width, total = len(query.legal_actions), sum(line.share for line, _ in answers)
     if not total:
         return [], np.full(width, -np.log(width))
-    mean, illegal, kept = np.zeros(width), 0.0, []
-    for line, logprobs in said:
+    mean, illegal, choices = np.zeros(width), 0.0, []
+    for line, logprobs in answers:
         chances, lost = renormalise(logprobs)
-        kept.append((line, chances))
+        choices.append((line, chances))
         illegal += line.share / total * lost
-        for action, chance in zip(line.shown, chances, strict=True):
+        for action, chance in zip(line.candidates, chances, strict=True):
             mean[query.legal_actions.index(action)] += line.share / total * chance
     with np.errstate(divide="ignore"):
-        return kept, np.log(mean * (1.0 - illegal))
+        return choices, np.log(mean * (1.0 - illegal))
 
 
 class ExactFigures(NamedTuple):
-    """What enumeration says.
+    """Results of enumeration.
 
     Args:
-        figures: by the names under which runs and evaluations know them.
-        values: expected return of each seat where the policy sits in all.
-        note: what has no exact meaning here, or "".
+        figures: by their metric names.
+        values: expected return of each seat when the policy plays all seats.
+        note: which figures are undefined here, or "".
     """
 
     figures: dict[str, float]
@@ -202,66 +203,66 @@ class ExactFigures(NamedTuple):
 def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) -> ExactFigures:
     """Return the exact figures of a policy, or of a mixture.
 
-    The seats of a team share the draw of a mixture, which may have other weights in each of two
-    sides. Where a team has several of them, no policy plays as the mixture does, so that there is
-    no NashConv; what a team gains is computed from the members. Where each seat is a team, or all
-    are one, each seat draws for itself, and the figures are those of the one policy that plays the
-    same.
+    The seats of a team share the draw of a mixture, whose weights may differ between two sides. If
+    a team has several seats, no single policy equals the mixture: there is no NashConv, and the
+    gain of a team is computed from the members. If each seat is a team, or all seats are one, each
+    seat draws alone, and the figures are those of the equivalent single policy.
 
     Args:
-        game: whose policy it is.
-        info_states: of ``enumerate_info_states(beneath(game))``.
-        policy: who is measured, in every seat.
+        game: the policy's game.
+        info_states: of ``enumerate_info_states(base_game(game))``.
+        policy: plays every seat.
 
     Raises:
         SparringError: as for ``nash_conv``.
-        GameError: as for ``nash_conv``; or the members' draws are too many to go through.
+        GameError: as for ``nash_conv``, or there are too many combinations of members.
     """
     if has_teams(teams_of(game)) and isinstance(policy, Mixture):
         return _of_mixture(game, info_states, policy)
-    report = nash_conv(beneath(game), info_states, as_beneath(game, policy))
+    report = nash_conv(base_game(game), info_states, on_base_game(game, policy))
     return ExactFigures(figures_of(game, report), report.values)
 
 
 def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
-    """Return the figures of a mixture that each team draws from once per play."""
-    check_states(beneath(game), info_states)
+    """Return the figures of a mixture; each team draws one member per play."""
+    check_states(base_game(game), info_states)
     teams, name = tuple(teams_of(game)), game.name
     members = list(mixture.shares())
-    scorers: list[Any] = [as_beneath(game, mixture.agent(member)) for member in members]
-    weights = np.array([_shares(mixture.at(game, own[0]), members) for own in sides_of(teams)])
+    scorers: list[Any] = [on_base_game(game, mixture.agent(member)) for member in members]
+    weights = np.array(
+        [_weights_of(mixture.at(game, side_seats[0]), members) for side_seats in sides_of(teams)]
+    )
     side = np.array(side_numbers(teams))[info_states.seats]
-    asked = [ask(scorer, info_states) for scorer in scorers]
-    illegal = np.array([row for _, row in asked])
-    profiles = [profile for profile, _ in asked]
-    values, reached = _drawn(info_states, len(teams), side, profiles, weights, illegal)
+    policies = [query_policy(scorer, info_states) for scorer in scorers]
+    illegal = np.array([row for _, row in policies])
+    profiles = [profile for profile, _ in policies]
+    values, reached = _values_over_draws(info_states, len(teams), side, profiles, weights, illegal)
     figures = {
-        f"illegal_mass/{name}": _mass(weights, side, illegal),
+        f"illegal_mass/{name}": _mean_illegal_mass(weights, side, illegal),
         f"illegal_mass_reached/{name}": reached,
     }
     note = (
         f"{name}: no NashConv of a mixture, as the seats of a team share its draw and no policy of "
         "one seat plays so; "
     )
-    found = team_exploitability(info_states, teams, profiles, weights.tolist())
-    if found is None:
+    report = team_exploitability(info_states, teams, profiles, weights.tolist())
+    if report is None:
         note += "its teams have too many plans to try. Measure a member alone (--answer policy)."
     else:
-        figures[f"team_exploitability/{name}"] = found.team_exploitability
-        figures[f"one_seat_exploitability/{name}"] = found.one_seat_exploitability
+        figures[f"team_exploitability/{name}"] = report.team_exploitability
+        figures[f"one_seat_exploitability/{name}"] = report.one_seat_exploitability
         note += "team_exploitability and one_seat_exploitability are of the mixture."
     return ExactFigures(figures, tuple(values.tolist()), note)
 
 
-def _shares(mixture: Mixture, members: Sequence[PlayerRef]) -> FloatArray:
-    """Return the share of each member in one side, [K]."""
+def _weights_of(mixture: Mixture, members: Sequence[PlayerRef]) -> FloatArray:
     shares = mixture.shares()
     weights = np.array([shares.get(member, 0.0) for member in members])
-    found: FloatArray = weights / weights.sum()
-    return found
+    normalised: FloatArray = weights / weights.sum()
+    return normalised
 
 
-def _mass(weights: FloatArray, side: IntArray, illegal: FloatArray) -> float:
+def _mean_illegal_mass(weights: FloatArray, side: IntArray, illegal: FloatArray) -> float:
     """Return the mean illegal mass of an information state.
 
     Args:
@@ -269,15 +270,15 @@ def _mass(weights: FloatArray, side: IntArray, illegal: FloatArray) -> float:
         side: of each information state, [I].
         illegal: of each member in each information state, [K, I].
     """
-    found = 0.0
-    for own in dict.fromkeys(map(tuple, weights.tolist())):  # sides that draw alike are one
-        places = np.flatnonzero((weights == own).all(axis=1)[side])
+    mass = 0.0
+    for row in dict.fromkeys(map(tuple, weights.tolist())):  # sides with equal weights are merged
+        places = np.flatnonzero((weights == row).all(axis=1)[side])
         part = illegal.take(places, axis=1).mean(axis=1)
-        found += len(places) / len(side) * float(np.array(own) @ part)
-    return found
+        mass += len(places) / len(side) * float(np.array(row) @ part)
+    return mass
 
 
-def _drawn(
+def _values_over_draws(
     info_states: InfoStates,
     seats: int,
     side: IntArray,
@@ -285,34 +286,32 @@ def _drawn(
     weights: FloatArray,
     illegal: FloatArray,
 ) -> tuple[FloatArray, float]:
-    """Return the expected return of each seat, [P], and the mean illegal mass of a turn in play.
-
-    Both are means over the draws of all teams.
+    """Return (expected return of each seat [P], illegal mass of a turn in play), over all draws.
 
     Args:
         info_states: of the environment.
-        seats: how many.
+        seats: number of seats.
         side: of each information state, [I].
         profiles: of the members, K.
         weights: of each member in each side, [S, K].
         illegal: of each member in each information state, [K, I].
     """
     tree, acts = info_states.tree, side.tolist()
-    there = [np.flatnonzero(own).tolist() for own in weights]
-    draws = math.prod(map(len, there))
+    members_of = [np.flatnonzero(row).tolist() for row in weights]
+    draws = math.prod(map(len, members_of))
     if draws * len(tree.parent) > MOST:
         raise GameError(
-            f"{info_states.rules}: {draws} draws of {len(there)} teams from {len(profiles)} "
+            f"{info_states.rules}: {draws} draws of {len(members_of)} teams from {len(profiles)} "
             "members are too many for exact figures; measure a member alone (--answer policy), or "
             "matches."
         )
     values, wrong, visits = np.zeros(seats), 0.0, 0.0
-    for draw in itertools.product(*there):
+    for draw in itertools.product(*members_of):
         share = math.prod(float(weights[place, member]) for place, member in enumerate(draw))
         rows = [profiles[draw[place]][index] for index, place in enumerate(acts)]
-        found = policy_values(tree, info_states.seats, rows)
+        played = policy_values(tree, info_states.seats, rows)
         lost = np.array([illegal[draw[place], index] for index, place in enumerate(acts)])
-        values += share * found.returns
-        wrong += share * float(found.reach @ lost)
-        visits += share * float(found.reach.sum())
+        values += share * played.returns
+        wrong += share * float(played.reach @ lost)
+        visits += share * float(played.reach.sum())
     return values, wrong / visits

@@ -1,11 +1,11 @@
 """Every information state of a game, policies as functions of one, and exact values of decisions.
 
-A game tree is walked once: each information state is listed as the conversation a rollout would
-produce. The walk is policy-free, so a run does it once and evaluates any number of policies on it.
+The game tree is walked once: each information state is listed as the conversation a rollout would
+produce. The walk needs no policy, so a run walks once and evaluates any number of policies.
 
-Exact evaluation never samples: it asks a policy, at every information state of the game, for the
-probability of each legal action. Whatever can answer (a language model, a solver's table, the
-uniform policy) is an ``ActionScorer``. The mathematics is in ``ops/game_tree.py``.
+Exact evaluation never samples: it reads a policy's probability of each legal action at every
+information state of the game. An ``ActionScorer`` gives these probabilities: a language model, a
+solver's table, the uniform policy. The mathematics is in ``ops/game_tree.py``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Log-probabilities in float32 are not exact.
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """What one seat has seen and done when it must act: one information state, as a conversation.
+    """One information state as a conversation: what a seat has seen and done when it must act.
 
     Example:
         Query(game="kuhn_poker", seat=0, key="0pb", observations=("kuhn first J", "bet"),
@@ -48,19 +48,17 @@ class Query:
     observations: tuple[str, ...]  # the text of each own turn so far, this one last
     actions: tuple[str, ...]  # the seat's own earlier actions: one shorter than observations
     legal_actions: tuple[str, ...]
-    # the records whose texts ``observations`` are, for policies that see more or less than these
-    # say; may be left out
+    # the records with these texts, for policies that read other fields of them; may be empty
     seen: tuple[Observation, ...] = field(default=(), compare=False)
-    # the team of each seat, for policies that play each side in another way; may be left out where
-    # every seat is a side
+    # the team of each seat, for policies that depend on the side; may be empty if each seat is one
     teams: tuple[int, ...] = field(default=(), compare=False)
 
 
 class ActionScorer(Protocol):
-    """Anything that knows the probability of its replies."""
+    """A policy that reports the probabilities of its replies."""
 
     def action_logprobs(self, queries: Sequence[Query]) -> list[FloatArray]:
-        """Return, per query, ln P(the reply is this action) for each of its legal actions.
+        """Return, for each query, ln P(the reply is this action) of all legal actions.
 
         Not renormalised: 1 minus the sum of the probabilities is the policy's illegal mass.
         """
@@ -93,7 +91,6 @@ class TabularScorer:
         return [self._row(query) for query in queries]
 
     def _row(self, query: Query) -> FloatArray:
-        """Return the log-probabilities of one information state."""
         row = self._table.get((query.seat, query.key))
         if row is None:
             raise GameError(
@@ -146,18 +143,15 @@ def renormalise(logprobs: FloatArray) -> tuple[FloatArray, float]:
 DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
 HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories
 _PROBES = 32
-_PROBE_CAP = 1e30  # a random play is cut once it stands for this many histories
-# an estimate this many times over the bound is believed without walking (wrong with P < 1/100,
+_PROBE_CAP = 1e30  # a random play stops once it represents this many histories
+# an estimate this many times over the bound is trusted without a walk (wrong with P < 1/100,
 # Markov)
 _HOPELESS = 100.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, weakref_slot=True)
 class InfoStates:
-    """All information states of a game, in the order of a depth-first walk; I of them.
-
-    What no policy changes is found once per object.
-    """
+    """All information states of a game, in the order of a depth-first walk; I of them."""
 
     game: str
     rules: str  # Game.rules_key
@@ -184,7 +178,7 @@ class InfoStates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Memory:
-    """What one seat has seen and done along one path; ``since``: plies it has been told."""
+    """What one seat has seen and done along one path; ``since``: plies that it has observed."""
 
     observations: tuple[str, ...] = ()
     seen: tuple[Observation, ...] = ()
@@ -211,7 +205,7 @@ class _GameWalk:
             self._visit(call)
 
     def _visit(self, call: PluginCall) -> None:
-        """Visit every history; each has the whole limit of a call."""
+        """Visit every history; each has the full time limit of a call."""
         history = self.game.first_node()
         memories = (_Memory(),) * self.game.num_seats
         stack: list[tuple[Node, tuple[int, int, int, float], tuple[_Memory, ...]]] = [
@@ -222,7 +216,7 @@ class _GameWalk:
             node = len(self.edges)
             self.edges.append(edge)
             if node >= self.limit * HISTORIES_PER_INFO_STATE:
-                raise too_large(
+                raise too_large_error(
                     self.game, self.limit, f"the walk was stopped after {node:,} histories"
                 )
             if history.is_terminal():
@@ -279,7 +273,7 @@ class _GameWalk:
         known = self.index.get((query.seat, query.key))
         if known is not None:
             if self.queries[known] != query:
-                raise _forgetful(self.queries[known], query)
+                raise _recall_error(self.queries[known], query)
             return known
         number = len(self.queries)
         if number >= self.limit:
@@ -287,7 +281,7 @@ class _GameWalk:
                 f"the walk was stopped after {number:,} information states in {len(self.edges):,} "
                 "histories"
             )
-            raise too_large(self.game, self.limit, reached)
+            raise too_large_error(self.game, self.limit, reached)
         self.index[query.seat, query.key] = number
         self.queries.append(query)
         self.legal_ids.append(tuple(state.action_index(action) for action in query.legal_actions))
@@ -307,22 +301,22 @@ class _GameWalk:
 
 
 def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> InfoStates:
-    """Return every information state of a game, with the tree of histories they lie on.
+    """Return every information state of a game, with the tree of histories.
 
     A seat's first text is ``observe(seat, 0)``; each later one is ``observe(seat, plies at its
-    previous own turn + 1)``, so its own actions are not told back to it: exactly the texts a
-    rollout produces when every reply is legal.
+    previous turn + 1)``, which leaves out its own actions. These are exactly the texts of a rollout
+    in which every reply is legal.
 
     Args:
-        game: any sequential game whose OpenSpiel rules give information-state strings, or an
-            environment of one's own that has ``openings`` (``environments/history_tree.py``).
+        game: any sequential game whose OpenSpiel rules give information-state strings, or a
+            user-defined environment with ``openings`` (``environments/history_tree.py``).
         limit: the largest number of information states to accept.
 
     Raises:
         TooLargeError: more than ``limit`` information states, or ``limit *
             HISTORIES_PER_INFO_STATE`` histories.
         GameError: OpenSpiel gives no information states for this game, or two paths to one
-            information state tell their seat different things (the wording breaks perfect recall).
+            information state have different texts (the wording breaks perfect recall).
     """
     tree = tree_of(game)
     if tree is None:
@@ -339,7 +333,7 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
         )
     estimate = estimate_histories(tree)
     if estimate > _HOPELESS * HISTORIES_PER_INFO_STATE * limit:
-        raise too_large(
+        raise too_large_error(
             tree, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories"
         )
     walk = _GameWalk(game=tree, limit=limit, teams=teams)
@@ -355,13 +349,11 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
 
 
 def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
-    """Return an unbiased estimate of the number of terminal histories.
-
-    It comes from random plays (always the same ones).
+    """Return an unbiased estimate of the number of terminal histories from fixed random plays.
 
     A play that meets branching factors b_1 .. b_n estimates b_1 * ... * b_n (Knuth, 1975,
-    "Estimating the efficiency of backtrack programs"); the estimate is the mean over ``probes``
-    plays, each cut at ``_PROBE_CAP``.
+    "Estimating the efficiency of backtrack programs"). The estimate is the mean over ``probes``
+    plays, each stopped at ``_PROBE_CAP``.
     """
     total = 0.0
     with environment_call(game) as call:
@@ -377,8 +369,8 @@ def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
     return total
 
 
-def too_large(game: GameRules, limit: int, reached: str) -> TooLargeError:
-    """Return the error of a game that exact evaluation cannot walk, with what to use instead."""
+def too_large_error(game: GameRules, limit: int, reached: str) -> TooLargeError:
+    """Return the error for a game that is too large to walk, with what to use instead."""
     return TooLargeError(
         f"{game.name!r} is too large for exact evaluation: {reached}, and the limit is {limit:,} "
         "information states. Measure win rates by matches against random, MCTS or another agent "
@@ -386,7 +378,7 @@ def too_large(game: GameRules, limit: int, reached: str) -> TooLargeError:
     )
 
 
-def _forgetful(first: Query, second: Query) -> GameError:
+def _recall_error(first: Query, second: Query) -> GameError:
     return GameError(
         f"The wording of {first.game!r} breaks perfect recall: seat {first.seat} in information "
         f"state {first.key!r} is told {first.observations} after {first.actions} "
@@ -397,7 +389,7 @@ def _forgetful(first: Query, second: Query) -> GameError:
 
 
 def exact_values(info_states: InfoStates, policy: Sequence[FloatArray]) -> ExactValues:
-    """Return Q and V of every information state under a policy that sits in every seat.
+    """Return Q and V of every information state under a policy that plays every seat.
 
     Args:
         info_states: of ``enumerate_info_states(game)``.

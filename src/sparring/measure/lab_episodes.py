@@ -1,6 +1,6 @@
-"""Episodes of a table policy as the credit lab needs them, and the policy's exact gradient.
+"""Episodes of a table policy for the credit lab, and the policy's exact gradient.
 
-Every column is filled, and what each turn is truly worth is known. With theta[I, a] the logits and
+Every column is filled, and the true value of each turn is known. With theta[I, a] the logits and
 pi(a|I) their softmax, the derivative of the expected return of the seat p that acts in I is
 
     dJ_p / dtheta[I, a] = reach(I) * pi(a|I) * (Q(I, a) - V(I)).
@@ -75,16 +75,16 @@ def improved_table(policy: TablePolicy, *, steps: int = 2, rate: float = 4.0) ->
     pi(a|I) <- pi(a|I) exp(rate Q(I, a) / range of the game's returns), over its sum.
 
     Args:
-        policy: to begin with.
-        steps: how many.
-        rate: of a step.
+        policy: the first table.
+        steps: number of steps.
+        rate: step size.
     """
     span = float(np.ptp(policy.states.tree.returns)) or 1.0
     for _ in range(steps):
         values = exact_values(policy.states, policy.rows).action
         weights = [
-            row * np.exp(rate * (own - own.max()) / span)
-            for row, own in zip(policy.rows, values, strict=True)
+            row * np.exp(rate * (action_values - action_values.max()) / span)
+            for row, action_values in zip(policy.rows, values, strict=True)
         ]
         policy = TablePolicy.of(policy.states, [row / row.sum() for row in weights])
     return policy
@@ -94,8 +94,8 @@ def exact_gradient(policy: TablePolicy, values: ExactValues | None = None) -> Fl
     """Return the exact gradient [D] of each seat's expected return in its own logits.
 
     Args:
-        policy: sits in every seat.
-        values: of ``exact_values`` under this policy, where they are known.
+        policy: plays every seat.
+        values: of ``exact_values`` under this policy; None: computed here.
     """
     values = values or exact_values(policy.states, policy.rows)
     widths = np.diff(policy.starts)
@@ -105,7 +105,7 @@ def exact_gradient(policy: TablePolicy, values: ExactValues | None = None) -> Fl
 
 
 class TableAgent(TextAgent):
-    """Draws words from a table, so that its turns have no sampled tokens."""
+    """An agent that draws actions from a table; its turns have no sampled tokens."""
 
     def __init__(self, policy: TablePolicy, name: str = "table") -> None:
         super().__init__(name)
@@ -132,30 +132,30 @@ NOISE = 0.5  # standard deviation of a noisy critic's errors, in standard deviat
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabEpisodes:
-    """One table of all turns played, where its batches begin, and the truth about each turn."""
+    """One table of all turns, with the batch and the true value of each turn."""
 
     turns: TurnTable
     batch: IntArray  # [N] batch of each turn
     num_batches: int
     batch_size: int  # episodes per batch
     state: IntArray  # [N] information state
-    choice: IntArray  # [N] position of what was played in its legal actions
+    choice: IntArray  # [N] index of the played action among the legal ones
     advantage: FloatArray  # [N] exact Q - V
-    # [N] each, by the name of the reward component that they stand in for
+    # [N] each, by the name of the reward component that they replace
     judgements: Mapping[str, FloatArray]
-    contribution: FloatArray  # [N] what a fitted head says that each turn adds to the return
+    contribution: FloatArray  # [N] a fitted head's estimate of what each turn adds to the return
 
     def tables(self) -> list[TurnTable]:
-        """Return the turn table of each batch, as a run would make it of the batch's episodes."""
+        """Return the turn table of each batch, as a run makes it from the batch's episodes."""
         bounds = np.searchsorted(self.batch, np.arange(self.num_batches + 1))
-        return [cut(self.turns, begin, end) for begin, end in pairwise(bounds.tolist())]
+        return [slice_turns(self.turns, begin, end) for begin, end in pairwise(bounds.tolist())]
 
     def with_contributions(self) -> LabEpisodes:
-        """Return the episodes with contributions in place of the critic's values after turns."""
+        """Return the episodes with contributions as ``value_after``."""
         return replace(self, turns=replace(self.turns, value_after=self.contribution))
 
-    def judged(self, components: Sequence[str]) -> LabEpisodes:
-        """Return the episodes with these judgements paid on top, as a run's rewards would be."""
+    def with_judgements(self, components: Sequence[str]) -> LabEpisodes:
+        """Return the episodes with these judgements added to the rewards."""
         added = {name: self.judgements[name] for name in components}
         reward = self.turns.reward + sum(added.values(), np.zeros(len(self.batch)))
         return replace(
@@ -173,9 +173,7 @@ def play_table(
     group_size: int,
     stream: Stream,
 ) -> list[Episode]:
-    """Play ``batches * batch_size`` episodes with the policy in every seat.
-
-    The members of a group share their deal.
+    """Play ``batches * batch_size`` episodes; the members of a group share their deal.
 
     Raises:
         ConfigError: the sizes do not fit.
@@ -188,14 +186,14 @@ def play_table(
     agent = TableAgent(policy)
     specs = []
     for number in range(batches * batch_size):
-        own = stream.child(number // group_size)
+        group = stream.child(number // group_size)
         specs.append(
             EpisodeSpec(
                 game=game,
                 episode_id=number,
                 group_id=number // group_size,
-                deal=own.child("deal"),
-                stream=own.child(number % group_size),
+                deal=group.child("deal"),
+                stream=group.child(number % group_size),
                 seats=(agent.name,) * game.num_seats,
                 trained=(True,) * game.num_seats,
             )
@@ -212,15 +210,15 @@ def lab_episodes(
     critic: Critic,
     stream: Stream,
 ) -> LabEpisodes:
-    """Return the turns of these episodes with the columns that estimators may need.
+    """Return the turns of these episodes with all columns that estimators may need.
 
-    Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's, of
-    what is still to be earned, ``value_after`` the critic's at the seat's next own turn (0 after
-    its last), ``old_logprob`` is ``logprob``, ``reference_logprob`` that of uniform play.
+    Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's
+    estimate of the future return, ``value_after`` the same at the seat's next turn (0 after its
+    last). ``old_logprob`` is ``logprob``; ``reference_logprob`` is that of uniform play.
 
     Args:
-        episodes: whole batches of them, numbered from 0.
-        policy: what played them.
+        episodes: whole batches, numbered from 0.
+        policy: the policy that played them.
         values: exact values under the policy.
         batch_size: episodes per batch.
         critic: "exact" V; "noisy": with an error per information state; "zero".
@@ -251,7 +249,7 @@ def lab_episodes(
         action_value=action_value,
         state_value=state_value,
         judged=np.ones(len(state), dtype=bool),
-        default_value=np.array([own.mean() for own in values.action])[state],
+        default_value=np.array([action_values.mean() for action_values in values.action])[state],
     )
     return LabEpisodes(
         turns=turns,
@@ -269,14 +267,12 @@ def lab_episodes(
 def _judgements(
     chosen: FloatArray, values: ExactValues, state: IntArray, policy: TablePolicy
 ) -> dict[str, FloatArray]:
-    """Return what a judge that knows the exact values says of every turn.
+    """Return the columns of a judge that knows the exact values, [N] each.
 
-    It is for estimators that read such a reward component.
-
-    ``best_action``: 1 if no action has a larger Q under the policy that plays, else 0.
-    ``playout_value``: the exact Q, which playing on from the turn estimates.
+    ``best_action``: 1 if no action has a larger Q under the playing policy, else 0.
+    ``playout_value``: the exact Q, which playouts from the turn estimate.
     """
-    best = np.array([own.max() for own in values.action])[state]
+    best = np.array([action_values.max() for action_values in values.action])[state]
     return {"best_action": (chosen >= best - SAME).astype(np.float64), "playout_value": chosen}
 
 
@@ -287,23 +283,23 @@ def _places(episodes: Sequence[Episode], policy: TablePolicy) -> tuple[IntArray,
         for index, query in enumerate(policy.states.queries)
         for choice, action in enumerate(query.legal_actions)
     }
-    found = [
+    pairs = [
         number[turn.seat, turn.state_key, str(turn.action)] for _, turn in ordered_turns(episodes)
     ]
-    places = np.array(found, dtype=np.int64).reshape(-1, 2)
+    places = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return places[:, 0].copy(), places[:, 1].copy()
 
 
 def rewards_before(turns: TurnTable) -> FloatArray:
-    """Return what the seat was paid for its earlier turns of the play, [N]."""
-    rest = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
+    """Return the seat's reward for its earlier turns of the play, [N]."""
+    to_go = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
     starts = trajectory_starts(turns.trajectory)
-    whole: FloatArray = np.repeat(rest[starts], np.diff(np.append(starts, len(rest))))
-    return whole - rest
+    totals: FloatArray = np.repeat(to_go[starts], np.diff(np.append(starts, len(to_go))))
+    return totals - to_go
 
 
 def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) -> FloatArray:
-    """Return what a noisy critic adds in each of ``count`` information states; 0 for others."""
+    """Return the noisy critic's error in each of ``count`` information states, else 0."""
     if kind != "noisy":
         return np.zeros(count)
     returns = trajectory_sums(turns.reward, turns.trajectory)
@@ -311,8 +307,8 @@ def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) ->
     return errors
 
 
-def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:
-    """Return rows ``begin`` to ``end`` of a table, whole trajectories, numbered from 0 again."""
+def slice_turns(turns: TurnTable, begin: int, end: int) -> TurnTable:
+    """Return rows ``begin`` to ``end`` of a table, whole trajectories renumbered from 0."""
     columns = _columns(turns)
     chosen = {name: column[begin:end] for name, column in columns.items()}
     chosen["trajectory"] = chosen["trajectory"] - (chosen["trajectory"][0] if end > begin else 0)
@@ -323,8 +319,8 @@ def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:
     )
 
 
-def tiled(turns: TurnTable, rows: int) -> TurnTable:
-    """Return the table repeated to at least so many rows, each copy with its own episodes."""
+def repeat_table(turns: TurnTable, rows: int) -> TurnTable:
+    """Return the table repeated to at least ``rows`` rows; each copy has new episode numbers."""
     copies = max(1, -(-rows // max(len(turns.reward), 1)))
     columns: dict[str, Any] = {
         name: np.tile(column, copies) for name, column in _columns(turns).items()
@@ -340,6 +336,5 @@ def tiled(turns: TurnTable, rows: int) -> TurnTable:
 
 
 def _columns(turns: TurnTable) -> dict[str, Any]:
-    """Return the table's columns by name, each with one entry per row."""
-    found = {field.name: getattr(turns, field.name) for field in fields(turns)}
-    return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}
+    values = {field.name: getattr(turns, field.name) for field in fields(turns)}
+    return {name: column for name, column in values.items() if isinstance(column, np.ndarray)}

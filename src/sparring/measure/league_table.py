@@ -1,4 +1,4 @@
-"""The league table: every player against every other, seat-balanced, rated by all games at once.
+"""The league table: seat-balanced matches of all pairs of players, rated by all games at once.
 
 Ratings are those of the Bradley-Terry model with Davidson's ties. With strengths s_i and draw
 propensity d, a pair's outcomes have weights
@@ -39,7 +39,7 @@ class DavidsonFit:
     strengths: FloatArray  # [P]
     # [P, P] of the strengths around their mean: inverse curvature at the mode (Laplace)
     covariance: FloatArray
-    draw: float  # d; negative where little is drawn
+    draw: float  # d; negative if draws are rare
 
 
 def fit_davidson(
@@ -48,7 +48,7 @@ def fit_davidson(
     """Return the most probable strengths given the counts.
 
     Args:
-        wins: [P, P] games that the row won against the column; the diagonal is not read.
+        wins: [P, P] games that the row won against the column; the diagonal is ignored.
         draws: [P, P] symmetric, drawn games of the pair.
         prior_sd: standard deviation of the prior on strengths and draw propensity, in natural-log
             units (3.0 is 521 Elo).
@@ -113,14 +113,12 @@ def _derivatives(
 
 
 def _probabilities(log_weights: FloatArray) -> FloatArray:
-    """Return the softmax over the three outcomes of each pair, [pairs, 3]."""
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     probabilities: FloatArray = weights / weights.sum(axis=1, keepdims=True)
     return probabilities
 
 
 def _check(wins: FloatArray, draws: FloatArray) -> None:
-    """Raise ConfigError unless wins and draws are equal square tables of counts."""
     if (
         wins.ndim != 2
         or wins.shape[0] != wins.shape[1]
@@ -140,7 +138,7 @@ def _check(wins: FloatArray, draws: FloatArray) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeagueRow:
-    """One player's standing. Ratings are Elo points around a mean of 0 over the table's players."""
+    """One player's results; ratings are Elo points around a mean of 0 over the table's players."""
 
     player: str
     rating: Interval  # count is the player's games
@@ -148,7 +146,7 @@ class LeagueRow:
     draws: int
     losses: int
     mean_return: float  # over the opponents, each weighted the same; in the game's units
-    # only won, or only lost: no game bounds the rating on that side, only the prior does
+    # only won, or only lost: only the prior bounds the rating on that side
     one_sided: bool
 
 
@@ -177,19 +175,19 @@ def league_table(
 ) -> LeagueTable:
     """Play every pair of players and rate them.
 
-    With two seats a pair plays one match of ``2 * games_per_seat`` games. With more, a match puts
-    one player in one seat and the other in the rest, so a pair plays two matches, one each way, and
-    neither is favoured.
+    With two seats a pair plays one match of ``2 * games_per_seat`` games. With more seats a match
+    puts one player in one seat and the other in the rest, so a pair plays two matches, one each
+    way.
 
     Args:
         game: the game.
         players: at least two agents (checkpoints, random, solvers) by the names of the table.
         games_per_seat: games of each match from each seat.
-        stream: what all draws derive from; a pair's games do not depend on who else plays.
+        stream: the source of all draws; a pair's games do not depend on the other players.
         level: confidence level of all intervals.
-        on_match: called with (matches done, matches in all) after each.
-        starts: which starts are played from; None: those of ``game``.
-        in_flight: plays at once; see ``rollout_teams``.
+        on_match: called with (matches done, all matches) after each match.
+        starts: initial states; None: those of ``game``.
+        in_flight: concurrent games; see ``rollout_teams``.
 
     Raises:
         ConfigError: fewer than two players or two games per seat.
@@ -206,13 +204,13 @@ def league_table(
     reports: dict[tuple[str, str], MatchReport] = {}
     for pair in pairs:
         agent, opponent = pair
-        own = stream.child(agent).child(opponent)
+        draws = stream.child(agent).child(opponent)
         report = play_matches(
             game,
             players[agent],
             players[opponent],
             games_per_seat=games_per_seat,
-            stream=own,
+            stream=draws,
             level=level,
             starts=starts,
             in_flight=in_flight,
@@ -226,7 +224,7 @@ def league_table(
 def build_table(
     game: str, reports: Mapping[tuple[str, str], MatchReport], *, level: float = 0.95
 ) -> LeagueTable:
-    """Return the table of matches that have been played.
+    """Return the table of finished matches.
 
     Args:
         game: the game's name.
@@ -260,7 +258,7 @@ def _row(
     rating: tuple[float, float, float],
 ) -> LeagueRow:
     """Return the row of player ``i``; ``rating`` is (points, half the interval's width, level)."""
-    won, drawn, lost = int(wins[i].sum()), int(draws[i].sum()), int(wins[:, i].sum())
+    won, tied, lost = int(wins[i].sum()), int(draws[i].sum()), int(wins[:, i].sum())
     points, margin, level = rating
     return LeagueRow(
         player=name,
@@ -268,26 +266,24 @@ def _row(
             mean=float(points),
             low=float(points - margin),
             high=float(points + margin),
-            count=won + drawn + lost,
+            count=won + tied + lost,
             level=level,
         ),
         wins=won,
-        draws=drawn,
+        draws=tied,
         losses=lost,
         mean_return=float(payoffs[i].sum() / (len(payoffs) - 1)),
-        one_sided=drawn == 0 and min(won, lost) == 0,
+        one_sided=tied == 0 and min(won, lost) == 0,
     )
 
 
 def _cross_tables(
     names: Sequence[str], reports: Mapping[tuple[str, str], MatchReport]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return wins, symmetric draws, and the mean return, [P, P] each.
+    """Return (wins, symmetric draws, mean returns) of row against column, [P, P] each.
 
-    Wins and return are of row against column.
-
-    A player's return is taken from the match in which it sat alone; with two seats it is the other
-    side of that match.
+    A player's return is taken from the match in which it has one seat; with two seats it is the
+    other side of that match.
     """
     wins, draws, payoffs = np.zeros((3, len(names), len(names)))
     for (agent, opponent), report in reports.items():

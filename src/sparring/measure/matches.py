@@ -1,7 +1,4 @@
-"""Seat-balanced matches of an agent against opponents and plays against itself, with intervals.
-
-An agent whose plays are all alike meets one course of the game, and learns of no other.
-"""
+"""Seat-balanced matches of an agent against opponents, and self-play, with intervals."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, Interval, Turn
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, teams_of
-from sparring.measure.initial_states import Starts, every
-from sparring.measure.regret import Judge, Regret, measured_regret
+from sparring.measure.initial_states import Starts, all_starts
+from sparring.measure.oracle_regret import Judge, Regret, measured_regret
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.play.players.base import Agent
 from sparring.play.replay import figures_of
@@ -25,17 +22,16 @@ from sparring.play.rollout import Rollout, with_results
 from sparring.play.spec import EpisodeSpec, alone
 from sparring.play.team import play_teams, rollout_teams
 
-AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match
+AGENT, OPPONENT = "agent", "opponent"  # names of the two in the episodes of a match
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
-    """Results of some games, seen by one seat's agent.
+class MatchRecord:
+    """Results of some games from the view of one seat's agent.
 
-    A win is a return above those of all seats of other teams.
-
-    A draw is one as high as the best of theirs; anything else is a loss. In cooperative games all
-    is a draw, and in games of one seat all is a win: there ``success`` says how it went.
+    In a win the return is above those of all seats of other teams; in a draw it equals the best of
+    theirs; the rest are losses. Cooperative games are draws and games of one seat are wins; there
+    ``success`` has the result.
     """
 
     wins: int
@@ -48,8 +44,8 @@ class Record:
     illegal: Interval
     # Wilson interval of P(the return is the most that the game pays), in games of one seat
     success: Interval | None = None
-    regret: Regret | None = None  # what the agent's turns lost, where an oracle judged them
-    # games in which a conversation outgrew a model's context; they count in nothing else
+    regret: Regret | None = None  # value lost by the agent's turns, if an oracle judged them
+    # games in which a conversation outgrew a model's context; no other field counts them
     truncated: int = 0
     failed: int = 0  # games that could not begin or go on
 
@@ -67,10 +63,10 @@ class MatchReport:
     agent: str
     opponent: str
     roles: tuple[str, ...]  # [P]
-    seats: tuple[Record, ...]  # [P] the agent's results from each seat
-    overall: Record
+    seats: tuple[MatchRecord, ...]  # [P] the agent's results from each seat
+    overall: MatchRecord
     opponent_return: float  # mean over games and the opponent's seats, in the game's units
-    notes: tuple[str, ...] = ()  # on games that count in no figure
+    notes: tuple[str, ...] = ()  # about games that no figure counts
 
 
 def play_matches(
@@ -86,25 +82,23 @@ def play_matches(
     starts: Starts | None = None,
     in_flight: int | None = None,
 ) -> MatchReport:
-    """Play ``games_per_seat`` games with the agent in each seat in turn.
+    """Play ``games_per_seat`` games with the agent in each seat and the opponent in all others.
 
-    The opponent sits in all others.
-
-    Every game has its own deal and its own draws, derived from ``stream`` by seat and number, so
-    the games are independent and a longer match begins with the same games as a shorter one. A game
-    in which a conversation outgrew a model's context has no result and is only counted.
+    Every game has its own deal and draws, derived from ``stream`` by seat and number, so the games
+    are independent and a longer match begins with the games of a shorter one. A game in which a
+    conversation outgrew a model's context has no result and is only counted.
 
     Args:
         game: the game.
-        agent: who is measured.
-        opponent: who fills the other seats.
+        agent: the agent that is measured.
+        opponent: plays the other seats.
         games_per_seat: games with the agent in each seat; at least 2, for an interval.
-        stream: what all draws derive from.
+        stream: the source of all draws.
         level: confidence level of the intervals.
         on_finished: called with the number of games that have ended.
         judge: measures the agent's regret from every seat.
-        starts: which starts are played from, with the game to draw them; None: those of ``game``.
-        in_flight: games at once; see ``rollout_teams``.
+        starts: initial states, with the game that draws them; None: those of ``game``.
+        in_flight: concurrent games; see ``rollout_teams``.
 
     Raises:
         ConfigError: fewer than 2 games per seat.
@@ -116,7 +110,7 @@ def play_matches(
             "An interval needs 2 or more games from each seat, got "
             f"games_per_seat={games_per_seat}; write 100, say."
         )
-    starts = starts or every(game)
+    starts = starts or all_starts(game)
     game = starts.game
     specs = [
         match_spec(starts, seat, number, games_per_seat, stream)
@@ -161,36 +155,36 @@ def play_matches(
 
 def _seat_record(
     game: Environment, episodes: Sequence[Episode], judge: Judge | None, level: float
-) -> Record:
-    found = record(episodes, AGENT, level=level, teams=teams_of(game))
+) -> MatchRecord:
+    result = record(episodes, AGENT, level=level, teams=teams_of(game))
     if game.num_seats == 1:
         solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
-        found = replace(found, success=wilson_interval(solved, len(episodes), level=level))
+        result = replace(result, success=wilson_interval(solved, len(episodes), level=level))
     return (
-        found
+        result
         if judge is None
-        else replace(found, regret=measured_regret(game, episodes, AGENT, judge, level=level))
+        else replace(result, regret=measured_regret(game, episodes, AGENT, judge, level=level))
     )
 
 
 def succeeded(game: Environment, value: float) -> bool:
-    """Return whether a return is the most that the game pays."""
+    """Return whether a return is the highest that the game pays."""
     return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
 
 
 def match_spec(
     starts: Starts, seat: int, number: int, games_per_seat: int, stream: Stream
 ) -> EpisodeSpec:
-    """Return game ``number`` of a match with the agent in ``seat``, a function of the stream."""
-    own = stream.child(seat).child(number)
+    """Return game ``number`` of a match with the agent in ``seat``."""
+    draws = stream.child(seat).child(number)
     seats = [AGENT if other == seat else OPPONENT for other in range(starts.game.num_seats)]
     place = seat * games_per_seat + number
-    return alone(starts.game, place, seats, own, starts.deal(own, number))
+    return alone(starts.game, place, seats, draws, starts.deal(draws, number))
 
 
 def record(
     episodes: Sequence[Episode], agent: str, *, teams: Sequence[int], level: float = 0.95
-) -> Record:
+) -> MatchRecord:
     """Return the results of ``agent``, which sits in exactly one seat of every episode.
 
     Args:
@@ -208,7 +202,7 @@ def record(
         for episode, seat in zip(episodes, seats, strict=True)
     ]
     wins, draws, games = outcomes.count(1), outcomes.count(0), len(episodes)
-    return Record(
+    return MatchRecord(
         wins=wins,
         draws=draws,
         losses=games - wins - draws,
@@ -223,7 +217,7 @@ def record(
 
 
 def illegal_replies(turns: Iterable[Turn]) -> tuple[int, int]:
-    """Return how many of these decisions are illegal or unparsable, and how many there are."""
+    """Return (illegal or unparsable decisions, all decisions) of these turns."""
     events = [turn.event for turn in turns if turn.is_decision]
     return sum(event != "ok" for event in events), len(events)
 
@@ -231,13 +225,10 @@ def illegal_replies(turns: Iterable[Turn]) -> tuple[int, int]:
 def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> Interval:
     """Return the share of replies that are illegal or unparsable, with an interval.
 
-    The interval takes games as clusters.
-
-    Replies of one game are not independent: who cannot say a word fails at every turn.
+    Games are clusters, because replies of one game are not independent.
 
     Args:
-        games: of each game the illegal replies and all replies; games without a reply count for
-            nothing.
+        games: of each game the illegal replies and all replies; games without a reply are skipped.
         level: confidence level.
     """
     counts = np.array([game for game in games if game[1]], dtype=np.float64).reshape(-1, 2)
@@ -263,25 +254,25 @@ def _notes(game: Environment, rollout: Rollout, games: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def intervals_of(record: Record) -> dict[str, Interval]:
-    """Return a record's outcomes (success of one seat), return, and regret if judged."""
-    found = (
+def intervals_of(record: MatchRecord) -> dict[str, Interval]:
+    """Return a record's outcomes (with one seat: success), return, and regret if judged."""
+    intervals = (
         {"success": record.success}
         if record.success
         else {"win": record.win, "win_or_draw": record.win_or_draw}
     )
-    found["return"] = record.mean_return
-    return found | (record.regret.intervals if record.regret is not None else {})
+    intervals["return"] = record.mean_return
+    return intervals | (record.regret.intervals if record.regret is not None else {})
 
 
 def outcome(returns: Sequence[float], seat: int, teams: Sequence[int] | None = None) -> int:
-    """Return 1 when a seat has more than every rival, 0 as much as the best of them, else -1.
+    """Return 1 if a seat has more than every rival, 0 if it equals the best of them, else -1.
 
     Args:
         returns: of each seat.
-        seat: whose outcome it is.
-        teams: number of each seat's team: rivals are the seats of others. None, or all are one
-            team: all other seats are.
+        seat: the seat whose outcome is returned.
+        teams: number of each seat's team; rivals are the seats of other teams. None or one team:
+            all other seats are rivals.
     """
     if teams is None or len(set(teams)) == 1:
         teams = range(len(returns))
@@ -296,20 +287,19 @@ def _mean(values: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SelfPlays:
-    """What plays of an agent against itself came to.
+class SelfPlayReport:
+    """Results of an agent's self-play.
 
     Args:
         game: the game's name.
-        starts: which starts they were played from; see ``Starts.label``.
-        plays: how many there are.
-        distinct: how many different courses they took.
-        commonest: how many took the commonest one.
-        turns: replies per play, all seats, the mean.
+        starts: label of the initial states; see ``Starts.label``.
+        plays: number of plays.
+        distinct: number of different courses of play.
+        commonest: number of plays of the commonest course.
+        turns: mean number of replies per play, all seats.
         illegal: share of replies that are illegal; games are clusters.
         returns: mean return of each role, in the game's units.
-        figures: mean of what the environment counts, by name: of each play the mean over its seats
-            of which it says something.
+        figures: means of the environment's own figures, by name; seats without one are skipped.
     """
 
     game: str
@@ -331,18 +321,18 @@ def self_plays(
     stream: Stream,
     level: float = 0.95,
     in_flight: int | None = None,
-) -> SelfPlays:
+) -> SelfPlayReport:
     """Play an agent against itself, in all seats.
 
-    Every play has its own start and draws, so that a longer series begins with the same plays.
+    Every play has its own deal and draws, so a longer series begins with the same plays.
 
     Args:
-        starts: what is played from, with the game.
-        agent: who sits in every seat.
-        plays: how many; at least 2, for an interval.
-        stream: what all draws derive from.
+        starts: initial states, with the game.
+        agent: plays every seat.
+        plays: number of plays; at least 2, for an interval.
+        stream: the source of all draws.
         level: confidence level of the interval.
-        in_flight: plays at once; see ``rollout_teams``.
+        in_flight: concurrent plays; see ``rollout_teams``.
 
     Raises:
         ConfigError: fewer than 2 plays.
@@ -355,14 +345,14 @@ def self_plays(
     game = starts.game
     everyone = (AGENT,) * game.num_seats
     specs = [
-        alone(game, number, everyone, own, starts.deal(own, number))
+        alone(game, number, everyone, draws, starts.deal(draws, number))
         for number in range(plays)
-        for own in [stream.child(number)]
+        for draws in [stream.child(number)]
     ]
     played = play_teams(specs, {AGENT: agent}, in_flight=in_flight)
     courses = Counter(course(episode) for episode in played)
     replies = [illegal_replies(episode.turns) for episode in played]
-    return SelfPlays(
+    return SelfPlayReport(
         game=game.name,
         starts=starts.label,
         plays=len(played),
@@ -381,25 +371,26 @@ def self_plays(
 
 
 def _figures(game: Environment, played: Sequence[Episode], level: float) -> dict[str, Interval]:
-    """Return the means of what an environment counts; none where it counts nothing."""
-    counted = [found for found in (figures_of(game, one) for one in played) if found is not None]
+    counted = [
+        numbers
+        for numbers in (figures_of(game, figures) for figures in played)
+        if numbers is not None
+    ]
     means = {
-        name: [mean for one in counted if (mean := _mean_over_seats(one[name])) is not None]
+        name: [mean for figures in counted if (mean := _mean_over_seats(figures[name])) is not None]
         for name in game.figures
     }
-    return {name: mean_interval(found, level=level) for name, found in means.items() if found}
+    return {name: mean_interval(numbers, level=level) for name, numbers in means.items() if numbers}
 
 
 def _mean_over_seats(values: Sequence[float]) -> float | None:
-    """Return the mean over the seats that have a number; None where none has."""
-    own = [value for value in values if not math.isnan(value)]
-    return sum(own) / len(own) if own else None
+    numbers = [value for value in values if not math.isnan(value)]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def course(episode: Episode) -> Hashable:
-    """Return what was done in a play, by whom and in which order.
+    """Return the actions of a play with their seats and order.
 
-    An illegal reply counts as such, whatever its words are: nonsense makes no play different. What
-    chance did shows in it where a seat's actions follow it.
+    All illegal replies count as the same action. Chance is visible only through the seats' actions.
     """
     return tuple((turn.moment, turn.seat, turn.action) for turn in episode.decisions)

@@ -1,6 +1,6 @@
-"""Which oracle measures a game: the one asked for, the run's own, or the first exact one that can.
+"""Choice of the oracle that measures a game: the requested one, the run's, or an exact one.
 
-These are tried in order:
+Exact oracles are tried in this order:
 
 1. ``minimax``: two opposed seats, no chance, nothing hidden, if the whole game has at most 50,000
    positions
@@ -9,9 +9,9 @@ These are tried in order:
 4. ``cfr``: one seat or two opposed ones, at most 50,000 histories; actions within a thousandth of
    the game's range of payoffs count as equally good, as an equilibrium mixes actions of equal value
    and CFR's is not quite one
-5. ``planning``: environments that are no games over OpenSpiel, and have a solver
+5. ``planning``: environments that are not OpenSpiel games and have a solver
 
-``mcts`` is never chosen, as it is not exact; where nothing else can judge, it may be asked for.
+``mcts`` is not exact and is used only on request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, is_searchable_play
 from sparring.environments.foreign import no_rules
-from sparring.measure.regret import without_faults
+from sparring.measure.oracle_regret import without_faults
 from sparring.methods.oracles import base
 from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.oracles.minimax import MinimaxOracle
@@ -36,7 +36,7 @@ EXAMPLE = "cfr iterations=1000"
 
 
 class OracleSpec(NamedTuple):
-    """An oracle by its plug-in's name and options, as plain data for any process."""
+    """An oracle as plain data: its plug-in's name and options."""
 
     name: str
     options: Mapping[str, Any]
@@ -45,7 +45,7 @@ class OracleSpec(NamedTuple):
         """Return the oracle.
 
         Raises:
-            UnknownNameError: no such oracle or option.
+            UnknownNameError: the oracle or an option does not exist.
             ConfigError: an option's value is wrong.
         """
         oracle: Oracle = registry.bind("oracles", self.name, self.options)()
@@ -53,12 +53,10 @@ class OracleSpec(NamedTuple):
 
 
 def parse_oracle(text: str) -> OracleSpec:
-    """Return the oracle that a text describes.
-
-    Its name, then ``key=value`` pairs, as ``parse_agent`` reads agents.
+    """Return the oracle that a text describes, in the format of ``parse_agent``.
 
     Raises:
-        UnknownNameError: no such oracle or option.
+        UnknownNameError: the oracle or an option does not exist.
         ConfigError: the text cannot be read, or a value is of the wrong type or left out.
     """
     name, options = parse_named(text, "Oracle", EXAMPLE)
@@ -69,29 +67,26 @@ def parse_oracle(text: str) -> OracleSpec:
 def oracles_for(
     games: Sequence[Environment], spec: OracleSpec | None, configured: Mapping[str, Oracle]
 ) -> tuple[dict[str, Oracle], list[str]]:
-    """Return the oracles that measure these games, by the game's name, and notes.
-
-    The notes are about games without one.
+    """Return (oracle by the game's name, notes about games without one).
 
     Args:
         games: the games.
-        spec: the oracle that is asked for; None takes each game's own, else the first exact one.
+        spec: the requested oracle; None takes each game's own, else the first exact one.
         configured: the run's oracles by the game's name.
 
     Raises:
-        ConfigError: the oracle that is asked for can judge none of the games.
+        ConfigError: the requested oracle can judge none of the games.
     """
     if spec is not None:
-        return _asked_oracle(spec, games)
-    chosen = {game.name: chosen_oracle(game, configured.get(game.name)) for game in games}
+        return _requested_oracle(spec, games)
+    chosen = {game.name: choose_oracle(game, configured.get(game.name)) for game in games}
     notes = [note for _, note in chosen.values() if note]
     return {name: oracle for name, (oracle, _) in chosen.items() if oracle is not None}, notes
 
 
-def _asked_oracle(
+def _requested_oracle(
     spec: OracleSpec, games: Sequence[Environment]
 ) -> tuple[dict[str, Oracle], list[str]]:
-    """Return one oracle for the games that it can judge, by name, and notes on the others."""
     oracle = spec.make()
     reasons = {game.name: base.hindrance(oracle, game) for game in games}
     if all(reasons.values()):
@@ -105,15 +100,12 @@ def _asked_oracle(
     return {name: oracle for name, reason in reasons.items() if not reason}, notes
 
 
-def chosen_oracle(game: Environment, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
-    """Return the oracle that measures a game and what to tell people.
-
-    Why there is none, or nothing.
+def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
+    """Return (oracle, reason): the reason says why there is none, else "".
 
     Args:
         game: the game.
-        configured: the run's own oracle of the game; it wins. What measures has no faults: of
-            ``noisy`` it is the one within.
+        configured: the run's oracle of the game, which wins; of ``noisy`` the oracle inside it.
     """
     if configured is not None:
         return without_faults(configured), ""
@@ -155,13 +147,13 @@ def _unsolvable(game: Environment) -> str:
 def hindrance(oracle: Oracle, game: Environment) -> str:
     """Return why an oracle cannot judge a game from its beginning, or "".
 
-    Minimax is asked to solve the game: a position that is too much for it takes seconds, and play
-    meets many. It remembers what it finds.
+    Minimax solves the game here and caches the result, because a position that is too large for it
+    takes seconds, and play meets many.
     """
     reason = base.hindrance(oracle, game)
     if reason or not isinstance(oracle, MinimaxOracle):
         return reason
     play = game.reset(Stream.from_seed(0))
     assert is_searchable_play(play)
-    (found,) = verdicts(oracle, [play])
-    return "" if found is not None else f"it has more than {oracle.max_states} positions"
+    (verdict,) = verdicts(oracle, [play])
+    return "" if verdict is not None else f"it has more than {oracle.max_states} positions"

@@ -1,6 +1,6 @@
-"""What uniform play and best play reach in a game, exactly, to be set beside a policy's figures.
+"""Exact figures of uniform play and best play in a game, as references for a policy's figures.
 
-A NashConv of 0.7 says little to who does not know that uniform play has 0.917. P seats.
+P seats.
 """
 
 from __future__ import annotations
@@ -30,30 +30,28 @@ from sparring.measure.matches import MatchReport, play_matches
 from sparring.ops.sequence_form import equilibrium_value
 from sparring.play.players.random import random
 
-MOST_STATES = 2_000  # information states up to which they are found unasked, within a second
+MOST_STATES = 2_000  # information states up to which references take less than a second
 MOST_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed
 _known: dict[tuple[str, int], References | None] = {}  # by the rules and the limit, in this process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class References:
-    """What is known of a game: figures of uniform play, values of best play, in its units."""
+    """Figures of uniform play and values of best play, in the game's units."""
 
-    uniform: (
-        ExploitabilityReport  # the policy that plays every legal action with the same probability
-    )
-    best: str  # what best play is: "equilibrium", "best team" or "best play"
-    values: tuple[float, ...] | None  # [P] of best play; None where they are unknown or not unique
+    uniform: ExploitabilityReport  # every legal action with the same probability
+    best: str  # kind of best play: "equilibrium", "best team" or "best play"
+    values: tuple[float, ...] | None  # [P] of best play; None if unknown or not unique
 
 
 def references(game: Environment, info_states: InfoStates) -> References:
-    """Return what uniform play and best play reach.
+    """Return the figures of uniform play and of best play.
 
-    Best play is an equilibrium; its values are unique for two opposed seats (by linear
-    programming). In cooperative games it is the best team, of one seat alone the best policy.
+    Best play is an equilibrium, whose values are unique for two opposed seats (by linear
+    programming). In cooperative games it is the best team; with one seat it is the best policy.
 
     Args:
-        game: the game the information states were enumerated from.
+        game: the game of the information states.
         info_states: of ``enumerate_info_states(game)``.
     """
     key = (rules_key(game), 0)
@@ -64,7 +62,7 @@ def references(game: Environment, info_states: InfoStates) -> References:
 
 
 def references_of(game: Environment, *, max_states: int = MOST_STATES) -> References | None:
-    """Return ``references`` of a game, found once per process; None if it is larger."""
+    """Return ``references`` of a game, cached per process; None if it has more states."""
     solved = _known.get((rules_key(game), 0))
     if solved is not None:
         return solved
@@ -100,27 +98,27 @@ def _references(game: Environment, info_states: InfoStates) -> References:
     return References(uniform=uniform, best="equilibrium", values=values)
 
 
-def beside(game: Environment, known: References) -> dict[str, tuple[float, float | None]]:
-    """Return what uniform and best play have for each exact figure; None is unknown."""
+def reference_values(game: Environment, known: References) -> dict[str, tuple[float, float | None]]:
+    """Return (uniform play's value, best play's or None if unknown) of each exact figure."""
     name, values = game.name, known.values or (None,) * game.num_seats
     uniform = figures_of(game, known.uniform)
-    found: dict[str, tuple[float, float | None]] = {
+    pairs: dict[str, tuple[float, float | None]] = {
         figure: (0.0 if figure.startswith("illegal_mass") else value, 0.0)
         for figure, value in uniform.items()
     }
-    # an equilibrium has these above 0 where mates hide anything
-    as_one = [figure for figure in found if figure.startswith("as_one_exploitability/")]
-    found |= {figure: (uniform[figure], None) for figure in as_one}
+    # in an equilibrium these are above 0 if team-mates have private information
+    as_one = [figure for figure in pairs if figure.startswith("as_one_exploitability/")]
+    pairs |= {figure: (uniform[figure], None) for figure in as_one}
     for role, mean, best in zip(game.roles, known.uniform.values, values, strict=True):
-        found[f"value/{name}/{role}"] = (mean, best)
-    return found
+        pairs[f"value/{name}/{role}"] = (mean, best)
+    return pairs
 
 
 def sentence(figure: str, value: float, known: References) -> str:
-    """Return how far a NashConv is from uniform play and from best play.
+    """Return a sentence that compares a NashConv with uniform play and best play.
 
     Args:
-        figure: what to call the figure, such as "NashConv".
+        figure: how the sentence names the figure, such as "NashConv".
         value: the policy's.
         known: of the same game.
     """
@@ -132,52 +130,50 @@ def sentence(figure: str, value: float, known: References) -> str:
     return f"{side}; this is {share:.0%} of uniform play's." if share < 10 else f"{side}."
 
 
-UNIFORM_GAMES = 200  # per seat, of the random agent that is set beside the policy
-MANY_ILLEGAL = (
-    0.05  # share of replies that are no legal action, from which NashConv alone would mislead
-)
+UNIFORM_GAMES = 200  # per seat, of the random agent that the policy is compared with
+MANY_ILLEGAL = 0.05  # share of illegal replies above which NashConv alone misleads
 
 
-def told(
+def reference_report(
     games: Sequence[Environment],
     figures: Mapping[str, float],
     known: Mapping[str, References],
     verdicts: Sequence[str],
 ) -> dict[str, Any]:
-    """Return what uniform play and best play have beside each figure, and sentences.
+    """Return the references of each figure, and sentences that compare the policy with them.
 
     Args:
-        games: those measured.
+        games: the measured games.
         figures: exact ones of the policy, by name.
-        known: by the game's name, where it could be enumerated.
-        verdicts: sentences on matches, which come last.
+        known: by the name of each game that could be enumerated.
+        verdicts: sentences about matches, which come last.
     """
-    found: dict[str, tuple[float, float | None]] = {}
+    pairs: dict[str, tuple[float, float | None]] = {}
     sentences = []
     for game in games:
         if game.name in known:
-            found.update(beside(game, known[game.name]))
+            pairs.update(reference_values(game, known[game.name]))
             if f"nash_conv/{game.name}" not in figures:
                 continue  # a mixture that teams of several seats draw from has none
-            said = sentence("NashConv", figures[f"nash_conv/{game.name}"], known[game.name])
-            said += about_illegal(figures[f"illegal_mass_reached/{game.name}"])
-            sentences.append(f"{game.name}: {said}")
-    both = {
-        name: dict(zip(("uniform", "best"), found[name], strict=True))
+            text = sentence("NashConv", figures[f"nash_conv/{game.name}"], known[game.name])
+            text += about_illegal(figures[f"illegal_mass_reached/{game.name}"])
+            sentences.append(f"{game.name}: {text}")
+    references = {
+        name: dict(zip(("uniform", "best"), pairs[name], strict=True))
         for name in figures
-        if name in found
+        if name in pairs
     }
-    return {"references": both, "verdicts": [*sentences, *verdicts]}
+    return {"references": references, "verdicts": [*sentences, *verdicts]}
 
 
 def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence per game of a run on its last NashConv, where references are quickly known.
+    """Return a sentence about the last NashConv of each game of a run that has quick references.
 
     Args:
-        config: of the run, from its folder; games that cannot be made are passed over.
+        config: of the run, from its folder; games that cannot be made are skipped.
         lines: of metrics.jsonl.
     """
-    sections, found = config.get("environments", config.get("games")), []
+    sections, verdicts = config.get("environments", config.get("games")), []
     for section in sections if isinstance(sections, list) else ():
         try:  # the folder may be of another version, or a stranger's
             entry = EnvironmentConfig.model_validate(section)
@@ -189,14 +185,14 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
         except ValueError:
             continue
         if known is not None:
-            said = sentence(f"NashConv at step {last['step']}", last[name], known)
-            said += about_illegal(last.get(f"illegal_mass_reached/{entry.known_as}") or 0.0)
-            found.append(f"{entry.known_as}: {said}")
-    return found
+            text = sentence(f"NashConv at step {last['step']}", last[name], known)
+            text += about_illegal(last.get(f"illegal_mass_reached/{entry.known_as}") or 0.0)
+            verdicts.append(f"{entry.known_as}: {text}")
+    return verdicts
 
 
 def about_illegal(mass: float) -> str:
-    """Return a sentence on replies that NashConv leaves out, where they are many; else ""."""
+    """Return a sentence about illegal replies, which NashConv leaves out; "" if they are few."""
     if mass < MANY_ILLEGAL:
         return ""
     return (
@@ -205,14 +201,14 @@ def about_illegal(mass: float) -> str:
     )
 
 
-def beside_uniform(
+def compare_with_uniform(
     game: Environment,
     report: MatchReport,
     stream: Stream,
     starts: Starts,
     in_flight: int | None = None,
 ) -> str:
-    """Return how often the agent won or drew, or succeeded, beside uniform play."""
+    """Return a sentence that compares the agent's results with those of uniform play."""
     games = max(min(report.overall.games // game.num_seats, UNIFORM_GAMES), 2)
     uniform = play_matches(
         game,
@@ -223,16 +219,18 @@ def beside_uniform(
         starts=starts,
         in_flight=in_flight,
     )
-    one, two = (_share(result, game.num_seats) for result in (report, uniform))
+    share, uniform_share = (_share(result, game.num_seats) for result in (report, uniform))
     against = "" if game.num_seats == 1 else f" against {report.opponent}"
-    what = "success" if game.num_seats == 1 else "win or draw"
-    mine, other = (result.overall.mean_return.mean for result in (report, uniform))
-    payoffs = f"mean return {mine:.3f}, uniform play {other:.3f}"
+    figure = "success" if game.num_seats == 1 else "win or draw"
+    agent_mean, uniform_mean = (result.overall.mean_return.mean for result in (report, uniform))
+    payoffs = f"mean return {agent_mean:.3f}, uniform play {uniform_mean:.3f}"
     against += "" if starts.label == "all" else f" on {starts.label} starts"
-    return f"{game.name}{against}: {what} {one:.3f}, uniform play {two:.3f}; {payoffs}."
+    return (
+        f"{game.name}{against}: {figure} {share:.3f}, uniform play {uniform_share:.3f}; {payoffs}."
+    )
 
 
 def _share(report: MatchReport, seats: int) -> float:
-    """Return the share of games won or drawn; of successes where one plays alone."""
+    """Return the share of games won or drawn; with one seat, of successes."""
     alone = report.seats[0].success
     return alone.mean if seats == 1 and alone is not None else report.overall.win_or_draw.mean

@@ -1,24 +1,23 @@
-"""Suites: what is measured, how it is scored, and the figures of its rows, with intervals.
+"""Suites: lists of measurements with scores, and the figures of their rows, with intervals.
 
-A suite is a YAML file that is checked before anything is played. Rows that differ in one option
-alone are written as one row with ``each``:
+A suite is a YAML file that is checked before play. Rows that differ only in one option can be
+written as one row with ``each``:
 
     - name: game_{game}
       each: {game: 1..144}      # or a list of values
       game: ordinal_2x2
 
-stands for 144 rows: in each the option ``game`` has another value, and the row's name has it in
-place of ``{game}``.
+means 144 rows: each has another value of the option ``game``, which also replaces ``{game}`` in the
+row's name.
 
-A row is played in pieces. A piece is some games from one seat. Every game has streams of its own,
-derived from (seed, row's name, seat, number), and pieces are cut alike whoever plays them, so the
-sum is the same for any number of processes, in any order and after any interruption.
+A row is played in pieces; a piece is some games from one seat. Every game has its own streams,
+derived from (seed, row's name, seat, number), and the pieces do not depend on the processes. The
+sum is therefore the same for any number of processes, any order and after any interruption.
 
-A tally counts what happened: ``{"returns": {"-1.0": 12, ...}, "wins": 3, "draws": 4, "losses": 5,
+A tally counts the results: ``{"returns": {"-1.0": 12, ...}, "wins": 3, "draws": 4, "losses": 5,
 "illegal": 0, "replies": 40}``, game by game ``"replied": [[illegal replies, replies, number of such
-games], ...]``, and with an oracle what it said of the turns, ``"judged": {"turns": 40, ...}``, see
-``JudgedTurns.as_data``. Files of before have no ``replied``; their share of illegal replies keeps
-the interval of independent replies.
+games], ...]``, and with an oracle ``"judged": {"turns": 40, ...}``, see ``JudgedTurns.as_data``.
+Older files have no ``replied``; the interval of their illegal share assumes independent replies.
 """
 
 from __future__ import annotations
@@ -44,7 +43,13 @@ from sparring.environments.base import Environment, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.measure import oracle_choice
 from sparring.measure.agent_spec import AgentSpec
-from sparring.measure.initial_states import Label, SeenInitialStates, Starts, columns, every
+from sparring.measure.initial_states import (
+    Label,
+    SeenInitialStates,
+    Starts,
+    all_starts,
+    measured_starts,
+)
 from sparring.measure.matches import (
     AGENT,
     OPPONENT,
@@ -55,29 +60,29 @@ from sparring.measure.matches import (
     succeeded,
 )
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.measure.regret import Judge, added_turns, judged_turns
+from sparring.measure.oracle_regret import Judge, add_judged_turns, judged_turns
 from sparring.methods.oracles.base import Oracle, hindrance
 from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.play.players.base import Agent
 from sparring.play.team import play_teams
 
 EACH = "each"
-MOST = 1000  # rows that one may stand for
+MOST = 1000  # rows that one row with ``each`` may expand to
 RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 EXAMPLE = "write each: {game: 1..144} and name: game_{game}"
 
 
 def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | None:
-    """Return the option that a row's ``each`` names, with its values; None: it has no ``each``.
+    """Return the option in a row's ``each`` with its values; None without ``each``.
 
     Args:
         suite: its name, for errors.
-        place: of the row in the file.
+        place: index of the row in the file.
         row: as written.
 
     Raises:
-        ConfigError: ``each`` is not one option with values that differ, the row's name has no place
-            for them, or the option stands below ``options`` as well.
+        ConfigError: ``each`` is not one option with different values, the row's name does not
+            contain the option, or the option also stands below ``options``.
     """
     if not isinstance(row, Mapping) or EACH not in row:
         return None
@@ -106,9 +111,9 @@ def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | N
 
 
 def _values(written: Any) -> list[Any] | None:
-    """Return the values of an option, or None where they are none or too many."""
-    if isinstance(written, str) and (found := RANGE.fullmatch(written)):
-        first, last = map(int, found.groups())
+    """Return the values of an option, or None if they are invalid or too many."""
+    if isinstance(written, str) and (bounds := RANGE.fullmatch(written)):
+        first, last = map(int, bounds.groups())
         return list(range(first, last + 1)) if first <= last < first + MOST else None
     plain = isinstance(written, list) and all(
         isinstance(value, (str, int, float)) for value in written
@@ -120,7 +125,7 @@ MAX_STATES = 20_000  # information states up to which an exact row enumerates
 
 
 class _Entry(Strict):
-    """A plug-in as recipes name it: a mapping, or a text ``NAME key=value ...``."""
+    """A plug-in in the form of recipes: a mapping, or a text ``NAME key=value ...``."""
 
     name: str = Field(description="the plug-in's name")
     options: dict[str, Any] = Field(
@@ -164,7 +169,7 @@ class OracleEntry(_Entry):
 
 
 class SuiteRow(Strict):
-    """One measurement: a game, how it is played, and how the mean return becomes a score."""
+    """One measurement: a game, how it is played, and how it is scored."""
 
     name: str = Field(
         min_length=1, description="unique in the suite; deals and draws derive from it"
@@ -239,7 +244,7 @@ class SuiteRow(Strict):
 
 
 class Suite(Strict):
-    """A list of rows, each measured alone, and one line about them."""
+    """A list of rows and a one-line summary."""
 
     summary: str = Field("", description="one line about the suite")
     rows: list[SuiteRow] = Field(min_length=1, description="what is measured")
@@ -265,13 +270,11 @@ def suite_names() -> tuple[str, ...]:
 
 
 def load_suite(name: str) -> tuple[str, Suite]:
-    """Return a suite by name, or a YAML file by path, checked down to every option.
-
-    Its short name and its rows.
+    """Return (short name, checked suite) for a suite's name or a YAML file's path.
 
     Raises:
-        UnknownNameError: no such suite, key, game, agent or option; the message has the nearest
-            right one.
+        UnknownNameError: the suite, key, game, agent or option does not exist; the message suggests
+            the nearest name.
         ConfigError: not YAML, or a value is wrong; the message says where.
     """
     path = Path(name)
@@ -284,18 +287,17 @@ def load_suite(name: str) -> tuple[str, Suite]:
         )
     else:
         raise UnknownNameError(
-            "suite", name, suite_names(), "The path of a YAML file will do as well."
+            "suite", name, suite_names(), "The path of a YAML file is also accepted."
         )
     return short, check_suite(name, parse_yaml(text, f"Suite {name!r}"))
 
 
 def check_suite(name: str, data: Any) -> Suite:
-    """Return the suite of a plain mapping, every game and opponent of it made once.
+    """Return the suite of a plain mapping, after making each game and opponent once.
 
     Raises:
-        UnknownNameError: a key that there is not.
-        ConfigError: a wrong value, or a game or agent that cannot be made; the message says in
-            which row.
+        UnknownNameError: a key does not exist.
+        ConfigError: a value is wrong, or a game or agent cannot be made; the message has the row.
     """
     if not isinstance(data, Mapping):
         raise ConfigError(
@@ -303,14 +305,16 @@ def check_suite(name: str, data: Any) -> Suite:
         )
     listed = data["rows"] if isinstance(data.get("rows"), list) else []
     each = [option_values(name, place, row) for place, row in enumerate(listed)]
-    bare = [
-        {key: value for key, value in row.items() if key != EACH} if found else row
-        for row, found in zip(listed, each, strict=True)
+    plain_rows = [
+        {key: value for key, value in row.items() if key != EACH} if option else row
+        for row, option in zip(listed, each, strict=True)
     ]
     try:
-        suite = Suite.model_validate({**data, "rows": bare} if bare else dict(data))
+        suite = Suite.model_validate({**data, "rows": plain_rows} if plain_rows else dict(data))
         rows = [
-            one for row, found in zip(suite.rows, each, strict=True) for one in _rows(row, found)
+            expanded
+            for row, option in zip(suite.rows, each, strict=True)
+            for expanded in _rows(row, option)
         ]
         suite = Suite(summary=suite.summary, rows=rows)
     except ValidationError as error:
@@ -324,7 +328,6 @@ def check_suite(name: str, data: Any) -> Suite:
 
 
 def _rows(row: SuiteRow, each: tuple[str, list[Any]] | None) -> list[SuiteRow]:
-    """Return the rows that a row stands for: one per value of the option of its ``each``."""
     if each is None:
         return [row]
     option, values = each
@@ -340,7 +343,6 @@ def _rows(row: SuiteRow, each: tuple[str, list[Any]] | None) -> list[SuiteRow]:
 
 
 def _check_row(row: SuiteRow) -> None:
-    """Make the game, the opponent and the oracle of a row once."""
     game = row.make_game()
     if row.kind == "coplay" and not game.cooperative:
         raise ConfigError(
@@ -354,8 +356,8 @@ def _check_row(row: SuiteRow) -> None:
         )
     if row.kind == "match" and game.num_seats == 1:
         raise ConfigError(
-            f"{row.game!r} has one seat and none for an opponent; write kind: solo, and leave "
-            "opponent out"
+            f"{row.game!r} has only one seat, and no seat for an opponent; write kind: solo, and "
+            "leave opponent out"
         )
     if row.opponent is not None:
         row.opponent.spec.make()
@@ -366,7 +368,7 @@ def _check_row(row: SuiteRow) -> None:
 
 
 def _keys(path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at ``path``: the whole, a row, an opponent or an oracle."""
+    """Return the keys of the section at ``path``: the suite, a row, an opponent or an oracle."""
     sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
     place = sum(isinstance(part, str) for part in path)
     return [*sections[place].model_fields, *([EACH] if place == 1 else [])]
@@ -375,13 +377,13 @@ def _keys(path: tuple[int | str, ...]) -> list[str]:
 def with_opponents(
     suite: Suite, extra: Mapping[str, AgentSpec], games: int | None, style_of: Mapping[str, str]
 ) -> Suite:
-    """Return the suite as it is to be played.
+    """Return the suite with wording styles, numbers of games and extra opponents.
 
     Args:
         suite: as written.
         extra: label -> agent; every game of a match is also played against each of these, outside
             the totals.
-        games: games per seat of every row, or None for the rows' own.
+        games: games per seat of every row, or None for each row's own.
         style_of: wording style by row name; a style in the row's options wins.
     """
     rows: list[SuiteRow] = []
@@ -397,7 +399,7 @@ def with_opponents(
             seen.add(game)
             for label, spec in extra.items():
                 entry = OpponentEntry(name=spec.name, options=dict(spec.options))
-                name = _fresh(
+                name = _unused_name(
                     f"{row.name.rsplit('-', 1)[0]}-{label}",
                     f"{row.name}-{label}",
                     [*suite.rows, *rows],
@@ -408,30 +410,27 @@ def with_opponents(
     return suite.model_copy(update={"rows": rows})
 
 
-def _fresh(name: str, longer: str, rows: Sequence[SuiteRow]) -> str:
-    """Return ``name`` unless a row has it."""
+def _unused_name(name: str, longer: str, rows: Sequence[SuiteRow]) -> str:
     return longer if any(row.name == name for row in rows) else name
 
 
 def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
-    """Return the suite with this oracle in every row that has none.
-
-    By the row's name comes why it can judge nothing there.
+    """Return (suite with this oracle in rows without one, reason by row that it cannot judge).
 
     Raises:
-        ConfigError: it can judge none of these rows, or there are none.
+        ConfigError: the oracle can judge none of these rows, or no row lacks an oracle.
     """
     oracle, entry = spec.make(), OracleEntry(name=spec.name, options=dict(spec.options))
-    bare = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
-    if not bare:
+    without = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
+    if not without:
         raise ConfigError(
-            f"--oracle {spec.name} has nothing to judge: all rows that are played have an oracle "
-            "of their own; leave --oracle out."
+            f"--oracle {spec.name} has nothing to judge: all played rows already have an oracle; "
+            "leave --oracle out."
         )
-    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in bare}
+    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in without}
     if all(reasons.values()):
         why = "; ".join(
-            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in bare}.values()
+            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in without}.values()
         )
         raise ConfigError(
             f"--oracle {spec.name} can judge none of the rows that have no oracle: {why}."
@@ -446,7 +445,7 @@ def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
 
 
 def without_oracles(suite: Suite) -> Suite:
-    """Return the suite with nobody to judge the turns."""
+    """Return the suite without oracles."""
     return suite.model_copy(
         update={"rows": [row.model_copy(update={"oracle": None}) for row in suite.rows]}
     )
@@ -456,7 +455,7 @@ Tally = dict[str, Any]
 
 
 def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
-    """Return the counts of some games; the agent's first seat is the one whose return counts.
+    """Return the counts of some games; the return is that of the agent's first seat.
 
     Args:
         episodes: of one game.
@@ -480,17 +479,17 @@ def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
         "losses": outcomes.count(-1),
         "illegal": sum(illegal for illegal, _ in replied),
         "replies": sum(replies for _, replies in replied),
-        "replied": _counted(Counter(replied)),
+        "replied": _group_equal(Counter(replied)),
     }
 
 
-def _counted(games: Counter[tuple[int, int]]) -> list[list[int]]:
-    """Return games that are alike as one entry, [illegal replies, replies, number of games]."""
+def _group_equal(games: Counter[tuple[int, int]]) -> list[list[int]]:
+    """Return equal games as one entry, [illegal replies, replies, number of games]."""
     return [[*game, count] for game, count in sorted(games.items())]
 
 
 def _illegal(counts: Tally, level: float) -> Interval:
-    """Return the share of illegal replies, clustered by game where the tally knows the games."""
+    """Return the share of illegal replies, clustered by game if the tally has the games."""
     if "replied" not in counts:
         return wilson_interval(counts["illegal"], counts["replies"], level=level)
     games = (
@@ -499,10 +498,10 @@ def _illegal(counts: Tally, level: float) -> Interval:
     return illegal_share(games, level=level)
 
 
-def added(tallies: Iterable[Tally]) -> Tally:
+def add_tallies(tallies: Iterable[Tally]) -> Tally:
     """Return the sum of tallies, judged if all of them are."""
     parts = list(tallies)
-    total: Tally = {
+    sums: Tally = {
         key: sum(part[key] for part in parts)
         for key in ("wins", "draws", "losses", "illegal", "replies")
     }
@@ -513,48 +512,46 @@ def added(tallies: Iterable[Tally]) -> Tally:
         games: Counter[tuple[int, int]] = Counter()
         for part in parts:
             games.update({(illegal, replies): count for illegal, replies, count in part["replied"]})
-        total["replied"] = _counted(games)
+        sums["replied"] = _group_equal(games)
     if all("judged" in part for part in parts):
-        total["judged"] = added_turns([part["judged"] for part in parts]).as_data()
-    return {**total, "returns": dict(returns)}
+        sums["judged"] = add_judged_turns([part["judged"] for part in parts]).as_data()
+    return {**sums, "returns": dict(returns)}
 
 
 def figures(
     counts: Tally, row: SuiteRow, game: Environment, *, level: float = 0.95
 ) -> dict[str, Any]:
-    """Return the figures of a tally as plain data.
+    """Return the figures of a tally as plain data; intervals are {"mean", "low", "high"}.
 
-    Games, outcomes, and intervals as {"mean", "low", "high"}.
-
-    A win is the single highest return, in matches alone. Success is the most that the game pays, in
-    games of one seat and with an oracle; regret and the share of optimal moves are there if turns
-    were judged, and "oracle" says how many were.
+    Matches have wins: single highest returns. Games of one seat and rows with an oracle have
+    successes: the highest return that the game pays. Judged turns give regret, the share of optimal
+    moves, and "oracle" with its counts.
     """
     mean = mean_return(counts, level=level)
     games = mean.count
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "games": games,
         "return": as_data(mean),
         "illegal": as_data(_illegal(counts, level)),
     }
     if row.kind == "match":
         wins, draws = counts["wins"], counts["draws"]
-        found |= {"wins": wins, "draws": draws, "losses": counts["losses"]}
-        found["win"] = as_data(wilson_interval(wins, games, level=level))
-        found["win_or_draw"] = as_data(wilson_interval(wins + draws, games, level=level))
-    found["score"] = (
+        result |= {"wins": wins, "draws": draws, "losses": counts["losses"]}
+        result["win"] = as_data(wilson_interval(wins, games, level=level))
+        result["win_or_draw"] = as_data(wilson_interval(wins + draws, games, level=level))
+    result["score"] = (
         as_data(_clipped(score(mean, row.normalise))) if row.normalise is not None else None
     )
     if game.num_seats == 1 or row.oracle is not None:
         most = sum(
             count for value, count in counts["returns"].items() if succeeded(game, float(value))
         )
-        found["success"] = as_data(wilson_interval(most, games, level=level))
+        result["success"] = as_data(wilson_interval(most, games, level=level))
     if row.oracle is not None:
-        judged = added_turns([counts["judged"]]).regret(row.oracle.name, level=level)
-        found |= {name: as_data(interval) for name, interval in judged.intervals.items()}
-        found["oracle"] = judged.facts
-    return found
+        judged = add_judged_turns([counts["judged"]]).regret(row.oracle.name, level=level)
+        result |= {name: as_data(interval) for name, interval in judged.intervals.items()}
+        result["oracle"] = judged.facts
+    return result
 
 
 def mean_return(counts: Tally, *, level: float = 0.95) -> Interval:
@@ -573,7 +570,6 @@ def score(mean: Interval, normalise: tuple[float, float]) -> Interval:
 
 
 def _clipped(interval: Interval) -> Interval:
-    """Return an interval within 0 and 100."""
     mean, low, high = (
         min(max(value, 0.0), 100.0) for value in (interval.mean, interval.low, interval.high)
     )
@@ -582,8 +578,6 @@ def _clipped(interval: Interval) -> Interval:
 
 def mean_of_means(intervals: Sequence[tuple[float, Interval]]) -> Interval:
     """Return the weighted sum of independent means with its interval.
-
-    Half-widths add in quadrature.
 
     half = sqrt(sum_i (w_i half_i)^2), exact for normal means.
 
@@ -600,8 +594,11 @@ def mean_of_means(intervals: Sequence[tuple[float, Interval]]) -> Interval:
     )
 
 
-def total(rows: Sequence[tuple[SuiteRow, Tally]]) -> dict[str, float] | None:
-    """Return the mean score over games (each the mean of its rows), with its interval; or None."""
+def total_score(rows: Sequence[tuple[SuiteRow, Tally]]) -> dict[str, float] | None:
+    """Return the mean score over games with its interval; None without scores.
+
+    The score of a game is the mean over its rows.
+    """
     games: dict[str, list[Interval]] = {}
     for row, counts in rows:
         if row.normalise is not None and row.in_totals:
@@ -614,30 +611,27 @@ def total(rows: Sequence[tuple[SuiteRow, Tally]]) -> dict[str, float] | None:
     if not games:
         return None
     parts = [
-        (1.0 / (len(games) * len(found)), interval)
-        for found in games.values()
-        for interval in found
+        (1.0 / (len(games) * len(intervals)), interval)
+        for intervals in games.values()
+        for interval in intervals
     ]
     return {**as_data(_clipped(mean_of_means(parts))), "games": len(games)}
 
 
 def as_data(interval: Interval) -> dict[str, Any]:
-    """Return an interval as numbers that JSON can hold; None for what is not finite."""
+    """Return an interval as numbers for JSON; values that are not finite become None."""
     parts: Mapping[str, float] = {"mean": interval.mean, "low": interval.low, "high": interval.high}
     return {key: value if math.isfinite(value) else None for key, value in parts.items()}
 
 
 PIECE = 50
-"""Games in a piece.
-
-It is part of what a figure depends on, as games of one piece are sampled in one batch.
-"""
+"""Games per piece; figures depend on it, because games of one piece are sampled in one batch."""
 
 
-class Piece(NamedTuple):
+class SuitePiece(NamedTuple):
     """Games ``begin`` to ``begin + games - 1`` of a row, agent in ``seat``; none if exact."""
 
-    row: int  # place of the row in its suite
+    row: int  # index of the row in its suite
     seat: int
     begin: int
     games: int
@@ -648,45 +642,49 @@ class Piece(NamedTuple):
         return f"{self.seat}:{self.begin}:{self.games}"
 
 
-def starts_of(row: SuiteRow, game: Environment, met: SeenInitialStates) -> Starts | None:
-    """Return the starts of a row for one trained on these; None for seen ones that are missing."""
-    found = columns(game, met)
+def starts_of(row: SuiteRow, game: Environment, training: SeenInitialStates) -> Starts | None:
+    """Return the initial states of a row after this training; None if seen ones are missing."""
+    sets = measured_starts(game, training)
     if row.starts == "unseen" or row.kind == "exact":
-        return found[0]
-    return next((starts for starts in found if starts.label == "seen"), None)
+        return sets[0]
+    return next((starts for starts in sets if starts.label == "seen"), None)
 
 
-def with_seen(suite: Suite, met: SeenInitialStates) -> tuple[Suite, list[Label]]:
-    """Return the suite with a row of seen starts after each that has them.
+def with_seen_starts(suite: Suite, training: SeenInitialStates) -> tuple[Suite, list[Label]]:
+    """Return (suite, label of each row) with a row of seen initial states after each that has them.
 
-    These rows are outside the totals; what each row's starts are is returned too.
+    The added rows are outside the totals.
     """
     rows: list[SuiteRow] = []
     labels: list[Label] = []
     for row in suite.rows:
-        found = (every(row.make_game()),) if row.kind == "exact" else columns(row.make_game(), met)
-        for starts in found:
+        sets = (
+            (all_starts(row.make_game()),)
+            if row.kind == "exact"
+            else measured_starts(row.make_game(), training)
+        )
+        for starts in sets:
             seen = {"name": f"{row.name}-seen", "starts": "seen", "in_totals": False}
             rows.append(row.model_copy(update=seen) if starts.label == "seen" else row)
             labels.append(starts.label)
     return suite.model_copy(update={"rows": rows}), labels
 
 
-def pieces_of(place: int, row: SuiteRow, game: Environment) -> list[Piece]:
+def pieces_of(place: int, row: SuiteRow, game: Environment) -> list[SuitePiece]:
     """Return the pieces that make up row number ``place``."""
     if row.kind == "exact":
-        return [Piece(place, 0, 0, 0)]
+        return [SuitePiece(place, 0, 0, 0)]
     seats = game.num_seats if row.kind == "match" else 1
     begins = range(0, row.games_per_seat, PIECE)
     return [
-        Piece(place, seat, begin, min(PIECE, row.games_per_seat - begin))
+        SuitePiece(place, seat, begin, min(PIECE, row.games_per_seat - begin))
         for seat in range(seats)
         for begin in begins
     ]
 
 
 def play_piece(
-    piece: Piece,
+    piece: SuitePiece,
     row: SuiteRow,
     game: Environment,
     agent: Agent,
@@ -697,9 +695,7 @@ def play_piece(
 ) -> Tally:
     """Play a piece of a row and return its tally.
 
-    The oracle, if there is one, judges every turn of the agent.
-
-    ``starts`` are what it is played from; None: those of the game.
+    An oracle judges every turn of the agent. ``starts`` None takes the game's initial states.
 
     Raises:
         GameError: an agent cannot play the game.
@@ -708,7 +704,7 @@ def play_piece(
         RolloutError: an endpoint failed or its budget is spent, or every game failed.
     """
     stream = Stream.from_seed(seed).child("suite").child(row.name)
-    starts = starts or every(game)
+    starts = starts or all_starts(game)
     specs = [
         match_spec(starts, piece.seat, number, row.games_per_seat, stream)
         for number in range(piece.begin, piece.begin + piece.games)

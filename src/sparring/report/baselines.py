@@ -1,7 +1,7 @@
-"""What a run's figures are compared with: random play and the best there is, where both are exact.
+"""Reference values for a run's figures: random play and best play, where both are exact.
 
-Known are the figures of ``measure/references.py``, for environments that are small enough, the
-values of play in every seat, and the ends of a judged turn's scales.
+References exist for the figures of ``measure/references.py`` in small environments, for the value
+of each seat, and for the ends of a judged turn's scales.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from sparring.config import EnvironmentConfig
 from sparring.config.plugins import registry
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
-from sparring.measure.references import References, beside, references_of
+from sparring.measure.references import References, reference_values, references_of
 from sparring.report.svg import Reference
 
 RANDOM = "random play"
-LEAST = ("nash_conv/", "exploitability/", "optimality_gap/", "regret/")  # the smaller the better
+LEAST = ("nash_conv/", "exploitability/", "optimality_gap/", "regret/")  # smaller is better
 MOST = ("optimal_rate/",)
 ENDS = {"regret": 0.0, "optimal_rate": 1.0}  # of judged turns
 Known = Mapping[str, Sequence[Reference]]  # by the metric's name: random play first, then the best
 
 
 def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Known:
-    """Return what is known beside the figures of a run.
+    """Return the references of a run's figures.
 
     Args:
-        config: of the run, from its folder; environments that cannot be made are passed over.
+        config: of the run, from its folder; environments that cannot be made are skipped.
         names: of the figures.
     """
-    found: dict[str, list[Reference]] = {}
+    references: dict[str, list[Reference]] = {}
     for game, known in _solved(config, names):
         best = known.best
-        for name, (uniform, value) in beside(game, known).items():
-            found[name] = [Reference(label=RANDOM, value=uniform)]
-            found[name] += [] if value is None else [Reference(label=best, value=value)]
+        for name, (uniform, value) in reference_values(game, known).items():
+            references[name] = [Reference(label=RANDOM, value=uniform)]
+            references[name] += [] if value is None else [Reference(label=best, value=value)]
         for seat, role in enumerate(game.roles):
             values = [Reference(label=RANDOM, value=known.uniform.values[seat])]
             if known.values is not None:
                 values.append(Reference(label=best, value=known.values[seat]))
-            found[f"return/{game.name}/{role}"] = values
+            references[f"return/{game.name}/{role}"] = values
     for name in names:
         if (kind := name.split("/")[0]) in ENDS:
-            found[name] = [Reference(label="perfect play", value=ENDS[kind])]
-    return {name: found[name] for name in names if name in found}
+            references[name] = [Reference(label="perfect play", value=ENDS[kind])]
+    return {name: references[name] for name in names if name in references}
 
 
 def _solved(
     config: Mapping[str, Any], names: Sequence[str]
 ) -> Iterator[tuple[Environment, References]]:
     sections = config.get("environments", config.get("games"))
-    for given in sections if isinstance(sections, list) else ():
+    for section in sections if isinstance(sections, list) else ():
         try:  # the folder may be of another version, or a stranger's
-            entry = EnvironmentConfig.model_validate(given)
+            entry = EnvironmentConfig.model_validate(section)
             if entry.name not in registry.built_in("environments") or not any(
                 name.startswith(f"nash_conv/{entry.known_as}") for name in names
             ):
@@ -66,43 +66,51 @@ def _solved(
             yield game, known
 
 
-def across(known: Known, names: Sequence[str]) -> list[Reference]:
-    """Return the values to draw across a chart of these figures, each value of a label once.
+def reference_lines(known: Known, names: Sequence[str]) -> list[Reference]:
+    """Return the reference lines of a chart of these figures, without duplicates.
 
-    Where figures of several environments or seats differ, the label says of which they are.
+    If a label has several values, it names their environments or seats.
     """
-    found: dict[tuple[str, float], list[str]] = {}
+    figures_of: dict[tuple[str, float], list[str]] = {}
     for name in names:
-        for one in known.get(name, ()):
-            found.setdefault((one.label, round(one.value, 6) + 0.0), []).append(name)
-    labels = [label for label, _ in found]
+        for reference in known.get(name, ()):
+            figures_of.setdefault((reference.label, round(reference.value, 6) + 0.0), []).append(
+                name
+            )
+    labels = [label for label, _ in figures_of]
     return [
         Reference(
             label=label if labels.count(label) == 1 else f"{label}, {_place(of, names)}",
             value=value,
             dots=label == RANDOM,
         )
-        for (label, value), of in found.items()
+        for (label, value), of in figures_of.items()
     ]
 
 
-def _place(of: Sequence[str], names: Sequence[str]) -> str:
-    parts = [name.split("/")[1:] for name in of]
+def _place(figures: Sequence[str], names: Sequence[str]) -> str:
+    parts = [name.split("/")[1:] for name in figures]
     games = {name.split("/")[1] for name in names if "/" in name}
-    shown = ["/".join(part if len(games) > 1 else part[1:] or part) for part in parts]
-    return ", ".join(dict.fromkeys(shown))
+    places = ["/".join(part if len(games) > 1 else part[1:] or part) for part in parts]
+    return ", ".join(dict.fromkeys(places))
 
 
 def cells_of(known: Known, name: str) -> list[str]:
-    """Return two cells of a table: what random play has of a figure, and what the best play has."""
+    """Return two cells of a table: the values of random play and of best play."""
     values = known.get(name, ())
-    random = [f"{one.value:.4g}" for one in values if one.label == RANDOM] or ["-"]
-    best = [f"{one.value:.4g} ({one.label})" for one in values if one.label != RANDOM] or ["-"]
+    random = [f"{reference.value:.4g}" for reference in values if reference.label == RANDOM] or [
+        "-"
+    ]
+    best = [
+        f"{reference.value:.4g} ({reference.label})"
+        for reference in values
+        if reference.label != RANDOM
+    ] or ["-"]
     return [*random, *best]
 
 
 def best_of(name: str, points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the best (step, value) of a figure; None where neither end of it is the better."""
+    """Return the best (step, value) of a figure; None if neither direction is better."""
     if not points or not name.startswith((*LEAST, *MOST)):
         return None
     choose = min if name.startswith(LEAST) else max

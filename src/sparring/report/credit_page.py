@@ -1,7 +1,4 @@
-"""The page of the credit lab, docs/credit-lab.md.
-
-What was compared, how to read it, a chart and a table per game.
-"""
+"""The page of the credit lab, docs/credit-lab.md, with a chart and a table per game."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
         result: of ``api.credit_lab.compare``.
         command: the command line that makes the page.
         images: path of each game's chart as the page links to it.
-        note: a line on where the figures come from.
+        note: a line about the source of the figures.
     """
     reading = (TEMPLATES / "credit_reading.md").read_text(encoding="utf-8")
     lines = ["# Credit lab", "", "Made by", "", "```bash", command, "```", "", note, "", reading]
@@ -105,15 +102,13 @@ def number(value: float | None) -> str:
 
 
 def _options(settings: dict[str, Any]) -> str:
-    """Return what else was asked for; older results have none of it."""
-    said = f", playouts {settings['playouts']}" if "playouts" in settings else ""
+    text = f", playouts {settings['playouts']}" if "playouts" in settings else ""
     if settings.get("reward"):
-        said += f"; estimators are paid by {settings['reward']} in place of the game"
-    return said
+        text += f"; estimators are paid by {settings['reward']} in place of the game"
+    return text
 
 
 def _shown(interval: dict[str, Any], with_ends: bool = True) -> str:
-    """Return an interval as mean [low, high]."""
     ends = f" [{number(interval['low'])}, {number(interval['high'])}]"
     return number(interval["mean"]) + (ends if with_ends and interval["low"] is not None else "")
 
@@ -123,14 +118,14 @@ def _link(name: str) -> str:
 
 
 def image_paths(result: dict[str, Any], path: Path) -> dict[str, str]:
-    """Return the path of each game's chart as a page in this place links to it."""
+    """Return the path of each game's chart, relative to the page."""
     games = [report["game"] for report in result["games"]]
     names = [re.sub(r"[^A-Za-z0-9_]+", "-", game) for game in games]
     return {game: f"images/{path.stem}-{name}.svg" for game, name in zip(games, names, strict=True)}
 
 
 def write_page(result: dict[str, Any], path: Path, command: str) -> list[Path]:
-    """Write the page, and a chart per game in a folder ``images`` beside it; return the files.
+    """Write the page, and charts in the folder ``images`` next to it; return the files.
 
     Raises:
         ConfigError: a file cannot be written.

@@ -1,4 +1,4 @@
-"""The curves of a run: which figures stand in one chart, and what is drawn across them."""
+"""The charts of a run: their figures, reference lines and marks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 from sparring.config import of_any
 from sparring.config.checks import LIVE
-from sparring.report.baselines import Known, across
+from sparring.report.baselines import Known, reference_lines
 from sparring.report.svg import Series, line_chart
 from sparring.run.evaluation import weights_mark
 
 
 class Chart(NamedTuple):
-    """Figures that are drawn together.
+    """A chart of several figures.
 
     Attributes:
         title: heading.
-        prefixes: of their names; see ``series_of``.
-        note: a word about units.
+        prefixes: of the figures' names; see ``series_of``.
+        note: units and meaning.
     """
 
     title: str
@@ -96,9 +96,9 @@ WITHOUT_REFERENCES = ("Learning", "Legal replies")  # of several scales, or of s
 def series_of(
     lines: Sequence[Mapping[str, Any]], prefixes: tuple[str, ...], policies: Collection[str] = ()
 ) -> list[Series]:
-    """Return the series of these figures, those of each of several policies too.
+    """Return the series of these figures, for every policy of the run.
 
-    A prefix that ends in / stands for all below it, a pattern with * for all that it fits.
+    A prefix with a final / means all names below it; a pattern with * means all that match.
     """
     folders = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
     names = [
@@ -112,7 +112,7 @@ def series_of(
 
 
 def points_of(lines: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
-    """Return (step, value) of a figure, where it was recorded."""
+    """Return the recorded (step, value) pairs of a figure."""
     return [(line["step"], line[name]) for line in lines if line.get(name) is not None]
 
 
@@ -122,11 +122,11 @@ def names_of(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def with_weights(series: Sequence[Series], measured: str) -> list[Series]:
-    """Return series whose names say which weights they are of, where those differ."""
+    """Return series whose names include the measured weights, if these differ."""
     return [replace(line, name=line.name + weights_mark(line.name, measured)) for line in series]
 
 
-def drawn(
+def draw_chart(
     chart: Chart,
     series: Sequence[Series],
     known: Known,
@@ -135,15 +135,15 @@ def drawn(
     names: Sequence[str],
     weights: str = LIVE,
 ) -> str:
-    """Return a chart with what is known across it; "" without series.
+    """Return a chart with its reference lines; "" without series.
 
     Args:
         chart: its heading and note.
         series: its lines.
         known: of ``known_values``.
-        marks: steps at which something happened.
+        marks: steps of health events.
         names: of the figures.
-        weights: that are measured, of ``config.checks.measured_weights``.
+        weights: the measured ones, of ``config.checks.measured_weights``.
     """
     if not series:
         return ""
@@ -152,7 +152,7 @@ def drawn(
         with_weights(series, weights),
         title=chart.title,
         note=chart.note,
-        references=across(known, [] if chart.title in WITHOUT_REFERENCES else names),
+        references=reference_lines(known, [] if chart.title in WITHOUT_REFERENCES else names),
         marks=[mark for mark in marks if min(steps) <= mark <= max(steps)],
     )
 
@@ -164,19 +164,19 @@ def charts(
     policies: Collection[str] = (),
     weights: str = LIVE,
 ) -> list[str]:
-    """Return all charts of a run that have something to show.
+    """Return all charts of a run that have a series.
 
     Args:
         lines: of metrics.jsonl.
         known: of ``known_values``.
         events: of health.jsonl; each is marked on the charts of its figure.
-        policies: names, where the run has several.
-        weights: that are measured, of ``config.checks.measured_weights``.
+        policies: names, if the run has several.
+        weights: the measured ones, of ``config.checks.measured_weights``.
     """
     svgs = []
     for chart in CHARTS:
         series = series_of(lines, chart.prefixes, policies)
         names = [line.name for line in series]
         marks = sorted({event["step"] for event in events if event.get("metric") in names})
-        svgs.append(drawn(chart, series, known, marks, names=names, weights=weights))
+        svgs.append(draw_chart(chart, series, known, marks, names=names, weights=weights))
     return list(filter(None, svgs))

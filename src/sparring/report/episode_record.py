@@ -1,4 +1,4 @@
-"""The stored episodes of a run folder, and an episode as one value of JSON."""
+"""The stored episodes of a run folder, and an episode as JSON."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sparring.run.folder import PLAYED, RunFolder
 
 
 def episode_record(step: int, episode: Episode, credit: Credits) -> dict[str, Any]:
-    """Return all that is stored of an episode.
+    """Return the whole stored record of an episode.
 
     Args:
-        step: it was played in.
-        episode: what is shown.
-        credit: what was learned from its replies.
+        step: the step of the episode.
+        episode: the episode.
+        credit: rows of credit of its replies.
     """
     return {
         "step": step,
@@ -30,23 +30,23 @@ def episode_record(step: int, episode: Episode, credit: Credits) -> dict[str, An
     }
 
 
-def finite(value: Any) -> Any:
-    """Return a value as JSON may hold it: numbers that are not finite as null, sets as lists."""
+def json_value(value: Any) -> Any:
+    """Return a value for JSON: numbers that are not finite become null, sets become lists."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): finite(part) for key, part in value.items()}
+        return {str(key): json_value(part) for key, part in value.items()}
     if isinstance(value, set | frozenset):
-        return [finite(part) for part in sorted(value)]
-    return [finite(part) for part in value] if isinstance(value, list | tuple) else value
+        return [json_value(part) for part in sorted(value)]
+    return [json_value(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 class StoredEpisodes:
-    """The stored episodes of a run folder by step, or the plays of people in it by number.
+    """The stored episodes of a run folder by step, or its human plays by number.
 
     Args:
         path: of the run.
-        played: whether those of people are meant.
+        played: whether to read the human plays.
 
     Raises:
         RunError: there is no run, or nothing is stored.
@@ -55,22 +55,22 @@ class StoredEpisodes:
     def __init__(self, path: Path, played: bool = False) -> None:
         RunFolder.open(path)
         self.path, self.played = path, played
-        within = path / PLAYED if played else path
-        self._episodes = EpisodeStore(within / "episodes")
-        self._credit = CreditStore(within / "credit")
+        folder = path / PLAYED if played else path
+        self._episodes = EpisodeStore(folder / "episodes")
+        self._credit = CreditStore(folder / "credit")
         self.steps = self._episodes.steps()
         if not self.steps and played:
             raise RunError(
-                f"Nobody has played in {path} yet; sit down with `sparring play {path} --web`."
+                f"Nobody has played in {path} yet; play with `sparring play {path} --web`."
             )
         if not self.steps:
             raise RunError(
-                f"{path} has no stored episodes: store.every says which steps store theirs, and 0 "
-                "is none."
+                f"{path} has no stored episodes: store.every sets which steps store theirs; 0 "
+                "stores none."
             )
 
     def step(self, number: int | None) -> int:
-        """Return a step, or the newest where no number is given.
+        """Return the number of a stored step; None means the newest.
 
         Raises:
             RunError: this step is not stored.
@@ -86,8 +86,8 @@ class StoredEpisodes:
             near = sorted(sorted(self.steps, key=lambda step: abs(step - number))[:6])
             known = ", ".join(map(str, near))
             raise RunError(
-                f"Step {number} of {self.path} is not stored. Near it are {known}; store.every "
-                "says which are, and store.keep how many stay."
+                f"Step {number} of {self.path} is not stored. The nearest are {known}; store.every "
+                "sets which steps are stored, and store.keep how many."
             )
         return number
 
@@ -109,7 +109,7 @@ class StoredEpisodes:
         """Return an episode of a step by its number, or the first.
 
         Raises:
-            RunError: the step has no such episode.
+            RunError: the step does not have this episode.
         """
         episodes = self.episodes(step)
         if number is None:
@@ -124,5 +124,5 @@ class StoredEpisodes:
         return by_number[number]
 
     def credit(self, step: int, episode: Episode) -> Credits:
-        """Return what was learned from an episode; nothing in runs of before it was recorded."""
+        """Return the rows of credit of an episode; empty in older runs that lack them."""
         return credits_of(self._credit.read(lambda other: other == step), episode.episode_id)

@@ -1,4 +1,4 @@
-"""A play that is over, told to the person who played: the end, what was hidden, every move."""
+"""Summary of a finished play for the person who played: the end, hidden facts, every move."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sparring.measure.info_states import Query
 from sparring.measure.matches import outcome, succeeded
 from sparring.play.replay import replay
 
-MOST_ACTIONS = 30  # of a turn, up to which the policy is asked for their probabilities
-MOST_SCORED = 600  # of a whole play
+MOST_ACTIONS = 30  # most actions of a turn whose probabilities are computed
+MOST_SCORED = 600  # the same for a whole play
 SHARES = 4  # probabilities shown per turn, the largest first
 
 
@@ -24,81 +24,84 @@ def ending(game: Environment, episode: Episode, seat: int) -> str:
     """Return the last position as the seat sees it, and what was hidden from it.
 
     Args:
-        game: the rules that the episode was played by, in any style.
+        game: the environment of the episode, in any style.
         episode: a finished play.
-        seat: who looks.
+        seat: the viewer's.
     """
     state = replay(game, episode)[-1]
     if episode.turns[-1].action is not None:
         state.apply(episode.turns[-1].action)
-    told = for_people(game)
-    parts = (seen_by(told, state, seat), revealed_by(told, state))
+    worded_game = for_people(game)
+    parts = (seen_by(worded_game, state, seat), revealed_by(worded_game, state))
     return "\n\n".join(part for part in parts if part)
 
 
 def verdict(game: Environment, returns: tuple[float, ...], seat: int) -> str:
-    """Return who won, in the words of the game's kind, with the payoffs."""
-    mine = returns[seat]
+    """Return a sentence on who won, with the payoffs."""
+    payoff = returns[seat]
     if game.num_seats == 1:
-        head = "You made it" if succeeded(game, mine) else "You did not make it"
-        return f"{head}: {mine:g} of at most {game.max_utility:g}."
+        head = "You made it" if succeeded(game, payoff) else "You did not make it"
+        return f"{head}: {payoff:g} of at most {game.max_utility:g}."
     if game.cooperative:
-        return f"Together you got {mine:g} of at most {game.max_utility:g}."
+        return f"Together you got {payoff:g} of at most {game.max_utility:g}."
     payoffs = ", ".join(
         f"{role} {value:+g}" for role, value in zip(game.roles, returns, strict=True)
     )
     if not game.zero_sum:
-        return f"You got {mine:g}. Payoffs: {payoffs}."
-    found = outcome(returns, seat)
-    word = "A draw" if found == 0 else f"You {'won' if found > 0 else 'lost'}: {mine:+g}"
+        return f"You got {payoff:g}. Payoffs: {payoffs}."
+    result = outcome(returns, seat)
+    word = "A draw" if result == 0 else f"You {'won' if result > 0 else 'lost'}: {payoff:+g}"
     return f"{word}. Payoffs: {payoffs}."
 
 
-def drawn_line(drawn: Mapping[str, str]) -> str:
-    """Return who of a mixture sat opposite, in words without a full stop.
+def member_line(members: Mapping[str, str]) -> str:
+    """Return a sentence, without its full stop, on the mixture's member that played.
 
     Args:
-        drawn: the player by the role.
+        members: the player by the role.
     """
-    if len(set(drawn.values())) == 1:
-        return f"Drawn from the mixture for this play: {next(iter(drawn.values()))}"
-    named = ", ".join(f"{role} {who}" for role, who in drawn.items())
+    if len(set(members.values())) == 1:
+        return f"Drawn from the mixture for this play: {next(iter(members.values()))}"
+    named = ", ".join(f"{role} {player}" for role, player in members.items())
     return f"Drawn from the mixture for this play: {named}"
 
 
 def moves(
     game: Environment, episode: Episode, policy: Any, *, name: str, names: dict[str, str]
 ) -> list[str]:
-    """Return a line per move: who, what, and the policy's probabilities where they are cheap.
+    """Return a line per move: player, action, and the policy's probabilities if they are cheap.
 
     Args:
-        game: the rules that the episode was played by.
+        game: the environment of the episode.
         episode: a finished play.
-        policy: the agent that may say how probable each legal action was.
+        policy: the agent whose probabilities are shown, if it has any.
         name: the policy's in ``episode.agents``.
-        names: what the agents are called, by their names in the episode.
+        names: displayed names of the agents, by their names in the episode.
     """
-    known, called = thoughts(game, episode, policy, name), _called(episode, names)
+    known, called = (
+        policy_probabilities(game, episode, policy, name),
+        _names(episode, names),
+    )
     lines, refused = list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
         if turn.event in ("illegal", "unparsable"):
             refused.append(turn)
         if turn.action is not None:
-            said = f"    [{known[number]}]" if number in known else ""
-            did = turn.action + _refused(refused)
-            lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]}  {did}{said}")
+            chances = f"    [{known[number]}]" if number in known else ""
+            action = turn.action + _illegal_note(refused)
+            lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]}  {action}{chances}")
             refused = []
     return lines
 
 
-def said_lines(episode: Episode, names: dict[str, str]) -> list[str]:
-    """Return a line per turn: who, and what was said.
+def reply_lines(episode: Episode, names: dict[str, str]) -> list[str]:
+    """Return a line per turn: player and reply.
 
     Args:
         episode: a finished play.
-        names: what the players are called, by their names in the episode.
+        names: displayed names of the players, by their names in the episode.
     """
-    called, lines = _called(episode, names), []
+    called, lines = _names(episode, names), []
     for number, turn in enumerate(episode.decisions, start=1):
         played = f"; {turn.action} was played" if turn.action else ""
         note = "" if turn.event == "ok" else f"    [no legal action{played}]"
@@ -106,14 +109,13 @@ def said_lines(episode: Episode, names: dict[str, str]) -> list[str]:
     return lines
 
 
-def _called(episode: Episode, names: dict[str, str]) -> list[str]:
+def _names(episode: Episode, names: dict[str, str]) -> list[str]:
     pairs = zip(episode.roles, episode.agents, strict=True)
     called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
     return [f"{name:<{max(map(len, called))}}" for name in called]
 
 
-def _refused(turns: list[Turn]) -> str:
-    """Return what is to be said of the replies before a move that were no legal action, or ""."""
+def _illegal_note(turns: list[Turn]) -> str:
     if not turns:
         return ""
     how = " (drawn at random)" if turns[-1].action is not None else ""
@@ -121,32 +123,34 @@ def _refused(turns: list[Turn]) -> str:
     return f"{how}, after {times} no legal action, such as {turns[0].reply!r}"
 
 
-def thoughts(game: Environment, episode: Episode, policy: Any, name: str) -> dict[int, str]:
-    """Return the policy's probabilities at its turns, by number; none where they cost much.
+def policy_probabilities(
+    game: Environment, episode: Episode, policy: Any, name: str
+) -> dict[int, str]:
+    """Return the policy's probabilities at its turns, by number; empty if they cost too much.
 
     Args:
-        game: the rules that the episode was played by.
+        game: the environment of the episode.
         episode: a finished play.
-        policy: the agent that may say how probable each legal action was.
+        policy: the agent whose probabilities are returned, if it has any.
         name: the policy's in ``episode.agents``.
     """
     queries: dict[int, Query] = {}
     states = replay(game, episode)
     for seat, agent in enumerate(episode.agents):
-        told, acted, since = list[Observation](), list[str](), 0
+        observations, actions, since = list[Observation](), list[str](), 0
         for number, turn in enumerate(episode.turns if agent == name else ()):
             if turn.seat != seat or turn.action is None:
-                continue  # another's turn, or a reply after which the seat was asked again
-            told.append(states[number].observe(seat, since))
+                continue  # another seat's turn, or a reply that was followed by another try
+            observations.append(states[number].observe(seat, since))
             if len(turn.legal_actions) <= MOST_ACTIONS:
-                queries[number] = _query(game, turn, told, acted)
-            acted.append(turn.action)
+                queries[number] = _query(game, turn, observations, actions)
+            actions.append(turn.action)
             since = states[number].plies + 1
     if not 0 < sum(len(query.legal_actions) for query in queries.values()) <= MOST_SCORED:
         return {}
     try:
         rows = policy.action_logprobs(list(queries.values()))
-    except (AttributeError, SparringError):  # an agent that knows no probabilities of its actions
+    except (AttributeError, SparringError):  # an agent without action probabilities
         return {}
     return {
         number: _shares(query, row)
@@ -154,23 +158,25 @@ def thoughts(game: Environment, episode: Episode, policy: Any, name: str) -> dic
     }
 
 
-def _query(game: Environment, turn: Turn, told: list[Observation], acted: list[str]) -> Query:
+def _query(
+    game: Environment, turn: Turn, observations: list[Observation], actions: list[str]
+) -> Query:
     return Query(
         game=game.name,
         seat=turn.seat,
         key=turn.state_key,
-        observations=tuple(one.text for one in told),
-        actions=tuple(acted),
+        observations=tuple(observation.text for observation in observations),
+        actions=tuple(actions),
         legal_actions=turn.legal_actions,
-        seen=tuple(told),
+        seen=tuple(observations),
         teams=tuple(teams_of(game)),
     )
 
 
 def _shares(query: Query, row: FloatArray) -> str:
-    """Return the largest probabilities, and that of no legal action where it is worth a word."""
+    """Return the largest probabilities, and that of illegal replies from 0.005 on."""
     shares = np.exp(row)
     order = np.argsort(-shares, kind="stable")[:SHARES]
-    said = [f"{query.legal_actions[place]} {shares[place]:.2f}" for place in order]
+    parts = [f"{query.legal_actions[place]} {shares[place]:.2f}" for place in order]
     rest = 1.0 - float(shares.sum())
-    return ", ".join([*said, *([f"no legal action {rest:.2f}"] if rest >= 0.005 else [])])
+    return ", ".join([*parts, *([f"no legal action {rest:.2f}"] if rest >= 0.005 else [])])

@@ -1,6 +1,6 @@
-"""A stored episode in words: of every turn what was told and said, its tokens, and its credit.
+"""A stored episode as text: prompt, reply, tokens and credit of every turn.
 
-`sparring show` prints the words as lines; the template ``play.html`` puts them on a page.
+`sparring show` prints the text as lines; the template ``play.html`` makes a page of it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from sparring.methods.oracles.judge import regret
 from sparring.play.replay import ENDS, Conversation, unsent
 from sparring.play.store import Credits
 
-STRANGE = (ValueError, TypeError, LookupError, OverflowError, AttributeError)  # of strange records
+STRANGE = (ValueError, TypeError, LookupError, OverflowError, AttributeError)  # of invalid records
 WIDTH = 100  # of the lines that are printed
-LABEL = 10  # columns of what stands before a line
+LABEL = 10  # columns of the label before a line
 UNSENT = "not sent: the conversation had outgrown the model"
-BROKEN = "\ufffd"  # what a decoder writes for bytes that end no character
+BROKEN = "\ufffd"  # a decoder's sign for an incomplete character
 WINDOW = 32  # tokens that are decoded together
 Decode = Callable[[str, Sequence[int]], list[str]]  # of a turn's agent and ids: a text per id
 
 
 class Token(NamedTuple):
-    """A sampled token; its text is its id where no tokenizer is known."""
+    """A sampled token; its text is its id if there is no tokenizer."""
 
     text: str
     probability: float
@@ -36,20 +36,20 @@ class Token(NamedTuple):
 
 
 class ReplyText(NamedTuple):
-    """A reply in words; what does not apply is empty.
+    """A reply as text; fields that do not apply are empty.
 
     Attributes:
-        label: "said", or "memory" where a seat wrote to its own memory.
+        label: "said", or "memory" if the seat wrote to its own memory.
         reply: as the seat gave it.
-        event: why it is no legal action.
+        event: "illegal" or "unparsable".
         truncated: whether a limit of tokens ended it.
-        unsent: whether the seat was not asked, as its conversation had outgrown the model.
+        unsent: whether the prompt was not sent because it had outgrown the model's context.
         played: the action that was played in its place.
         tokens: those that are shown.
-        num_tokens: how many were sampled.
-        facts: by name: the weights that it went on over, its rewards, its score.
-        credit: what was learned from it.
-        sign: "gain" or "loss", where it made the reply more or less probable.
+        num_tokens: number of sampled tokens.
+        facts: by name: versions of the weights, rewards, score.
+        credit: its advantage and baselines, in words.
+        sign: "gain" or "loss" by the sign of its advantage.
     """
 
     label: str
@@ -66,12 +66,12 @@ class ReplyText(NamedTuple):
 
 
 class TurnText(NamedTuple):
-    """A turn in words: its number in the episode, its reply, and the other candidates."""
+    """A turn as text: its number in the episode, its reply, and the other candidates."""
 
     number: int
     turn: Turn
     role: str
-    told: str
+    prompt: str
     legal: str
     reply: ReplyText
     oracle: str
@@ -85,17 +85,19 @@ def turn_texts(
     numbers: Sequence[int] | None = None,
     most_tokens: int | None = None,
 ) -> Iterator[TurnText]:
-    """Yield the turns of an episode in words.
+    """Yield the turns of an episode as text.
 
     Args:
-        episode: what is shown.
-        credits: what was learned from its replies.
-        decode: gives the texts of tokens; None shows ids.
-        numbers: of the turns that are shown; None: all.
-        most_tokens: of a reply that are shown; None: all.
+        episode: the episode.
+        credits: rows of credit of its replies.
+        decode: returns the texts of tokens; None shows ids.
+        numbers: of the shown turns; None: all.
+        most_tokens: largest number of shown tokens per reply; None: all.
     """
     recorded = any(turn.told for turn in episode.turns) or episode.environment is not None
-    untold = "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
+    no_prompt = (
+        "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
+    )
 
     def in_words(turn: Turn) -> ReplyText:
         credit = credits.get((turn.seat, turn.turn_index, turn.candidate))
@@ -107,10 +109,10 @@ def turn_texts(
             number=number,
             turn=turn,
             role=episode.roles[turn.seat],
-            told=turn.told or untold,
+            prompt=turn.told or no_prompt,
             legal=list_actions(turn.legal_actions) if turn.is_decision else "",
             reply=in_words(turn),
-            oracle="" if turn.verdict is None else _judged(turn, turn.verdict),
+            oracle="" if turn.verdict is None else _verdict_text(turn, turn.verdict),
             others=[in_words(other) for other in turn.candidates],
         )
 
@@ -149,14 +151,14 @@ def _reply_text(
     )
 
 
-def _judged(turn: Turn, verdict: Verdict) -> str:
+def _verdict_text(turn: Turn, verdict: Verdict) -> str:
     best = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
     worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
     return f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}"
 
 
 def _weights(turn: Turn) -> str:
-    """Return the versions of the weights that a reply went on over; empty where it has one."""
+    """Return the versions of the weights that sampled a reply; "" if there is only one."""
     runs = [part for part in turn.segments if part.kind == "sampled"]
     if len({part.weights_version for part in runs}) < 2:
         return ""
@@ -166,7 +168,7 @@ def _weights(turn: Turn) -> str:
 
 
 def credit_words(row: Mapping[str, Any]) -> str:
-    """Return what was learned from a turn."""
+    """Return the credit of a turn in words."""
     if not row["selected"]:
         return "not trained on: selection dropped it, or it was more than the step wanted"
     parts = [f"advantage {row['advantage']:+.4g}"]
@@ -178,7 +180,7 @@ def credit_words(row: Mapping[str, Any]) -> str:
 
 
 def seat_texts(episode: Episode) -> list[tuple[str, str, str]]:
-    """Return for each seat its role, who sat there, and its return."""
+    """Return (role, player, return) of each seat as text."""
     seats = zip(episode.roles, episode.agents, episode.trained, episode.returns, strict=True)
     return [
         (role, f"{agent}{', trained' if trained else ''}", f"{value:+g}")
@@ -187,7 +189,7 @@ def seat_texts(episode: Episode) -> list[tuple[str, str, str]]:
 
 
 def early_endings(episode: Episode) -> list[str]:
-    """Return what ended an episode before its end."""
+    """Return the reasons why an episode ended early."""
     endings = []
     if episode.forfeited_by is not None:
         endings.append(f"forfeited by {episode.roles[episode.forfeited_by]}")
@@ -213,15 +215,15 @@ def episode_lines(
     """Return an episode as lines.
 
     Args:
-        step: it was played in.
-        episode: what is shown.
-        credit: what was learned from its replies.
-        decode: gives the texts of tokens; None shows ids.
-        positions: before each turn, and at the end, in words; none where they are not known.
-        conversations: with how each has ended; none where that is not known.
+        step: the step of the episode.
+        episode: the episode.
+        credit: rows of credit of its replies.
+        decode: returns the texts of tokens; None shows ids.
+        positions: before each turn, and at the end, in words; empty if unknown.
+        conversations: with the end of each; empty if unknown.
 
     Raises:
-        RunError: its record holds what no run writes.
+        RunError: its record is invalid.
     """
     heading = f"Episode {episode.episode_id} of {episode.game}, step {step}, group"
     lines = [f"{heading} {episode.group_id}"]
@@ -233,7 +235,9 @@ def episode_lines(
                 f"{spec.name}{f' with {options}' if options else ''}; a reply that is no legal "
                 f"action: {spec.illegal.get('rule', '')}"
             )
-        lines += [f"  {role}: {who}, return {value}" for role, who, value in seat_texts(episode)]
+        lines += [
+            f"  {role}: {player}, return {value}" for role, player, value in seat_texts(episode)
+        ]
         lines += [f"  {ending}" for ending in early_endings(episode)]
         for text in turn_texts(episode, credit, decode):
             now = positions[text.number] if positions else ""
@@ -241,7 +245,7 @@ def episode_lines(
             lines += _labelled("ended", ends.get(text.number, ""))
     except STRANGE as error:
         raise RunError(
-            f"Episode {episode.episode_id} of step {step} holds what no run writes "
+            f"Episode {episode.episode_id} of step {step} is an invalid record "
             f"({quoted(str(error))})."
         ) from error
     return [*lines, "", *_labelled("end", positions[-1])] if positions else lines
@@ -251,7 +255,7 @@ def _turn_lines(text: TurnText, now: str, is_decoded: bool) -> list[str]:
     turn = text.turn
     where = f", conversation {turn.conversation}" if turn.conversation else ""
     lines = [f"[{turn.moment}] {text.role} ({turn.agent}){where}"]
-    lines += _labelled("now", now) + _labelled("told", text.told)
+    lines += _labelled("now", now) + _labelled("told", text.prompt)
     lines += _labelled("legal", text.legal) if turn.is_decision else []
     lines += _reply_lines(text.reply, is_decoded) + _labelled("oracle", text.oracle)
     for candidate, other in zip(turn.candidates, text.others, strict=True):
@@ -277,7 +281,7 @@ def _reply_lines(reply: ReplyText, is_decoded: bool) -> list[str]:
 
 
 def _labelled(label: str, text: str) -> list[str]:
-    """Return a text below a label, wrapped; its own line ends stay. Nothing where it is empty."""
+    """Return a labelled text as wrapped lines that keep its line ends; [] for ""."""
     if not text:
         return []
     begin, rest = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
@@ -298,7 +302,7 @@ def _labelled(label: str, text: str) -> list[str]:
 
 
 def endings_lines(episode: Episode, conversations: Sequence[Conversation]) -> list[str]:
-    """Return a line for each seat: how its conversations have ended, in order."""
+    """Return a line for each seat with the ends of its conversations, in order."""
     by_seat: dict[int, list[str]] = {}
     for part in conversations:
         by_seat.setdefault(part.seat, []).append(part.end)
@@ -323,7 +327,7 @@ def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
 
 
 def token_decoder(run: Path) -> tuple[Decode | None, str]:
-    """Return what gives the texts of a run's tokens; None, and why, where there is no tokenizer."""
+    """Return (decoder of a run's tokens, ""), or (None, reason) without a tokenizer."""
     from sparring.run.folder import load_tokenizers
 
     try:
@@ -339,9 +343,9 @@ def token_decoder(run: Path) -> tuple[Decode | None, str]:
 
 
 def split(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """Return the text that each of these ids adds to that of the ones before.
+    """Return the text that each id adds to the text of the ids before it.
 
-    A piece of bytes that ends no character has an empty text; the piece that ends it has it all.
+    Bytes of an incomplete character have an empty text; the id that completes it has the character.
     """
     texts, begin, before, is_whole = [], 0, "", True  # the text since the token ``begin``
     for end in range(1, len(ids) + 1):

@@ -1,4 +1,4 @@
-"""What a newcomer asks of a game: its rules, exact values, a sample play, where to go on."""
+"""An introduction to a game: its rules, exact values, a sample play, next steps."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from sparring.environments.openspiel.people import (
     rules_of,
     seen_by,
 )
-from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.oracle_choice import choose_oracle
 from sparring.measure.references import references_of
 from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
 SEED = 0  # of the sample play
-TURNS = 4  # a longer play is shown up to the last but one of these, and its last turn
-TOLD_TURNS = 6  # of an environment whose rules nothing can search
+TURNS = 4  # shown turns of a sample play: the first ones and the last
+PROMPT_TURNS = 6  # the same for an environment without searchable rules
 READ = 200  # letters of the brief wording
-LARGE = ("smol", "paper", "gemma")  # in the names of recipes that want a pretrained model
+LARGE = ("smol", "paper", "gemma")  # in the names of recipes that need a pretrained model
 ACTIONS = 12  # legal actions listed per turn
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleTurn:
-    """One turn of a sample play, as the seat that acts sees it; ``legal`` may be empty."""
+    """One turn of a sample play as the acting seat sees it; ``legal`` may be empty."""
 
     role: str
     seen: str
@@ -47,10 +47,10 @@ class SampleTurn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SamplePlay:
-    """A play, always the same: its first turns and its last, and how it ended."""
+    """A deterministic play: its first turns, its last turn and its ending."""
 
-    drawn: str  # how its actions were chosen
-    brief: str  # what a tiny model is told at the first turn
+    how: str  # how its actions were chosen
+    brief: str  # prompt of a tiny model at the first turn
     turns: tuple[SampleTurn, ...]
     left_out: int  # turns before the last one that are not shown
     ending: str
@@ -62,14 +62,14 @@ def rules_text(name: str) -> str:
 
 
 def sample_play(name: str) -> SamplePlay:
-    """Return a play of a game with its default options, always the same.
+    """Return a deterministic play of a game with its default options.
 
-    A seat alone plays as an exact oracle says, where there is one; else actions are random.
+    In games of one seat an exact oracle plays, if there is one; otherwise actions are random.
     """
     game = make_game(name)
-    told = for_people(game)
+    worded_game = for_people(game)
     state, draws = game.reset(Stream.from_seed(SEED)), Stream.from_seed(SEED).child("sample")
-    oracle = chosen_oracle(game)[0] if game.num_seats == 1 else None
+    oracle = choose_oracle(game)[0] if game.num_seats == 1 else None
     assert is_searchable_play(state)
     brief, turns = state.observe(state.seat).text, list[SampleTurn]()
     while not state.done and state.plies < game.max_turns:
@@ -80,19 +80,19 @@ def sample_play(name: str) -> SamplePlay:
         turns.append(
             SampleTurn(
                 role=game.roles[state.seat],
-                seen=seen_by(told, state, state.seat),
+                seen=seen_by(worded_game, state, state.seat),
                 legal=list_actions(legal, ACTIONS).replace(" (? lists all)", ""),
                 action=action,
             )
         )
         state.apply(action)
-    hidden = revealed_by(told, state)
+    hidden = revealed_by(worded_game, state)
     return SamplePlay(
-        drawn="at random" if oracle is None else f"as the oracle {oracle.name} says",
+        how="at random" if oracle is None else f"as the oracle {oracle.name} says",
         brief=brief if len(brief) <= READ else f"{brief[:READ]} ...",
         turns=_shortened(turns, TURNS),
         left_out=max(0, len(turns) - TURNS),
-        ending="\n".join(filter(None, [hidden, _payoffs(told.roles, state.returns)])),
+        ending="\n".join(filter(None, [hidden, _payoffs(worded_game.roles, state.returns)])),
     )
 
 
@@ -122,7 +122,7 @@ def _indented(text: str) -> list[str]:
 
 
 def rules_lines(name: str) -> list[str]:
-    """Return what each seat is told at its first turn, as lines."""
+    """Return the first prompt of each seat, as lines."""
     episode, lines = _random_play(name), list[str]()
     for seat, role in enumerate(episode.roles):
         first = next((turn for turn in episode.turns if turn.seat == seat), None)
@@ -132,24 +132,24 @@ def rules_lines(name: str) -> list[str]:
 
 
 def sample_text(name: str) -> str:
-    """Return a play of an environment without searchable rules, with what each seat got."""
+    """Return a play of an environment without searchable rules, with its payoffs."""
     episode = _random_play(name)
     turns = [
         SampleTurn(role=episode.roles[turn.seat], seen=turn.told, legal="", action=turn.reply)
         for turn in episode.turns
     ]
     sample = SamplePlay(
-        drawn="at random",
+        how="at random",
         brief="",
-        turns=_shortened(turns, TOLD_TURNS),
-        left_out=max(0, len(turns) - TOLD_TURNS),
+        turns=_shortened(turns, PROMPT_TURNS),
+        left_out=max(0, len(turns) - PROMPT_TURNS),
         ending=_payoffs(episode.roles, episode.returns),
     )
     return "\n".join(sample_lines(sample))
 
 
 def _random_play(name: str) -> Episode:
-    """Return a play at random, always the same, in sentences where the environment has any."""
+    """Return a fixed random play, in full style if the environment has it."""
     styled = registry.known("environments", name) and "style" in (
         registry.load("environments", name).options
     )
@@ -169,37 +169,39 @@ def _random_play(name: str) -> Episode:
 
 
 def exact_text(name: str) -> str:
-    """Return what is known exactly of a game with its default options; "" where it is large."""
+    """Return the exact values of a game with its default options; "" if it is too large."""
     game = make_game(name)
     known = references_of(game)
     if known is None:
         return ""
     uniform = known.uniform
-    said = [
+    sentences = [
         f"{uniform.num_info_states:,} information states, so that policies are measured exactly."
     ]
     if game.num_seats > 1:
-        said.append(f"NashConv of uniform play is {uniform.nash_conv:.4g}, of an equilibrium 0.")
+        sentences.append(
+            f"NashConv of uniform play is {uniform.nash_conv:.4g}, of an equilibrium 0."
+        )
     names = {
         "equilibrium": "An equilibrium",
         "best team": "The best team",
         "best play": "Best play",
     }
-    for who, values in ((names[known.best], known.values), ("Uniform play", uniform.values)):
-        said += [f"{who} is worth {_by_role(game, values)}."] if values is not None else []
-    return " ".join(said)
+    for player, values in ((names[known.best], known.values), ("Uniform play", uniform.values)):
+        sentences += [f"{player} is worth {_by_role(game, values)}."] if values is not None else []
+    return " ".join(sentences)
 
 
 def _by_role(game: Environment, values: Sequence[float]) -> str:
-    shown = [f"{round(value, 4) + 0.0:.4g}" for value in values]
-    if len(set(shown)) == 1:
-        return shown[0] + (" to each seat" if game.num_seats > 1 else "")
-    return ", ".join(f"{value} to {role}" for role, value in zip(game.roles, shown, strict=True))
+    numbers = [f"{round(value, 4) + 0.0:.4g}" for value in values]
+    if len(set(numbers)) == 1:
+        return numbers[0] + (" to each seat" if game.num_seats > 1 else "")
+    return ", ".join(f"{value} to {role}" for role, value in zip(game.roles, numbers, strict=True))
 
 
 @cache
 def recipes_with(name: str) -> tuple[str, ...]:
-    """Return the recipes that train on a game, those for a laptop first."""
+    """Return the recipes that train on a game; those for a laptop come first."""
     using = [recipe for recipe in recipe_names() if name in _games_of(recipe)]
     using.sort(
         key=lambda recipe: (any(size in recipe for size in LARGE), recipe.count("/"), recipe)
@@ -214,7 +216,7 @@ def _games_of(recipe: str) -> tuple[str, ...]:
 
 
 def explain_game(name: str) -> list[str]:
-    """Return the paragraphs that follow a game's own description, from rules to what is next."""
+    """Return the paragraphs after a game's description, from the rules to the next steps."""
     parts = []
     has_rules = not no_rules(make_game(name))
     if has_rules:
@@ -223,20 +225,20 @@ def explain_game(name: str) -> list[str]:
     try:
         if has_rules:
             sample = sample_play(name)
-            text, how = "\n".join(sample_lines(sample)), f"moves {sample.drawn}"
+            text, policy = "\n".join(sample_lines(sample)), f"moves {sample.how}"
         else:
             parts.append("\n".join(["The first turns", "", *rules_lines(name)]))
-            text, how = sample_text(name), "replies at random"
-        parts.append(f"A sample play with default options, {how}, as the seats see it\n\n{text}")
+            text, policy = sample_text(name), "replies at random"
+        parts.append(f"A sample play with default options, {policy}, as the seats see it\n\n{text}")
     except SparringError as error:
         parts.append(f"No sample play: {error}")
     else:
         brief = "In brief style, for tiny models, the first turn reads:"
         parts += [f"{brief} {sample.brief}"] if has_rules else []
-    return [*parts, _next(name)]
+    return [*parts, _next_steps(name)]
 
 
-def _next(name: str) -> str:
+def _next_steps(name: str) -> str:
     using = recipes_with(name)
     lines = ["Where to go on", ""]
     if using:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from sparring.report.catalogue import figure_glossary
+from sparring.report.explanations import figure_glossary
 
 JUDGED = ("oracle", "optimal moves", "regret per turn", "judged")
 LEGEND = "unseen: starts that training never met; seen: those it met, which can be learnt by heart"
@@ -16,12 +16,9 @@ SHARES = ("success", "win", "win_or_draw", "return", "illegal")
 
 
 def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the results of matches, as ``evaluate_policy`` gives them.
-
-    Wins are there only where there are opponents.
-    """
-    shown = [name for name in SHARES if any(name in row for row in rows)]
-    heads = ("game", "starts", "opponent", "seat", *(name.replace("_", " ") for name in shown))
+    """Return the table of matches of ``evaluate_policy``; wins need opponents."""
+    shares = [name for name in SHARES if any(name in row for row in rows)]
+    heads = ("game", "starts", "opponent", "seat", *(name.replace("_", " ") for name in shares))
     table = Table(
         *heads, title="Matches, 95 % intervals", caption=LEGEND if _held_out(rows) else None
     )
@@ -31,7 +28,7 @@ def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["starts"],
             row["opponent"] or "-",
             row["role"],
-            *(row.get(name, "-") for name in shown),
+            *(row.get(name, "-") for name in shares),
         )
     return table
 
@@ -41,7 +38,7 @@ def _held_out(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Return what oracles say of the moves; None where none was asked."""
+    """Return the table of oracle verdicts; None without any."""
     table = Table(
         "game",
         "starts",
@@ -52,17 +49,17 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     )
     for row in rows:
         if "oracle" in row:
-            found, judged = (
+            facts, judged = (
                 row["oracle"],
                 f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}",
             )
-            cells = (_name(found), row.get("optimal", "-"), row.get("regret", "-"), judged)
+            cells = (_name(facts), row.get("optimal", "-"), row.get("regret", "-"), judged)
             table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *cells)
     return table if table.row_count else None
 
 
 def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return how plays of a policy against itself differ, as ``self_plays_of`` gives it."""
+    """Return the table of self-play results of ``self_plays_of``."""
     counted = ("plays", "different", "alike at most", "replies a play", "illegal")
     heads = ("game", "starts", *counted, "mean return")
     table = Table(*heads, title="Plays against itself", caption=LEGEND if _held_out(rows) else None)
@@ -74,27 +71,23 @@ def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def counted_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Return what environments count in plays of a policy with itself; None where none does."""
+    """Return the table of the environments' own figures in self-play; None without any."""
     table = Table("game", "figure", "mean", title="Counted in plays with itself")
     for row in rows:
-        for name, found in row["figures"].items():
-            table.add_row(row["game"], name, interval_text(found, 3))
+        for name, interval in row["figures"].items():
+            table.add_row(row["game"], name, interval_text(interval, 3))
     return table if table.row_count else None
 
 
-def _returns(found: Mapping[str, Any]) -> str:
-    """Return mean returns by role; once where all seats are paid alike."""
-    texts = {role: interval_text(one, 3) for role, one in found.items()}
+def _returns(intervals: Mapping[str, Any]) -> str:
+    texts = {role: interval_text(interval, 3) for role, interval in intervals.items()}
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
     return ", ".join(f"{role} {text}" for role, text in texts.items())
 
 
 def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Return success, and what oracles say of the moves, of a suite's rows; None for neither.
-
-    The rows are those of its report that have either.
-    """
+    """Return the table of success and oracle verdicts in a suite; None if no row has any."""
     heads = ("row", "seat", "success", *JUDGED)
     table = Table(
         *(Column(head, no_wrap=head != "oracle") for head in heads),
@@ -105,43 +98,40 @@ def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     for row in rows:
         if row["measured"] and "success" in row.get("overall", {}):
             seats = row["seats"] if len(row["seats"]) > 1 else []
-            for found in (row["overall"], *seats):
+            for figures in (row["overall"], *seats):
                 about = "" if row["starts"] == "all" else f" ({row['starts']})"
                 table.add_row(
-                    "" if "role" in found else row["name"] + about,
-                    found.get("role", "all" if seats else "-"),
-                    *_success_and_judged(found),
+                    "" if "role" in figures else row["name"] + about,
+                    figures.get("role", "all" if seats else "-"),
+                    *_success_and_judged(figures),
                 )
     return table if table.row_count else None
 
 
-def _success_and_judged(found: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a row of a suite: success, and what the oracle says of the moves."""
-    oracle = found.get("oracle")
+def _success_and_judged(figures: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a row of a suite: success, and the oracle's figures."""
+    oracle = figures.get("oracle")
     digits = {"success": 2, "optimal": 2, "regret": 3}
-    success, *shown = [
-        interval_text(found[name], number) if name in found else "-"
+    success, *judged = [
+        interval_text(figures[name], number) if name in figures else "-"
         for name, number in digits.items()
     ]
     if not oracle:
         return [success, *["-"] * len(JUDGED)]
-    return [success, _name(oracle), *shown, f"{oracle['judged_share']:.1%}"]
+    return [success, _name(oracle), *judged, f"{oracle['judged_share']:.1%}"]
 
 
-def _name(found: Mapping[str, Any]) -> str:
-    """Return who judged, and how far its values may be off; ``found`` is ``Regret.facts``."""
-    return str(found["name"]) + (f" ±{found['bound']:.2g}" if found["bound"] else "")
+def _name(facts: Mapping[str, Any]) -> str:
+    """Return the oracle's name and error bound; ``facts`` is ``Regret.facts``."""
+    return str(facts["name"]) + (f" ±{facts['bound']:.2g}" if facts["bound"] else "")
 
 
 def interval_text(value: Mapping[str, Any], digits: int) -> str:
-    """Return an interval of plain data as people read it.
-
-    Ends that could not be estimated are dashes.
-    """
-    shown = [
+    """Return an interval as text; ends that could not be estimated are dashes."""
+    numbers = [
         "-" if value[key] is None else f"{value[key]:.{digits}f}" for key in ("mean", "low", "high")
     ]
-    return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+    return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
 
 
 # -- exact figures
@@ -153,18 +143,18 @@ BEST = (
 
 
 def figure_table(result: Mapping[str, Any], title: str) -> Table:
-    """Return the exact figures of ``evaluate_policy``; without rows where there are none."""
+    """Return the table of exact figures of ``evaluate_policy``; it may have no rows."""
     table = Table("measure", "value", "uniform play", "best play", title=title)
     for name, value in result["figures"].items():
         known = result["references"].get(name, {})
-        others = [known.get(who) for who in ("uniform", "best")]
-        cells = ["-" if one is None else f"{one:.4f}" for one in others]
+        others = [known.get(policy) for policy in ("uniform", "best")]
+        cells = ["-" if reference is None else f"{reference:.4f}" for reference in others]
         table.add_row(name, f"{value:.4f}", *cells)
     return table
 
 
 def legend(figures: Iterable[str]) -> list[str]:
-    """Return a line per kind of figure that says what it is."""
+    """Return a line per kind of figure with its meaning."""
     texts: dict[str, str] = {}
     for name, text in figure_glossary().items():
         texts.setdefault(name.split("/")[0], text)  # of a game, before those of its teams
@@ -182,12 +172,20 @@ ADAPTATION = (
 
 
 def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the rows of a game, as ``api.adapting`` gives them."""
+    """Return the adaptation table of a game."""
     count = max(len(row["attempts"]) for row in rows)
     starts = "" if rows[0]["starts"] == "all" else f", {rows[0]['starts']} starts"
     attempts = (f"attempt {number + 1}" for number in range(count))
-    who = Column("opponent", overflow="fold")
-    heads: tuple[str | Column, ...] = ("role", who, *attempts, "gain", "forfeits", "best", "fixed")
+    opponent = Column("opponent", overflow="fold")
+    heads: tuple[str | Column, ...] = (
+        "role",
+        opponent,
+        *attempts,
+        "gain",
+        "forfeits",
+        "best",
+        "fixed",
+    )
     title = f"Adaptation in {game}{starts}: mean return, 95 % intervals"
     table = Table(*heads, title=title, caption=ADAPTATION)
     for row in rows:
@@ -195,7 +193,7 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
         table.add_row(
             row["role"],
             f"{row['opponent'] or 'all'}{'' if row['trained'] else ' *'}",
-            *(interval_text(one, 3) for one in row["attempts"]),
+            *(interval_text(interval, 3) for interval in row["attempts"]),
             interval_text(row["gain"], 3),
             f"{row['forfeits']:.1%}",
             *(f"{row[name]:.3f}" if name in row else "-" for name in ("best", "fixed")),
@@ -204,7 +202,9 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
         if exact:
             table.add_row("", "exactly", *_numbers(exact["returns"], 3))
         if closed:
-            table.add_row("", "share of the headroom", *(interval_text(one, 2) for one in closed))
+            table.add_row(
+                "", "share of the headroom", *(interval_text(interval, 2) for interval in closed)
+            )
             if "closed" in exact:
                 table.add_row("", "share, exactly", *_numbers(exact["closed"], 2))
             table.add_row("", "at most, exactly", *_numbers(row["ceiling"], 2))
@@ -214,16 +214,15 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _numbers(values: Sequence[float | None], digits: int) -> list[str]:
-    """Return numbers as text; "-" where there is none."""
     return ["-" if value is None else f"{value:.{digits}f}" for value in values]
 
 
 def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return why rows have nothing exact beside them, each reason once."""
-    said = (
+    """Return the distinct reasons why rows have no exact values."""
+    lines = (
         f"{row['role']}: {row[reason]}"
         for row in rows
         for reason in ("why", "why_sampled")
         if reason in row
     )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(lines))

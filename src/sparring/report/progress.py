@@ -1,4 +1,4 @@
-"""The progress line: step, rate, time left, and the figures one looks at."""
+"""The progress line of a training: step, rate, time left, and key figures."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 WIDE = 110  # columns of a terminal that has room for a bar
 
 
-class Watcher:
-    """Called after every step; draws a bar on a terminal and writes plain lines elsewhere."""
+class ProgressLine:
+    """A callback after every step that draws a bar on a terminal and writes lines elsewhere."""
 
     def __init__(self, config: RunConfig, path: Path, *, stream: TextIO) -> None:
         self._console = PlainConsole(file=stream)
@@ -56,21 +56,21 @@ class Watcher:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if self._console.is_terminal:
-            whole, rest = Column(no_wrap=True), Column(ratio=1, no_wrap=True, overflow="ellipsis")
+            fixed, rest = Column(no_wrap=True), Column(ratio=1, no_wrap=True, overflow="ellipsis")
             bar = [BarColumn(bar_width=20)] if self._console.width >= WIDE else []
-            self._progress = Progress(  # where the terminal is narrow, figures give way
-                TextColumn("step", table_column=whole),
-                MofNCompleteColumn(table_column=whole),
+            self._progress = Progress(  # on a narrow terminal the figures are cut off
+                TextColumn("step", table_column=fixed),
+                MofNCompleteColumn(table_column=fixed),
                 *bar,
-                TimeRemainingColumn(table_column=whole),
-                TextColumn("left", table_column=whole),
+                TimeRemainingColumn(table_column=fixed),
+                TextColumn("left", table_column=fixed),
                 TextColumn("{task.fields[figures]}", markup=False, table_column=rest),
                 console=self._console,
                 expand=True,
             )
             self._task = self._progress.add_task("train", total=config.steps, figures="")
 
-    def __enter__(self) -> Watcher:
+    def __enter__(self) -> ProgressLine:
         if self._progress is not None:
             self._progress.start()
         return self
@@ -79,25 +79,24 @@ class Watcher:
         if self._progress is not None:
             self._progress.stop()
 
-    def warming(self, report: WarmupReport) -> None:
-        """Show an update of the warm-up; where there is no terminal, now and then."""
+    def on_warmup(self, report: WarmupReport) -> None:
+        """Show an update of the warm-up; without a terminal, at most every 10 s."""
         if report.update == 1:
             self._began = self._said = time.monotonic() - report.seconds
         loss = f"  loss {report.loss:.3f}"
-        self._meanwhile("warm-up", report.update, report.updates, loss)
+        self._show_work("warm-up", report.update, report.updates, loss)
 
-    def measuring(self, done: int, of: int) -> None:
-        """Show how far an evaluation has come; where there is no terminal, now and then."""
+    def on_evaluation(self, done: int, of: int) -> None:
+        """Show the progress of an evaluation; without a terminal, at most every 10 s."""
         if not done:
             self._began = self._said = time.monotonic()
             return
-        self._meanwhile("evaluation, game", done, of)
+        self._show_work("evaluation, game", done, of)
 
-    def _meanwhile(self, what: str, done: int, of: int, more: str = "") -> None:
-        """Show work between steps: how much of it is done, and the time left."""
+    def _show_work(self, work: str, done: int, of: int, suffix: str = "") -> None:
         now = time.monotonic()
-        left = (now - self._began) / done * (of - done)
-        line = f"{what} {done}/{of}  {left:.0f} s left{more}"
+        seconds = (now - self._began) / done * (of - done)
+        line = f"{work} {done}/{of}  {seconds:.0f} s left{suffix}"
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, figures=line)
         elif now - self._said >= PLAIN_EVERY:
@@ -116,7 +115,7 @@ class Watcher:
         fresh = {name: report.metrics[name] for name in names}
         self._shown.update({name: (value, report.step) for name, value in fresh.items()})
         for name in fresh:
-            self._refer(name)
+            self._print_reference(name)
         measured = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=report.step, figures=self._figures(report))
@@ -126,12 +125,14 @@ class Watcher:
             or time.monotonic() - self._last_line >= PLAIN_EVERY
         ):
             self._last_line = time.monotonic()
-            left = (report.steps - report.step) / max(self._rate, 1e-9)
-            line = f"step {report.step}/{report.steps}  {left:.0f} s left  {self._figures(report)}"
+            seconds = (report.steps - report.step) / max(self._rate, 1e-9)
+            line = (
+                f"step {report.step}/{report.steps}  {seconds:.0f} s left  {self._figures(report)}"
+            )
             self._console.print(line, soft_wrap=True)
 
     def _figures(self, report: StepReport) -> str:
-        """Return the rate and the key figures as text; figures of an earlier step name it."""
+        """Return the rate and the key figures as text, with the step of older figures."""
         rate = self._rate * report.games
         ranked = sorted(
             self._shown.items(), key=lambda figure: KINDS.index(figure[0].split("/")[0])
@@ -145,8 +146,8 @@ class Watcher:
         parts.append(f"{rate:.{0 if rate >= 10 else 1}f} games/s")
         return escape_controls("  ".join(parts))
 
-    def _refer(self, name: str) -> None:
-        """Say once per game what uniform play and an equilibrium have, if it is quickly known."""
+    def _print_reference(self, name: str) -> None:
+        """Print the NashConv of uniform play once per game, if it is quick to compute."""
         kind, _, game = name.partition("/")
         if kind != "nash_conv" or game in self._referred or game not in self._games:
             return
@@ -154,18 +155,15 @@ class Watcher:
         known = references_of(configured_game(self._games[game]))
         if known is not None:
             uniform = known.uniform.nash_conv
-            told = f"{game}: NashConv of uniform play is {uniform:.3f}, of an equilibrium 0"
-            self._console.print(told)
+            line = f"{game}: NashConv of uniform play is {uniform:.3f}, of an equilibrium 0"
+            self._console.print(line)
 
 
 KINDS = ("nash_conv", "match", "match_seen", "return", "legal_rate")  # in the line's order
 
 
 def key_figures(metrics: Iterable[str]) -> list[str]:
-    """Return the metrics that belong on the progress line.
-
-    Where replies are free text, no share of them is legal, and the returns stand in its place.
-    """
+    """Return the metrics of the progress line; returns replace ``legal_rate`` for free text."""
     names = list(metrics)
     is_free_text = "legal_rate" not in names
 
@@ -179,11 +177,13 @@ def key_figures(metrics: Iterable[str]) -> list[str]:
 
 
 def short_name(name: str, *, alone: bool = False) -> str:
-    """Return a metric's name as the line shows it, without its game where that is ``alone``."""
+    """Return a metric's displayed name, without its game if that is ``alone``."""
     parts = name.split("/")
     kind, game = parts[0], [] if alone else parts[1:2]
     if kind not in ("match", "match_seen"):
         return " ".join([{"nash_conv": "NashConv", "legal_rate": "legal"}.get(kind, name), *game])
     *middle, role, measure = parts[2:]  # an opponent's name may hold a /
-    what = ["success"] if measure == "success" else [role, "vs", "/".join(middle), "win-or-draw"]
-    return " ".join([*game, *what, *(["on seen starts"] if kind == "match_seen" else [])])
+    parts_of_match = (
+        ["success"] if measure == "success" else [role, "vs", "/".join(middle), "win-or-draw"]
+    )
+    return " ".join([*game, *parts_of_match, *(["on seen starts"] if kind == "match_seen" else [])])

@@ -1,4 +1,4 @@
-"""How well a run's policy does against others, with intervals: matches, and the payoff book."""
+"""Results of a run's policy against others, with intervals: matches, and the payoff book."""
 
 from __future__ import annotations
 
@@ -24,29 +24,27 @@ MATCH_FIGURES = {
     "optimal": "optimal moves",
     "regret": "regret per turn",
 }
-SHARES = ("win_or_draw", "success")  # what is drawn, the first that a match has
+SHARES = ("win_or_draw", "success")  # drawn figures; a match has one of them
 MOST = 40  # rows of a chart; a table has all
 LONGEST = 44  # letters of a row's name
 ROW = 20  # height of one
 
 
-class Standing(NamedTuple):
-    """How a player has done against another, from all seats.
+class PairResults(NamedTuple):
+    """Results of a player against another, over all seats.
 
     Attributes:
         environment: its label, as in metrics.
-        player: whose results these are, in the text form.
-        opponent: against whom.
-        games: plays that count; sums of weights where ``league.payoff_decay`` is set; 0 where the
-            results are exact.
+        player: the player in text form.
+        opponent: the other player.
+        games: plays that count; with ``league.payoff_decay`` a sum of weights; 0 for exact results.
         mean_return: mean of the player's returns, in the environment's units.
-        win_rate: share of wins, a draw being half of one; None where nothing was decided.
+        win_rate: share of wins, a draw counting half; None if nothing was decided.
         low: lower end of the win rate's interval of 95 %.
         high: upper end.
-        exact: whether these are no results of plays, but computed from the players' policies.
-        return_low: lower end of the mean return's interval of 95 %; None where fewer than two
-            plays, or groups that share a deal, leave none, and in checkpoints of before it was
-            counted.
+        exact: whether the results are computed from the players' policies, without plays.
+        return_low: lower end of the mean return's interval of 95 %; None with fewer than two plays
+            or groups of one deal, and in checkpoints that lack it.
         return_high: upper end.
     """
 
@@ -63,7 +61,7 @@ class Standing(NamedTuple):
     return_high: float | None = None
 
 
-class Rated(NamedTuple):
+class RateInterval(NamedTuple):
     """A share with the ends of its interval."""
 
     name: str
@@ -72,7 +70,7 @@ class Rated(NamedTuple):
     high: float
 
 
-def dot_chart(rows: Sequence[Rated], *, title: str, note: str) -> str:
+def dot_chart(rows: Sequence[RateInterval], *, title: str, note: str) -> str:
     """Return shares as dots with their intervals, a row each, as an <svg> element."""
     rows = [row for row in rows if all(map(math.isfinite, row[1:]))][:MOST]
     half = LONGEST // 2
@@ -80,8 +78,8 @@ def dot_chart(rows: Sequence[Rated], *, title: str, note: str) -> str:
         name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
         for name in (row.name for row in rows)
     ]
-    left = 12 + svg.LETTER * max(map(len, names), default=0)
-    x_at = svg.scale(0.0, 1.0, left, svg.WIDTH - svg.RIGHT - 34)
+    x_left = 12 + svg.LETTER * max(map(len, names), default=0)
+    x_at = svg.scale(0.0, 1.0, x_left, svg.WIDTH - svg.RIGHT - 34)
     bottom, colour = svg.TOP + ROW * len(rows) + 4, svg.COLOURS[0]
     out = svg.headings(title, note, 4, (16, 32))
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
@@ -93,7 +91,7 @@ def dot_chart(rows: Sequence[Rated], *, title: str, note: str) -> str:
     for number, (row, name) in enumerate(zip(rows, names, strict=True)):
         y = svg.TOP + ROW * number + ROW / 2
         ends = x_at(row.low), x_at(row.high)
-        out.append(svg.text_at(f"{left - 8:.1f}", f"{y + 4:.1f}", svg.safe(name), svg.END))
+        out.append(svg.text_at(f"{x_left - 8:.1f}", f"{y + 4:.1f}", svg.safe(name), svg.END))
         out.append(
             f'<path d="M{ends[0]:.1f} {y:.1f}H{ends[1]:.1f}" stroke="{colour}" stroke-width="2"/>'
         )
@@ -101,13 +99,13 @@ def dot_chart(rows: Sequence[Rated], *, title: str, note: str) -> str:
             f'<circle cx="{x_at(row.value):.1f}" cy="{y:.1f}" r="4" fill="{svg.COLOURS[0]}"/>'
         )
         out.append(svg.text_at(svg.WIDTH - 4, f"{y + 4:.1f}", f"{row.value:.2f}", svg.END))
-    said = [f"{row.name} {row.value:.2f} [{row.low:.2f}, {row.high:.2f}]" for row in rows]
+    values = [f"{row.name} {row.value:.2f} [{row.low:.2f}, {row.high:.2f}]" for row in rows]
     height = max(bottom + 22, svg.BOTTOM / 4)
-    return svg.element(out, height, False, f"{title}: {'; '.join(said)}")
+    return svg.element(out, height, False, f"{title}: {'; '.join(values)}")
 
 
 def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the latest matches of a run, drawn and as a table; None where there are none."""
+    """Return the latest matches of a run as a chart and a table; None without any."""
     latest: dict[str, Any] = {}
     for line in lines:
         latest.update(
@@ -130,7 +128,9 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         rows.append([game, starts, opponent, role, *cells])
         where = "" if starts == "-" else f", {starts} starts"
         shares = [ends for name in SHARES if (ends := _ends(latest, seat, name)) is not None]
-        rated += [Rated(f"{game}: {role} against {opponent}{where}", *ends) for ends in shares[:1]]
+        rated += [
+            RateInterval(f"{game}: {role} against {opponent}{where}", *ends) for ends in shares[:1]
+        ]
     note = "share of wins and draws, or of successes, of the last matches, with 95 % intervals"
     return {
         "charts": [dot_chart(rated, title="Against bots", note=note)] if rated else [],
@@ -140,7 +140,7 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def _ends(values: Mapping[str, Any], seat: str, name: str) -> tuple[float, float, float] | None:
-    """Return a figure of a match with the ends of its interval; None where it was not measured."""
+    """Return a figure of a match with the ends of its interval; None if not measured."""
     mean, *ends = (values.get(f"{seat}/{name}{end}") for end in ("", "_low", "_high"))
     if mean is None:
         return None
@@ -149,10 +149,10 @@ def _ends(values: Mapping[str, Any], seat: str, name: str) -> tuple[float, float
 
 
 def league(path: Path) -> dict[str, Any] | None:
-    """Return how the players of a run did against each other, of its newest checkpoint.
+    """Return the results between the players of a run, from its newest checkpoint.
 
-    None where nobody met anybody but its like. Where the payoff book cannot be read, ``trouble``
-    says why.
+    The result is None if all players met only themselves. If the payoff book cannot be read,
+    ``trouble`` has the reason.
     """
     try:
         checkpoint = RunFolder.open(path).checkpoint()
@@ -163,7 +163,7 @@ def league(path: Path) -> dict[str, Any] | None:
     if not others:
         return None
     rated = [
-        Rated(
+        RateInterval(
             f"{row.environment}: {row.player} against {row.opponent}",
             row.win_rate,
             row.low,
@@ -182,7 +182,7 @@ def league(path: Path) -> dict[str, Any] | None:
     }
 
 
-def standings_of(payoffs: Payoffs) -> list[Standing]:
+def standings_of(payoffs: Payoffs) -> list[PairResults]:
     """Return the standings of each environment, sorted by names: the learner before snapshots."""
     standings = []
     pairs = {(row.environment, row.player, row.opponent) for row in payoffs.rows}
@@ -190,7 +190,7 @@ def standings_of(payoffs: Payoffs) -> list[Standing]:
         results = payoffs.results(player, opponent, environment=environment)
         decided = results.wins + results.draws + results.losses > 0
         standings.append(
-            Standing(
+            PairResults(
                 environment,
                 str(player),
                 str(opponent),
@@ -205,13 +205,12 @@ def standings_of(payoffs: Payoffs) -> list[Standing]:
     return standings
 
 
-def league_rows(standings: Sequence[Standing]) -> list[tuple[str, ...]]:
+def league_rows(standings: Sequence[PairResults]) -> list[tuple[str, ...]]:
     """Return standings as rows of text, under a head."""
     return [HEAD, *map(_row, standings)]
 
 
-def _row(row: Standing) -> tuple[str, ...]:
-    """Return a standing as text; nothing is said of wins where nothing was decided."""
+def _row(row: PairResults) -> tuple[str, ...]:
     games = "exact" if row.exact else f"{row.games:.{1 if row.games % 1 else 0}f}"
     mean_ends, rate, rate_ends = "-", "-", "-"
     if row.return_low is not None:

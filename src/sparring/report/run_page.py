@@ -1,12 +1,11 @@
-"""report.html: a run on one page that needs nothing else, fit to be attached to a paper.
+"""report.html: a self-contained page of a run that can be attached to a paper.
 
-The page is a function of the run folder: the same folder gives the same bytes. What cannot be read
-is said, and the rest is there. Nothing in the page can run: it has no script, and its policy
-forbids every source but its own style. Jinja escapes every value in the templates.
+The page is a function of the run folder: the same folder gives the same bytes. The page names files
+that cannot be read and shows the rest. The page has no script, and its policy forbids every source
+but its own style. Jinja escapes every value in the templates.
 
-Of several runs with other seeds, two are two lines, as two numbers have no interval worth the name;
-from three on a line is the mean over the runs at the steps that all have, and the band around it
-the interval of the mean by Student's t.
+Two runs that differ only in the seed are two lines. From three runs on, a line is the mean over the
+runs at their common steps, and the band is the interval of the mean by Student's t.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS, escape_con
 from sparring.measure.references import run_verdicts
 from sparring.ops.statistics import mean_interval
 from sparring.report.baselines import RANDOM, Known, best_of, cells_of, known_values
-from sparring.report.catalogue import glossary
 from sparring.report.curves import (
     CHARTS,
     charts,
-    drawn,
+    draw_chart,
     names_of,
     points_of,
     series_of,
     with_weights,
 )
 from sparring.report.episode_text import STRANGE, UNSENT, token_decoder
+from sparring.report.explanations import glossary
 from sparring.report.ratings import league, matches
 from sparring.report.sample_plays import RULE, judged_games, play_values, sample_plays
 from sparring.report.svg import Series, line_chart
@@ -58,16 +57,16 @@ FOLDER = Path(__file__).parent
 _MARK = Markup('<span class="mark">U+{:04X}</span>')
 
 
-def document(template: str, title: str, **values: Any) -> bytes:
-    """Return a whole page.
+def render_page(template: str, title: str, **values: Any) -> bytes:
+    """Return a complete page.
 
     Args:
         template: a file of the folder ``templates``.
         title: of the window.
-        values: what the template names.
+        values: variables of the template.
     """
     policy = (
-        f"default-src 'none'; style-src {allowed(style())}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {csp_source(style())}; base-uri 'none'; form-action 'none'"
     )
     shell = {
         "title": escape_controls(title, lines=False),
@@ -80,24 +79,24 @@ def document(template: str, title: str, **values: Any) -> bytes:
 
 @cache
 def templates() -> Environment:
-    """Return the templates of pages, in which every value is escaped."""
+    """Return the page templates, which escape every value."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
-        finalize=lambda value: marked(value) if isinstance(value, str) else value,
+        finalize=lambda value: mark_invisible(value) if isinstance(value, str) else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
 
 
-def marked(text: object) -> Markup:
-    """Return a text as markup, each character that would not be seen as a mark with its number.
+def mark_invisible(text: object) -> Markup:
+    """Return a text as markup, with invisible characters as marks that show their numbers.
 
-    Those are controls, formats such as turned writing, halves of pairs and separators. Marks keep
-    the direction of the page, also for the text around them.
+    Invisible characters are controls, formats such as bidirectional marks, lone surrogates and
+    separators. Marks keep the text direction of the page.
     """
     if isinstance(text, Markup):
         return text
@@ -114,21 +113,21 @@ def marked(text: object) -> Markup:
 
 @cache
 def style() -> str:
-    """Return the style of the page."""
+    """Return the style sheet of the page."""
     return (FOLDER / "report.css").read_text(encoding="utf-8")
 
 
-def allowed(text: str) -> str:
-    """Return the source by which a content security policy allows an inline style or script."""
+def csp_source(text: str) -> str:
+    """Return the content security policy source that allows this inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 FREE = ("seed", "name", "summary", "checkpoint", "store", "health", "logging", "scale", "threads")
-BANDED = 3  # runs from which on there is a mean with an interval
+BANDED = 3  # fewest runs for a mean with an interval
 
 
-class Seed(NamedTuple):
-    """A run among several.
+class SeedRun(NamedTuple):
+    """One of several runs that differ in the seed.
 
     Attributes:
         path: its folder.
@@ -141,27 +140,27 @@ class Seed(NamedTuple):
     lines: Sequence[Mapping[str, Any]]
 
 
-def seeds_of(paths: Sequence[Path]) -> list[Seed]:
+def seeds_of(paths: Sequence[Path]) -> list[SeedRun]:
     """Return the runs in order of their seeds.
 
     Raises:
-        RunError: one is no run folder.
-        ConfigError: two are of one seed, or of configurations that differ in more than the seed.
+        RunError: a path is not a run folder.
+        ConfigError: two runs share a seed, or their configurations differ in more than the seed.
     """
     configs = [RunFolder.open(path).config() for path in paths]
     for path, config in zip(paths[1:], configs[1:], strict=True):
         for change in differences(_with_scale(configs[0]), _with_scale(config)):
             if change.key.split(".")[0] not in FREE or change.key in FIXED:
                 raise ConfigError(
-                    f"{path} is no other seed of {paths[0]}: {change}. Name runs of one "
-                    "configuration, or report each by itself."
+                    f"{path} is not another seed of {paths[0]}: {change}. Name runs of one "
+                    "configuration, or report each alone."
                 )
     numbers = [int(config.get("seed", 0)) for config in configs]
     for number in numbers:
         if numbers.count(number) > 1:
             raise ConfigError(f"Two of the runs have seed {quoted(number)}; name each seed once.")
     seeds = [
-        Seed(path, number, read_figures(path / METRICS))
+        SeedRun(path, number, read_figures(path / METRICS))
         for path, number in zip(paths, numbers, strict=True)
     ]
     return sorted(seeds, key=lambda seed: seed.seed)
@@ -173,46 +172,46 @@ def _with_scale(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "scale": {**{key: getattr(usual, key) for key in BINDING}, **written}}
 
 
-def over_seeds(name: str, seeds: Sequence[Seed]) -> list[Series]:
-    """Return a figure of several runs as lines: the mean with its band, or a line per run."""
+def series_over_seeds(name: str, seeds: Sequence[SeedRun]) -> list[Series]:
+    """Return a figure of several runs: the mean with its band, or a line per run."""
     points = [
-        {line["step"]: line[name] for line in one.lines if line.get(name) is not None}
-        for one in seeds
+        {line["step"]: line[name] for line in seed.lines if line.get(name) is not None}
+        for seed in seeds
     ]
     if len(seeds) < BANDED:
         return [
-            Series(name=f"{name}, seed {one.seed}", points=sorted(own.items()))
-            for one, own in zip(seeds, points, strict=True)
-            if own
+            Series(name=f"{name}, seed {seed.seed}", points=sorted(values.items()))
+            for seed, values in zip(seeds, points, strict=True)
+            if values
         ]
     steps = sorted(set.intersection(*map(set, points)))
-    means = [(step, mean_interval([own[step] for own in points])) for step in steps]
+    means = [(step, mean_interval([values[step] for values in points])) for step in steps]
     if not means:
         return []
     return [
         Series(
             name=name,
-            points=[(step, found.mean) for step, found in means],
-            band=[(step, found.low, found.high) for step, found in means],
+            points=[(step, interval.mean) for step, interval in means],
+            band=[(step, interval.low, interval.high) for step, interval in means],
         )
     ]
 
 
-def charts_over_seeds(seeds: Sequence[Seed], known: Known, weights: str) -> list[str]:
+def charts_over_seeds(seeds: Sequence[SeedRun], known: Known, weights: str) -> list[str]:
     """Return the charts of several runs, which measure the same weights."""
     svgs = []
     for chart in CHARTS:
         lines = (line for seed in seeds for line in series_of(seed.lines, chart.prefixes))
         names = sorted({line.name for line in lines})
-        series = [line for name in names for line in over_seeds(name, seeds)]
-        svgs.append(drawn(chart, series, known, names=names, weights=weights))
+        series = [line for name in names for line in series_over_seeds(name, seeds)]
+        svgs.append(draw_chart(chart, series, known, names=names, weights=weights))
     return list(filter(None, svgs))
 
 
 def results_over_seeds(
-    seeds: Sequence[Seed], known: Known, prefixes: tuple[str, ...]
+    seeds: Sequence[SeedRun], known: Known, prefixes: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the table of the last values of several runs: mean with interval, seeds, baselines.
+    """Return the table of the last values of several runs: mean, seeds, references.
 
     Args:
         seeds: the runs.
@@ -243,8 +242,8 @@ def results_over_seeds(
     }
 
 
-def about_seeds(seeds: Sequence[Seed]) -> list[str]:
-    """Return what runs a page is of, what a line is, and that the rest is of one of them."""
+def about_seeds(seeds: Sequence[SeedRun]) -> list[str]:
+    """Return sentences that say which runs and values the page shows."""
     runs = ", ".join(f"{seed.path.name} (seed {seed.seed})" for seed in seeds)
     means = "means over them, with the 95 % interval of the mean (Student's t) as a band"
     lines = means if len(seeds) >= BANDED else "those of each run"
@@ -260,8 +259,8 @@ RESULTS = (  # figures in the table of results
     *("regret/", "optimal_rate/", "legal_rate"),
 )
 LEGEND = (
-    "Under each sampled token stands its probability; ␣ is a space, ⏎ a line end, … a piece that "
-    "ends no character. A character that cannot be seen is shown by its number."
+    "Under each sampled token is its probability; ␣ is a space, ⏎ a line end, … an incomplete "
+    "character. An invisible character is shown by its number."
 )
 
 
@@ -271,11 +270,11 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
     Args:
         path: the run folder.
         target: the file; None: ``report.html`` in the run folder.
-        others: folders of the same configuration with other seeds: results and curves are of all.
+        others: runs of the same configuration with other seeds; results and curves use all runs.
 
     Raises:
-        RunError: this is no run folder, or the file cannot be written.
-        ConfigError: the others are of other configurations.
+        RunError: the path is not a run folder, or the file cannot be written.
+        ConfigError: the others have other configurations.
     """
     target = path / "report.html" if target is None else target
     seeds = seeds_of([path, *others]) if others else []
@@ -303,14 +302,14 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
     matchmaker = config.get("matchmaker")
     maker = matchmaker.get("name", "") if isinstance(matchmaker, dict) else matchmaker or ""
     meets_others = str(maker).split(" ")[0] not in ("", "mirror")
-    begun = starts(path)
+    run_starts = starts(path)
     name = str(config.get("name", "run"))
-    page = document(
+    page = render_page(
         "run.html",
         name,
         name=name,
         about=[*filter(None, [config.get("summary")]), *(about_seeds(seeds) if seeds else ())],
-        facts=_facts(config, lines, timing, begun),
+        facts=_facts(config, lines, timing, run_starts),
         troubles=list(dict.fromkeys(troubles)),
         results=results,
         curves=curves,
@@ -325,7 +324,7 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
         failed_sinks=sum(1 for line in timing if line.get("failed_sinks")),
         workers=workers_values(timing, lines),
         provenance=PROVENANCE,
-        repeat=_repeating(path, config, begun),
+        repeat=_repeating(path, config, run_starts),
         config_name=CONFIG,
         config=(path / CONFIG).read_text(encoding="utf-8", errors="replace"),
         glossary=list(glossary(names_of(lines)).items()) if lines else [],
@@ -335,10 +334,10 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
 
 
 def write_chart(path: Path, target: Path) -> Path:
-    """Write a run's first chart as an SVG file of its own and return its path.
+    """Write a run's first chart as an SVG file and return its path.
 
     Raises:
-        RunError: this is no run folder, or the file cannot be written.
+        RunError: the path is not a run folder, or the file cannot be written.
     """
     chart, weights = CHARTS[0], _weights(RunFolder.open(path).config())
     series = with_weights(series_of(read_figures(path / METRICS), chart.prefixes), weights)
@@ -348,15 +347,16 @@ def write_chart(path: Path, target: Path) -> Path:
 
 
 def _weights(config: Mapping[str, Any]) -> str:
-    """Return in words which weights a run measures; the live ones where it cannot be read."""
-    try:  # the folder may be of another version, or a stranger's
+    """Return in words which weights a run measures; live ones if the configuration is invalid."""
+    try:  # the folder may be of another version or source
         return measured_weights(RunConfig.model_validate(config))
     except ValueError:
         return LIVE
 
 
-def _facts(config: Mapping[str, Any], lines: Lines, timing: Lines, begun: Lines) -> dict[str, str]:
-    """Return how long the run was, and what it was made with; nothing before its first step."""
+def _facts(
+    config: Mapping[str, Any], lines: Lines, timing: Lines, run_starts: Lines
+) -> dict[str, str]:
     if not lines:
         return {}
 
@@ -377,10 +377,10 @@ def _facts(config: Mapping[str, Any], lines: Lines, timing: Lines, begun: Lines)
         f"{measuring:.0f} s of measuring"
     )
     facts["Seed"] = str(config.get("seed", 0))
-    if begun:
-        versions = begun[-1].get("versions")
+    if run_starts:
+        versions = run_starts[-1].get("versions")
         number = versions.get("sparring") if isinstance(versions, dict) else None
-        commit, _, dirty = str(begun[-1].get("commit") or "not known").partition("-")
+        commit, _, dirty = str(run_starts[-1].get("commit") or "not known").partition("-")
         changed = " and changes" if dirty else ""
         facts["Sparring"] = f"{number or '?'}, commit {commit[:12]}{changed}"
     return facts
@@ -416,13 +416,12 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
             plays.append(play_values(sample, decode))
         except STRANGE:
             number = sample.episode.episode_id
-            troubles.append(f"Play {number} of step {sample.step} holds what no run writes.")
+            troubles.append(f"Play {number} of step {sample.step} is an invalid record.")
     return plays, [*troubles, *filter(None, [why])]
 
 
-def _repeating(path: Path, config: Mapping[str, Any], begun: Lines) -> dict[str, Any]:
-    """Return how a run is repeated, and where it ran."""
-    first = begun[0] if begun else {}
+def _repeating(path: Path, config: Mapping[str, Any], run_starts: Lines) -> dict[str, Any]:
+    first = run_starts[0] if run_starts else {}
     commit, command = str(first.get("commit") or ""), str(first.get("command") or "")
     commands = [f"git checkout {commit.removesuffix('-dirty')}    # of Sparring"] if commit else []
     if command:
@@ -436,19 +435,19 @@ def _repeating(path: Path, config: Mapping[str, Any], begun: Lines) -> dict[str,
     columns = ("date", "after_step", "command", "commit", "replies", "decoding")
     return {
         "commands": "\n".join(commands),
-        "conditions": _conditions(config, begun),
+        "conditions": _conditions(config, run_starts),
         "changes": [
             (line.get("key"), line["step"], line.get("old"), line.get("new")) for line in changes
         ],
         "start_head": ("started", "after step", "command", "commit", "replies", "decoding"),
-        "starts": [[_text(start.get(name)) for name in columns] for start in begun],
-        **_machines(begun),
+        "starts": [[_text(start.get(name)) for name in columns] for start in run_starts],
+        **_machines(run_starts),
     }
 
 
-def _conditions(config: Mapping[str, Any], begun: Lines) -> list[str]:
+def _conditions(config: Mapping[str, Any], run_starts: Lines) -> list[str]:
     conditions = []
-    commits = {str(start.get("commit")) for start in begun if start.get("commit")}
+    commits = {str(start.get("commit")) for start in run_starts if start.get("commit")}
     if any(commit.endswith("-dirty") for commit in commits):
         conditions.append(
             "The code had changes that were not committed, so the commit is not all of it."
@@ -470,9 +469,9 @@ def _conditions(config: Mapping[str, Any], begun: Lines) -> list[str]:
     return conditions
 
 
-def _machines(begun: Lines) -> dict[str, Any]:
+def _machines(run_starts: Lines) -> dict[str, Any]:
     machines: list[dict[str, str]] = []
-    for start in begun:
+    for start in run_starts:
         machine = {"host": _text(start.get("host"))}
         for part in (start.get("machine"), start.get("versions")):
             pairs = part.items() if isinstance(part, dict) else ()

@@ -1,4 +1,4 @@
-"""The plays of a run on its page: three chosen by a fixed rule, and games that an oracle judged."""
+"""The plays on a run's page: three chosen by a fixed rule, and games judged by an oracle."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from sparring.report.timeline import timeline, timeline_svg
 
 WHEN = {1: ("The only stored step",), 2: ("Early", "Late"), 3: ("Early", "Middle", "Late")}
 RULE = (
-    "Chosen by a rule, not by hand. Of the stored steps: the first, the one nearest to the middle, "
-    "and the last. Of their plays: those that begin alike (the same environment, and the same "
-    "first words to the seat that moves first), by the beginning that all of these steps have most "
-    "often; where they share none, each step's most frequent one. Of those: the play whose first "
-    "trained seat has the median return, the lower of two, and the lowest number of equals."
+    "Chosen by a rule, not by hand. Steps: the first stored one, the one nearest to the middle, "
+    "and the last. Plays: those with the same beginning (environment, and first prompt of the seat "
+    "that moves first); the beginning is the most frequent one that all of these steps have, or "
+    "each step's most frequent one if they share none. Of those: the play whose first trained "
+    "seat has the median return (the lower of two; of equals the lowest number)."
 )
-ROWS = 200_000  # of a part, its first, among which plays are chosen
-FIRST, LAST = 12, 4  # turns shown of a long play, from its beginning and its end
-TOKENS = 48  # shown of a reply
-PARTS = 5  # newest parts of the store in which a judged game is looked for
-JUDGED_ROWS = 10_000  # turns of such a part that are looked at
-ACTIONS = 8  # actions shown of a judged turn, the best first; the one that was played besides
+ROWS = 200_000  # first rows of a part, from which plays are chosen
+FIRST, LAST = 12, 4  # shown turns of a long play, from its beginning and its end
+TOKENS = 48  # shown tokens of a reply
+PARTS = 5  # newest parts of the store that are searched for a judged game
+JUDGED_ROWS = 10_000  # turns read from such a part
+ACTIONS = 8  # shown actions of a judged turn, best first; the played one is always shown
 LETTERS = 200  # of a reply or a view of a judged turn
 Start = tuple[str, str]  # environment, first words
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sample:
-    """A play of the run.
+class ChosenPlay:
+    """A play of the run that was chosen for the page.
 
     Args:
         when: early, middle or late.
-        step: it was played in.
+        step: the step of the episode.
         episode: its record.
-        credit: what was learned from its replies, by (seat, turn index, candidate).
+        credit: rows of credit of its replies, by (seat, turn index, candidate).
     """
 
     when: str
@@ -61,41 +61,39 @@ class Sample:
     credit: Credits = field(default_factory=dict)
 
 
-def sample_plays(run: Path) -> tuple[list[Sample], list[str]]:
-    """Return the plays of a run folder, and in words what could not be read.
-
-    The rule is in ``RULE``.
-    """
+def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
+    """Return (plays of a run folder chosen by ``RULE``, messages about unreadable parts)."""
     store, troubles = EpisodeStore(run / "episodes"), list[str]()
     steps = store.steps()
-    tables = dict(_three(store, steps, troubles))
+    tables = dict(_three_steps(store, steps, troubles))
     if not steps:
         troubles.append(
-            "No plays are stored, so that none can be shown: store.every says which steps store "
-            "theirs."
+            "No plays are stored, so none can be shown: store.every sets which steps store theirs."
         )
-    begun = {step: _starts(table) for step, table in tables.items()}
-    start = _common(list(begun.values()))
+    rows_by_start = {step: _starts(table) for step, table in tables.items()}
+    start = _common_start(list(rows_by_start.values()))
     samples = []
     for when, step in zip(WHEN.get(len(tables), ()), tables, strict=True):
-        own = start or max(sorted(begun[step]), key=lambda one: len(begun[step][one]))
+        chosen_start = start or max(
+            sorted(rows_by_start[step]), key=lambda one: len(rows_by_start[step][one])
+        )
         try:
-            number = _median(tables[step], begun[step][own])
+            number = _median_play(tables[step], rows_by_start[step][chosen_start])
             chosen = tables[step].filter(pc.equal(tables[step]["episode_id"], number))
             ((_, episode),) = episodes_in(chosen)
         except STRANGE:
-            troubles.append(f"The plays of step {step} hold what no run writes.")
+            troubles.append(f"The plays of step {step} are invalid records.")
             continue
         credit = _credit(run, step, number, troubles)
-        samples.append(Sample(when=when, step=step, episode=episode, credit=credit))
+        samples.append(ChosenPlay(when=when, step=step, episode=episode, credit=credit))
     return samples, troubles
 
 
-def _three(
+def _three_steps(
     store: EpisodeStore, steps: Sequence[int], troubles: list[str]
 ) -> list[tuple[int, pa.Table]]:
-    """Return the rows of up to three steps: the first, the middle and the last that can be read."""
-    found: dict[int, pa.Table] = {}
+    """Return the rows of up to three readable steps: the first, the middle and the last."""
+    tables: dict[int, pa.Table] = {}
     middle = (steps[0] + steps[-1]) / 2 if steps else 0
     orders: tuple[Iterable[int], ...] = (
         steps,
@@ -105,17 +103,16 @@ def _three(
     bad: set[int] = set()
     for order in orders:
         for step in order:
-            if step in found:
+            if step in tables:
                 break
             if step not in bad and (table := _rows(store, step, troubles)) is not None:
-                found[step] = table
+                tables[step] = table
                 break
             bad.add(step)
-    return sorted(found.items(), key=lambda pair: pair[0])
+    return sorted(tables.items(), key=lambda pair: pair[0])
 
 
 def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | None:
-    """Return the rows of a step; None, and a word, where they cannot be read."""
     try:
         tables = list(store.each(lambda table: table, lambda number: number == step))
     except RunError as error:
@@ -128,35 +125,32 @@ def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | Non
 
 
 def _starts(table: pa.Table) -> dict[Start, list[int]]:
-    """Return the first row of each play, by how the play begins."""
-    found: dict[Start, list[int]] = {}
-    few = table.slice(0, ROWS)
-    columns = [few[name].to_pylist() for name in ("episode_id", "game", "told")]
+    rows_by_start: dict[Start, list[int]] = {}
+    rows = table.slice(0, ROWS)
+    columns = [rows[name].to_pylist() for name in ("episode_id", "game", "told")]
     before = object()
-    for row, (number, game, told) in enumerate(zip(*columns, strict=True)):
+    for row, (number, game, prompt) in enumerate(zip(*columns, strict=True)):
         if number != before:
-            found.setdefault((str(game), str(told)), []).append(row)
+            rows_by_start.setdefault((str(game), str(prompt)), []).append(row)
         before = number
-    return found
+    return rows_by_start
 
 
-def _common(begun: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
-    """Return the beginning that all steps have, most often where it is rarest; None without."""
-    shared = set.intersection(*map(set, begun)) if begun else set()
-    counts = Counter({start: min(len(one[start]) for one in begun) for start in shared})
+def _common_start(starts_of_steps: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
+    shared = set.intersection(*map(set, starts_of_steps)) if starts_of_steps else set()
+    counts = Counter({start: min(len(rows[start]) for rows in starts_of_steps) for start in shared})
     return min(counts, key=lambda start: (-counts[start], start)) if counts else None
 
 
-def _median(table: pa.Table, rows: Sequence[int]) -> int:
-    """Return the play whose first trained seat has the median return; ``rows`` are first rows."""
-    few = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
-    ranked = sorted((_return(row), row["episode_id"]) for row in few)
+def _median_play(table: pa.Table, rows: Sequence[int]) -> int:
+    """Return the number of the play whose first trained seat has the median return."""
+    firsts = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
+    ranked = sorted((_return(row), row["episode_id"]) for row in firsts)
     middle = ranked[(len(ranked) - 1) // 2][0]
     return int(next(number for value, number in ranked if value == middle))
 
 
 def _return(row: Mapping[str, Any]) -> float:
-    """Return the return of a play's first trained seat, or of its first seat."""
     trained, returns = row["trained_seats"] or [], row["returns"] or [0.0]
     seat = trained.index(True) if True in trained else 0
     value = float(returns[seat]) if seat < len(returns) else 0.0
@@ -172,12 +166,12 @@ def _credit(run: Path, step: int, number: int, troubles: list[str]) -> Credits:
     return credits_of(table, number)
 
 
-def play_values(sample: Sample, decode: Decode | None) -> dict[str, Any]:
-    """Return what the template ``play.html`` shows of a play; ``decode`` gives texts of tokens."""
+def play_values(sample: ChosenPlay, decode: Decode | None) -> dict[str, Any]:
+    """Return the values of the template ``play.html``; ``decode`` returns texts of tokens."""
     episode = sample.episode
     numbers = range(len(episode.turns))
     left_out = max(0, len(numbers) - FIRST - LAST)
-    shown = [*numbers[:FIRST], *numbers[-LAST:]] if left_out else numbers
+    turn_numbers = [*numbers[:FIRST], *numbers[-LAST:]] if left_out else numbers
     line = timeline(episode.roles, episode.turns)
     return {
         "when": sample.when,
@@ -186,7 +180,7 @@ def play_values(sample: Sample, decode: Decode | None) -> dict[str, Any]:
         f"{episode.group_id}.",
         "seats": seat_texts(episode),
         "timeline": timeline_svg(line) if len({*line.seats}) > 1 else "",
-        "turns": list(turn_texts(episode, sample.credit, decode, shown, TOKENS)),
+        "turns": list(turn_texts(episode, sample.credit, decode, turn_numbers, TOKENS)),
         "first": FIRST,
         "left_out": left_out,
         "endings": early_endings(episode),
@@ -194,13 +188,11 @@ def play_values(sample: Sample, decode: Decode | None) -> dict[str, Any]:
 
 
 def judged_games(folder: Path) -> list[dict[str, Any]]:
-    """Return what the template ``judged.html`` shows of the first judged game of each name.
-
-    They are from the newest part of an episode store that has any.
+    """Return the values of the template ``judged.html``: the first judged game of each name.
 
     Args:
-        folder: the store's; it need not exist. Parts that cannot be read, or are older than
-            verdicts, are passed over.
+        folder: the store's; it may be missing. The newest part with judged games is used;
+            unreadable parts and those without verdicts are skipped.
     """
     for path in sorted(folder.glob("part-*.parquet"), reverse=True)[:PARTS]:
         try:
@@ -242,7 +234,7 @@ def _judged_game(step: int, episode: Episode) -> dict[str, Any]:
 
 
 def _action_values(turn: Turn) -> dict[str, Any]:
-    """Return the legal actions of a turn with their values, the best first, and notes on them."""
+    """Return the legal actions of a turn with their values, best first, and notes."""
     verdict = turn.verdict
     if verdict is None:
         return {"actions": [], "notes": ""}

@@ -12,13 +12,13 @@ from sparring.core.foreign_text import escape_controls
 COLOURS = ("#2f7ed8", "#d9622b", "#2a9d5c", "#b04fc4", "#c9a227", "#d64570", "#159ba6", "#7a7a7a")
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP = 56, 14, 40
-BOTTOM = HEIGHT - 34  # where the horizontal axis is
+BOTTOM = HEIGHT - 34  # y of the horizontal axis
 MAX_POINTS = 400
-LETTER = 6.2  # width of a letter of the legend, about
+LETTER = 6.2  # approximate width of a letter of the legend
 LINE = 12  # height of a label
 END, MIDDLE = 'text-anchor="end"', 'text-anchor="middle"'
 PALE, ITALIC = 'opacity=".7"', 'font-style="italic"'
-FEW = 2  # values across a chart that have their labels beside them
+FEW = 2  # largest number of reference lines with labels next to them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,10 +32,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A value to compare with, drawn as a labelled line across the chart.
-
-    ``dots`` are drawn in place of dashes, to tell two kinds apart.
-    """
+    """A value to compare with: a labelled line across the chart, dashed or dotted (``dots``)."""
 
     label: str
     value: float
@@ -62,18 +59,20 @@ def line_chart(
     Args:
         series: the lines; points that are not finite are left out.
         title: heading.
-        note: a word about units, beside the heading.
+        note: units, next to the heading.
         x_label: name of the horizontal axis.
-        standalone: whether the SVG is to be a file of its own.
-        references: values that are drawn across.
-        marks: places on the horizontal axis where something happened.
+        standalone: whether the SVG becomes a separate file.
+        references: values of lines across the chart.
+        marks: places of events on the horizontal axis.
     """
     lines = [
         Series(name=s.name, points=_thin([p for p in s.points if math.isfinite(p[1])]), band=s.band)
         for s in series
     ]
     lines = [line for line in lines if line.points]
-    known = [one for one in references if math.isfinite(one.value)] if lines else []
+    known = (
+        [reference for reference in references if math.isfinite(reference.value)] if lines else []
+    )
     out = headings(title, note)
     x_at, y_at, grid = _axes(lines, known, x_label)
     out += grid
@@ -96,8 +95,8 @@ def line_chart(
         label = labels[number]
         if len(label) > most:
             label = f"{label[: most // 2 - 1]}…{label[len(label) - (most - most // 2) :]}"
-        whole = f"<title>{safe(labels[number])}</title>"
-        out.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + whole))
+        full_label = f"<title>{safe(labels[number])}</title>"
+        out.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + full_label))
     rows = math.ceil(len(lines) / columns)
     out += _across(known, y_at)
     out += [
@@ -108,15 +107,17 @@ def line_chart(
     if len(known) > FEW:
         out += _listed(known, rows)
         rows += len(known)
-    compared = [f"{one.label} = {one.value:.4g}" for one in known]
-    said = "; ".join([f"{title} over {x_label}", *labels, *compared])
+    compared = [f"{reference.label} = {reference.value:.4g}" for reference in known]
+    description = "; ".join([f"{title} over {x_label}", *labels, *compared])
     legend = 18 * rows
-    return element(out, HEIGHT + legend + 6, standalone, "" if standalone else said)
+    return element(out, HEIGHT + legend + 6, standalone, "" if standalone else description)
 
 
 def text_at(x: object, y: object, text: str, *attributes: str) -> str:
-    """Return a <text> element of a text that is safe as markup."""
-    return f'<text x="{x}" y="{y}"{"".join(f" {one}" for one in attributes)}>{text}</text>'
+    """Return a <text> element; the text must be safe as markup."""
+    return (
+        f'<text x="{x}" y="{y}"{"".join(f" {attribute}" for attribute in attributes)}>{text}</text>'
+    )
 
 
 def headings(title: str, note: str, x: int = LEFT, ys: tuple[int, int] = (18, 33)) -> list[str]:
@@ -128,22 +129,21 @@ def headings(title: str, note: str, x: int = LEFT, ys: tuple[int, int] = (18, 33
 
 
 def _tick_across(y: float, tick: float) -> list[str]:
-    """Return a line of the grid and its number."""
     line = f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".15"/>'
     return [line, text_at(LEFT - 6, f"{y + 4:.1f}", f"{tick:g}", END)]
 
 
 def safe(text: str) -> str:
-    """Return a text as markup holds it, with characters that command a reader escaped."""
+    """Return a text escaped for markup, control characters included."""
     return html.escape(escape_controls(text, lines=False))
 
 
 def _axes(
     lines: Sequence[Series], references: Sequence[Reference], x_label: str
 ) -> tuple[Callable[[float], float], Callable[[float], float], list[str]]:
-    """Return where an x and a y are drawn, and the grid with its numbers."""
+    """Return (map of x, map of y, grid with its numbers)."""
     xs = [x for s in lines for x, _ in s.points]
-    ys = [y for s in lines for _, y in s.points] + [one.value for one in references]
+    ys = [y for s in lines for _, y in s.points] + [reference.value for reference in references]
     ys += [end for s in lines for _, *ends in s.band for end in ends if math.isfinite(end)]
     ticks_y, ticks_x = (
         ticks(min(ys, default=0.0), max(ys, default=1.0)),
@@ -169,20 +169,19 @@ def _band(
     band = [row for row in line.band if all(map(math.isfinite, row))]
     if not band:
         return []
-    there = [f"{x_at(x):.1f},{y_at(high):.1f}" for x, _, high in band]
-    back = [f"{x_at(x):.1f},{y_at(low):.1f}" for x, low, _ in reversed(band)]
-    return [f'<polygon points="{" ".join(there + back)}" fill="{colour}" opacity=".18"/>']
+    upper = [f"{x_at(x):.1f},{y_at(high):.1f}" for x, _, high in band]
+    lower = [f"{x_at(x):.1f},{y_at(low):.1f}" for x, low, _ in reversed(band)]
+    return [f'<polygon points="{" ".join(upper + lower)}" fill="{colour}" opacity=".18"/>']
 
 
 def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> list[str]:
-    """Return values as lines across; a few have their labels there, more have them below."""
     out: list[str] = []
     taken: list[float] = []
-    for one in sorted(references, key=lambda one: -one.value):
-        y = y_at(one.value)
+    for reference in sorted(references, key=lambda one: -one.value):
+        y = y_at(reference.value)
         out.append(
             f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" '
-            f'stroke-dasharray="{one.dashes}" opacity=".75"/>'
+            f'stroke-dasharray="{reference.dashes}" opacity=".75"/>'
         )
         if len(references) > FEW:
             continue
@@ -190,21 +189,22 @@ def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> 
         while any(abs(at - other) < LINE for other in taken):
             at += LINE
         taken.append(at)
-        said = f"{safe(one.label)}: {one.value:.4g}"
-        out.append(text_at(WIDTH - RIGHT - 2, f"{at:.1f}", said, END, ITALIC, 'class="halo"'))
+        label = f"{safe(reference.label)}: {reference.value:.4g}"
+        out.append(text_at(WIDTH - RIGHT - 2, f"{at:.1f}", label, END, ITALIC, 'class="halo"'))
     return out
 
 
 def _listed(references: Sequence[Reference], rows: int) -> list[str]:
-    """Return the labels of values that are drawn across, below ``rows`` rows of the legend."""
     out = []
-    for number, one in enumerate(references, start=rows):
+    for number, reference in enumerate(references, start=rows):
         y = HEIGHT + 8 + 18 * number
         out.append(
             f'<path d="M{LEFT} {y - 3}h22" stroke="currentColor" '
-            f'stroke-dasharray="{one.dashes}" opacity=".75"/>'
+            f'stroke-dasharray="{reference.dashes}" opacity=".75"/>'
         )
-        out.append(text_at(LEFT + 28, y + 1, f"{safe(one.label)}: {one.value:.4g}", ITALIC))
+        out.append(
+            text_at(LEFT + 28, y + 1, f"{safe(reference.label)}: {reference.value:.4g}", ITALIC)
+        )
     return out
 
 
@@ -212,22 +212,22 @@ def _letters(columns: int) -> int:
     return int(((WIDTH - LEFT) / columns - 17) / LETTER)
 
 
-def element(parts: Sequence[str], height: float, standalone: bool, said: str = "") -> str:
+def element(parts: Sequence[str], height: float, standalone: bool, description: str = "") -> str:
     """Return the <svg> element around the parts of a chart.
 
     Args:
-        parts: what is drawn.
+        parts: elements of the drawing.
         height: of the drawing.
-        standalone: whether the SVG is to be a file of its own.
-        said: what the chart shows, in words.
+        standalone: whether the SVG becomes a separate file.
+        description: the content of the chart in words.
     """
     colour = ' style="background:#fff;color:#222"' if standalone else ""
     font = 'font-family="system-ui, sans-serif" font-size="11" fill="currentColor"'
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {font}'
     )
-    told = f"<title>{safe(said)}</title>" if said else ""
-    return f"{head}{colour}>{told}{''.join(parts)}</svg>"
+    title = f"<title>{safe(description)}</title>" if description else ""
+    return f"{head}{colour}>{title}{''.join(parts)}</svg>"
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -252,7 +252,6 @@ def scale(low: float, high: float, start: float, end: float) -> Callable[[float]
 
 
 def _thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """Return at most MAX_POINTS points at even distances, the first and the last among them."""
     if len(points) <= MAX_POINTS:
         return points
     last = len(points) - 1
@@ -276,14 +275,13 @@ def scatter_chart(
 ) -> str:
     """Return named points (name, x, y) as an <svg> element; the horizontal axis is logarithmic.
 
-    Marks are numbered in the order given, with the names below; points that would cover each other
-    share a mark and its number. Points that cannot be drawn, since a number is not finite or x is
-    not above 0, are left out.
+    Marks are numbered in the order of the points, with the names below. Points that overlap share a
+    mark and its number. Points are left out if a number is not finite or x is not above 0.
     """
-    shown = [(n, x, y) for n, x, y in points if x > 0 and math.isfinite(x) and math.isfinite(y)]
-    powers = [math.log10(x) for _, x, _ in shown] or [0.0]
+    drawable = [(n, x, y) for n, x, y in points if x > 0 and math.isfinite(x) and math.isfinite(y)]
+    powers = [math.log10(x) for _, x, _ in drawable] or [0.0]
     low, high = math.floor(min(powers) * 2 - 0.01) / 2, math.ceil(max(powers) * 2 + 0.01) / 2
-    top = max((y for *_, y in shown), default=1.0)
+    top = max((y for *_, y in drawable), default=1.0)
     ticks_y = ticks(0.0, top)
     x_at, y_at = (
         scale(low, high, LEFT, WIDTH - RIGHT),
@@ -297,8 +295,8 @@ def scatter_chart(
         out.append(text_at(f"{x_at(half / 2):.1f}", BOTTOM + 16, power, MIDDLE))
     out.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
     marks: list[tuple[float, float]] = []
-    rows = math.ceil(len(shown) / LEGEND_COLUMNS)
-    for number, (name, x, y) in enumerate(shown):
+    rows = math.ceil(len(drawable) / LEGEND_COLUMNS)
+    for number, (name, x, y) in enumerate(drawable):
         place = x_at(math.log10(x)), y_at(y)
         near = [
             k
@@ -312,9 +310,9 @@ def scatter_chart(
             out.append(f'<circle cx="{place[0]:.1f}" cy="{place[1]:.1f}" r="4" fill="{colour}"/>')
             beside = f"{place[0] + 6:.1f}", f"{place[1] - 3:.1f}"
             out.append(text_at(*beside, str(mark + 1), 'font-size="9"'))
-        left = LEFT + number // rows * (WIDTH - LEFT) / LEGEND_COLUMNS
+        x_left = LEFT + number // rows * (WIDTH - LEFT) / LEGEND_COLUMNS
         height = HEIGHT + 12 + 14 * (number % rows)
-        out.append(f'<circle cx="{left - 6:.0f}" cy="{height - 3.5:.1f}" r="3" fill="{colour}"/>')
+        out.append(f'<circle cx="{x_left - 6:.0f}" cy="{height - 3.5:.1f}" r="3" fill="{colour}"/>')
         numbered = f"{mark + 1} {html.escape(name)}"
-        out.append(text_at(f"{left:.0f}", height, numbered, 'font-size="10"'))
+        out.append(text_at(f"{x_left:.0f}", height, numbered, 'font-size="10"'))
     return element(out, HEIGHT + 14 * rows + 6, standalone)

@@ -1,7 +1,7 @@
-"""Who acted when, and who waited for whom: a row per seat, a column per moment, in text and SVG.
+"""Timeline of a play as text and SVG: a row per seat, a column per moment.
 
-A moment is one decision of each seat that is due at once. The critical path has one turn of each
-moment: it says which turns made the play as long as it was.
+A moment has one decision of each seat that acts at the same time. The critical path has one turn of
+each moment: the turns that determined the length of the play.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparring.core.errors import RunError
 from sparring.core.records import Episode, Turn
 from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, safe, text_at
 
-ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "  # on the critical path, beside it, neither
+ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "  # on the critical path, off it, waiting, absent
 MOST = 400  # moments that are drawn
 LINE = 100  # columns of the text
 NAMES, RIGHT, TOP, ROW, BAR = 96, 10, 44, 20, 12  # units of the picture
@@ -25,11 +25,11 @@ LETTERS = 14  # of a role's name in the picture
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """Who acted when in a play.
+    """The acting seats of a play by moment.
 
     Args:
         roles: name of each seat.
-        moments: numbers of the turns of each moment, in order; a moment has a turn at least.
+        moments: numbers of the turns of each moment, in order; a moment has at least one turn.
         seats: seat of each turn.
         path: numbers of the turns of the critical path, one per moment.
     """
@@ -42,7 +42,9 @@ class Timeline:
     def acts(self, seat: int) -> list[int]:
         """Return the moments in which a seat acts."""
         return [
-            at for at, own in enumerate(self.moments) if any(self.seats[one] == seat for one in own)
+            at
+            for at, numbers in enumerate(self.moments)
+            if any(self.seats[number] == seat for number in numbers)
         ]
 
     def waits(self, seat: int) -> list[int]:
@@ -56,29 +58,32 @@ class Timeline:
 
 
 def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
-    """Return who acted when.
+    """Return the timeline of a play.
 
-    The critical path is found from the end. Its turn of the last moment is of the seat that had
-    acted without a gap for longest; before a seat's turn stands its own turn of the moment before,
-    or, where it waited there, that of the seat it waited for, chosen in the same way. Of equals it
-    is the first.
+    The critical path is built from the end. In the last moment it takes the seat with the longest
+    unbroken series of turns, the first of equals. In each earlier moment it keeps this seat if the
+    seat acts there; otherwise it chooses again by the same rule.
 
     Args:
         roles: name of each seat.
         turns: of a play, in order.
     """
     order = sorted(range(len(turns)), key=lambda number: (turns[number].moment, number))
-    moments = [tuple(own) for _, own in groupby(order, key=lambda number: turns[number].moment)]
+    moments = [
+        tuple(numbers) for _, numbers in groupby(order, key=lambda number: turns[number].moment)
+    ]
     runs: list[dict[int, int]] = []  # of each moment the moments that a seat has acted in a row
-    for own in moments:
+    for numbers in moments:
         before = runs[-1] if runs else {}
-        runs.append({seat: before.get(seat, 0) + 1 for seat in (turns[one].seat for one in own)})
+        runs.append(
+            {seat: before.get(seat, 0) + 1 for seat in (turns[number].seat for number in numbers)}
+        )
     path: list[int] = []
     at_work = -1
-    for own, busy in zip(reversed(moments), reversed(runs), strict=True):
-        if at_work not in busy:
-            at_work = max(busy, key=lambda seat: (busy[seat], -seat))
-        path.append(next(one for one in reversed(own) if turns[one].seat == at_work))
+    for numbers, streaks in zip(reversed(moments), reversed(runs), strict=True):
+        if at_work not in streaks:
+            at_work = max(streaks, key=lambda seat: (streaks[seat], -seat))
+        path.append(next(n for n in reversed(numbers) if turns[n].seat == at_work))
     return Timeline(
         roles=tuple(roles),
         moments=tuple(moments),
@@ -87,39 +92,39 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
     )
 
 
-def of_episode(episode: Episode) -> Timeline:
-    """Return who acted when in an episode.
+def timeline_of(episode: Episode) -> Timeline:
+    """Return the timeline of an episode.
 
     Raises:
-        RunError: a turn is of a seat that there is not.
+        RunError: a turn's seat does not exist.
     """
     strange = {turn.seat for turn in episode.turns} - {*range(len(episode.roles))}
     if strange:
         raise RunError(
-            f"Episode {episode.episode_id} holds what no run writes: turns of seat "
-            f"{min(strange)}, where there are {len(episode.roles)} seats."
+            f"Episode {episode.episode_id} is an invalid record: it has turns of seat "
+            f"{min(strange)}, but only {len(episode.roles)} seats."
         )
     return timeline(episode.roles, episode.turns)
 
 
 def summary(line: Timeline) -> str:
-    """Return how long a play was, in a sentence."""
+    """Return a sentence on the length of a play."""
     count, moments = len(line.seats), len(line.moments)
     shares = Counter(line.leads()).most_common()
     path = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])
     more = ", ..." if len(shares) > 4 else ""
-    once = max((len(own) for own in line.moments), default=0)
+    largest = max((len(numbers) for numbers in line.moments), default=0)
     return (
-        f"{_many(count, 'turn')} in {_many(moments, 'moment')}, up to {once} at once. "
+        f"{_many(count, 'turn')} in {_many(moments, 'moment')}, up to {largest} at once. "
         f"The critical path: {path or 'nobody'}{more}."
     )
 
 
-def waited(line: Timeline, seat: int) -> str:
-    """Return for whom a seat waited, and how long, or ""."""
+def waits_text(line: Timeline, seat: int) -> str:
+    """Return the seats that a seat waited for, with the moments, or ""."""
     leads = line.leads()
-    found = Counter(leads[at] for at in line.waits(seat)).most_common()
-    return ", ".join(f"{count} for {line.roles[other]}" for other, count in found)
+    counts = Counter(leads[at] for at in line.waits(seat)).most_common()
+    return ", ".join(f"{count} for {line.roles[other]}" for other, count in counts)
 
 
 def timeline_lines(line: Timeline) -> list[str]:
@@ -133,12 +138,11 @@ def timeline_lines(line: Timeline) -> list[str]:
         for role, letters in zip(line.roles, rows, strict=True):
             lines.append(f"{role:<{wide}}  {letters[begin:end]}".rstrip())
     lines += ["", f"{ACTS} acts, on the critical path; {BESIDE} acts beside it; {WAITS} waits"]
-    waits = [(role, waited(line, seat)) for seat, role in enumerate(line.roles)]
-    return [*lines, *(f"{role} waited {said}" for role, said in waits if said)]
+    waits = [(role, waits_text(line, seat)) for seat, role in enumerate(line.roles)]
+    return [*lines, *(f"{role} waited {text}" for role, text in waits if text)]
 
 
 def _letters(line: Timeline, seat: int) -> str:
-    """Return a letter for each moment: what a seat does in it."""
     letters = [AWAY] * len(line.moments)
     for at in line.waits(seat):
         letters[at] = WAITS
@@ -151,12 +155,12 @@ def _letters(line: Timeline, seat: int) -> str:
 def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
     """Return a timeline as an <svg> element.
 
-    Bars are where a seat acts, dark on the critical path; a dotted line is where it waits; a thin
-    line leads to who goes on from whom it waited for.
+    Bars show turns, framed on the critical path; dotted lines show waiting; thin lines connect the
+    seats of the critical path.
 
     Args:
-        line: what is drawn; of a longer play its first 400 moments.
-        standalone: whether the SVG is to be a file of its own.
+        line: the timeline; only its first 400 moments are drawn.
+        standalone: whether the SVG becomes a separate file.
     """
     count = min(len(line.moments), MOST)
     step = min(WIDEST, (WIDTH - NAMES - RIGHT) / max(count, 1))
@@ -178,16 +182,15 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
         if before != after
     ]
     bottom = TOP + ROW * len(line.roles) + 14
-    said = f"{summary(line)}{cut} " + " ".join(
-        f"{role} waited {waited(line, seat)}."
+    description = f"{summary(line)}{cut} " + " ".join(
+        f"{role} waited {waits_text(line, seat)}."
         for seat, role in enumerate(line.roles)
         if line.waits(seat)
     )
-    return element(out, bottom, standalone, said.strip())
+    return element(out, bottom, standalone, description.strip())
 
 
 def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float) -> list[str]:
-    """Return what is drawn of a seat: its name, where it waits, where it acts."""
     y, colour = _middle(seat), COLOURS[seat % len(COLOURS)]
     name = role if len(role) <= LETTERS else f"{role[: LETTERS - 1]}…"
     named = f"{safe(name)}<title>{safe(role)}</title>"
@@ -212,7 +215,6 @@ def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float
 
 
 def _middle(seat: int) -> float:
-    """Return where the row of a seat has its middle."""
     return TOP + ROW * (seat + 0.75)
 
 

@@ -1,4 +1,4 @@
-"""Who plays, who waits, what was lost, and what limits a run: from timing.jsonl."""
+"""Utilisation of workers and learner, faults, and the bottleneck of a run, from timing.jsonl."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from sparring.report.svg import Series, line_chart
 
-IDLE = 0.2  # share of the time from which on somebody counts as waiting
-LATEST = 20  # steps that a sentence about now is of
+IDLE = 0.2  # share of idle time from which on players or learner count as waiting
+LATEST = 20  # steps that a sentence about the present covers
 FAULTS = {
     "lost_workers": "workers lost",
     "resent_units": "units played again",
@@ -32,7 +32,7 @@ def learner_idle(timing: Mapping[str, Any]) -> float:
 
 
 def limit(players: float, learner: float) -> tuple[str, str]:
-    """Return what limits a run in a word, and what to do about it.
+    """Return (bottleneck of a run in one word, advice).
 
     Args:
         players: share of the workers' time in which they did not play.
@@ -48,7 +48,7 @@ def limit(players: float, learner: float) -> tuple[str, str]:
 
 
 def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
-    """Return the workers' part of the status line; empty where there are none."""
+    """Return the workers' part of the status line; "" without workers."""
     if "workers" not in timing:
         return ""
     players, learner = timing["workers_idle"], learner_idle(timing)
@@ -66,17 +66,17 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
 
 
 def account_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return what has become of the plays of a run in fresh order; empty in pinned order."""
+    """Return the counts of plays in fresh order by their state; empty in pinned order."""
     known = {name: float(metrics[name]) for name in ACCOUNT if metrics.get(name) is not None}
     return known if len(known) == len(ACCOUNT) else {}
 
 
 def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> str:
-    """Return who waited in the latest steps, and what to do about it.
+    """Return a sentence on the bottleneck in the latest steps, with advice.
 
     Args:
         lines: lines of timing.jsonl in which workers played, at least one.
-        lag: steps that the players are behind; None where they play with the newest weights.
+        lag: staleness of the players' weights in steps; None without staleness.
     """
     latest = lines[-LATEST:]
     players = median(line["workers_idle"] for line in latest)
@@ -92,11 +92,11 @@ def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> s
 def workers_values(
     timing: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return what a report says of workers; None where nobody but the process played.
+    """Return the report's section on workers; None without workers.
 
     Args:
         timing: the lines of timing.jsonl.
-        metrics: those of metrics.jsonl.
+        metrics: the lines of metrics.jsonl.
     """
     needed = ("workers", "workers_idle")
     lines = [line for line in timing if all(line.get(name) is not None for name in needed)]

@@ -1,13 +1,12 @@
-"""Checkpoints: a folder per step, its manifest of digests written last, renamed into place as a
-whole.
+"""Checkpoints: a folder per step, completed by a manifest of digests, and renamed into place.
 
-Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, the files of whoever
-keeps state, and ``manifest.json``. Each owner writes its own. A snapshot is written once: later
-checkpoints link to its file (where the file system has no hard links, they copy it) and name it by
-the same digest. What has no manifest, or files that differ from it, is not a checkpoint; the one
-before is used then, and a note says so. Only saving and ``tidy`` change anything on the disk, so a
-run folder may be read while its trainer, which holds the lock, writes into it. A checkpoint that
-goes is renamed first: no kill leaves half of one under its name.
+Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, the files of other
+owners of state, and ``manifest.json``. A snapshot is written once: later checkpoints link to its
+file (or copy it, where the file system has no hard links) and name it by the same digest. A folder
+without a manifest, or with files that differ from it, is damaged; then the checkpoint before is
+used, with a note. Only saving and ``tidy`` change files, so a run folder may be read while its
+trainer, which holds the lock, writes to it. A checkpoint is renamed before its removal, so no kill
+leaves half of one under its name.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from sparring.run.state import STATE
 log = logging.getLogger(__name__)
 FORMAT = 1
 MANIFEST = "manifest.json"
-# ending of a checkpoint that gives way to another of the same step; readable until that one is in
+# suffix of a checkpoint that another of the same step replaces; readable until that one is in
 # its place
 _ASIDE = ".old"
 _NAME = re.compile(rf"step_([0-9]{{6,}})({re.escape(_ASIDE)})?")
@@ -48,9 +47,7 @@ _NAME = re.compile(rf"step_([0-9]{{6,}})({re.escape(_ASIDE)})?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose files have been verified, and notes about damaged ones that were passed
-    over.
-    """
+    """A verified checkpoint, and notes about the damaged ones that were skipped."""
 
     step: int
     path: Path
@@ -70,12 +67,10 @@ def save(
 
     Args:
         folder: the run folder.
-        step: steps done.
-        write: puts all files into the folder that it is given; ``state.json``, a mapping, is one of
-            them.
-        keep: how many to keep, at least 1.
-        earlier: a checkpoint's folder. Files that ``write`` has linked from there are not read
-            again.
+        step: number of steps done.
+        write: writes all files into the given folder, among them ``state.json``, a mapping.
+        keep: number of checkpoints to keep, at least 1.
+        earlier: a checkpoint's folder. Files that ``write`` has linked from it are not read again.
 
     Returns:
         The checkpoint's folder.
@@ -94,7 +89,7 @@ def save(
             manifest = {"format": FORMAT, "step": step, "files": _entries(temporary, earlier)}
             write_synced(temporary / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
             sync_folder(temporary)
-            sync_files(folder.glob("*.jsonl"))  # the figures that this checkpoint vouches for
+            sync_files(folder.glob("*.jsonl"))  # the figures up to this checkpoint
             _put_in_place(temporary, final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -103,24 +98,24 @@ def save(
 
 
 def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
-    """Return [bytes, digest] of every file of a folder, by name, each flushed to the disk."""
+    """Return [bytes, digest] of every file of a folder by name, after flushing it to the disk."""
     known: dict[tuple[str, int], list[Any]] = {}  # by name and inode
     if earlier is not None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # else all are read
             files = parse_json((earlier / MANIFEST).read_bytes())["files"]
             known = {(name, (earlier / name).stat().st_ino): files[name] for name in files}
-    found = {}
+    entries = {}
     for path in sorted(folder.iterdir()):
         entry = known.get((path.name, path.stat().st_ino))
         if entry is None:
             sync_files([path])
             entry = [path.stat().st_size, file_digest(path)]
-        found[check_file_name(path.name)] = entry
-    return found
+        entries[check_file_name(path.name)] = entry
+    return entries
 
 
 def _put_in_place(temporary: Path, final: Path) -> None:
-    """Rename a whole checkpoint to its name; one that is there steps aside, and can be read."""
+    """Rename a checkpoint to its name; an older one of that name is kept, readable, until then."""
     if final.exists():
         aside = final.with_name(final.name + _ASIDE)
         if aside.exists():
@@ -133,82 +128,76 @@ def _put_in_place(temporary: Path, final: Path) -> None:
 def _prune(root: Path, step: int, keep: int) -> None:
     """Remove all but the ``keep`` newest checkpoints up to the step just saved.
 
-    Later ones were passed over as damaged when the run went on from an earlier step, and are
-    removed as well.
+    Later ones are damaged, as the run resumed from an earlier step, and are removed too.
     """
-    found = _found(root)
-    kept = [path for number, path in found if number <= step and not path.name.endswith(_ASIDE)][
-        -keep:
-    ]
-    for _, path in found:
-        if path not in kept:
+    checkpoints = _checkpoints_in(root)
+    newest = [
+        path for number, path in checkpoints if number <= step and not path.name.endswith(_ASIDE)
+    ][-keep:]
+    for _, path in checkpoints:
+        if path not in newest:
             _remove(path)
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint, which a kill leaves whole, or named as one that is to go."""
+    """Rename and then remove a checkpoint, so that a kill leaves it whole or marked for removal."""
     gone = path.with_name(f"{TEMPORARY}{path.name}")
     shutil.rmtree(gone, ignore_errors=True)
-    with contextlib.suppress(
-        OSError
-    ):  # what cannot be removed now is removed with the next checkpoint
+    with contextlib.suppress(OSError):  # else it is removed with the next checkpoint
         os.rename(path, gone)
     shutil.rmtree(gone, ignore_errors=True)
 
 
 def _remove_leftovers(root: Path) -> None:
-    """Remove what a kill has left of checkpoints that were being written or removed."""
+    """Remove what killed processes left of checkpoints that were being written or removed."""
     for leftover in root.glob(f"{TEMPORARY}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
-    """Finish the removals that a kill has cut short, so that a run that goes on has the files of
-    one that was not killed.
+    """Finish interrupted removals, so that a resumed run has the files of one that was not killed.
 
-    Only whoever holds the folder's lock may call this.
+    Only the holder of the folder's lock may call this.
 
     Args:
         folder: the run folder.
-        latest: what the run goes on from. Later ones are damaged, and stay until something is saved
-            in their place.
-        keep: how many checkpoints to keep.
+        latest: the checkpoint that the run resumes from. Later ones are damaged, and stay until
+            they are replaced.
+        keep: number of checkpoints to keep.
     """
     root = folder / "checkpoints"
     _remove_leftovers(root)
     if latest is not None:
-        earlier = [(step, path) for step, path in _found(root) if step <= latest.step]
-        kept = sorted({step for step, _ in earlier})[-keep:]
+        earlier = [(step, path) for step, path in _checkpoints_in(root) if step <= latest.step]
+        kept_steps = sorted({step for step, _ in earlier})[-keep:]
         for step, path in earlier:
             heir = path.with_name(path.name.removesuffix(_ASIDE))
-            if path != latest.path and (step not in kept or (heir != path and heir.exists())):
+            if path != latest.path and (step not in kept_steps or (heir != path and heir.exists())):
                 _remove(path)
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
-    """Return the newest good checkpoint of a run folder, or None if there has never been one.
+    """Return the newest good checkpoint of a run folder, or None if the folder has no checkpoint.
 
     Raises:
-        CheckpointError: there are checkpoints, but every one of them is damaged.
+        CheckpointError: every checkpoint is damaged.
     """
     root = folder / "checkpoints"
     while True:
         notes: list[str] = []
-        entries = _found(root)
+        entries = _checkpoints_in(root)
         for step, path in reversed(entries):
             try:
-                found = Checkpoint(step=step, path=path, state=_state(path), notes=tuple(notes))
+                latest = Checkpoint(step=step, path=path, state=_state(path), notes=tuple(notes))
             except CheckpointError as damage:
-                notes.append(
-                    f"Checkpoint {path.name} is damaged ({damage}); going back to the one before."
-                )
+                notes.append(f"Checkpoint {path.name} is damaged ({damage}); using the one before.")
             else:
                 for note in notes:
                     log.warning("%s", note)
-                return found
+                return latest
         if not notes:
             return None
-        if _found(root) == entries:  # else a trainer has saved and pruned in the meantime
+        if _checkpoints_in(root) == entries:  # else a trainer has saved and pruned in the meantime
             raise CheckpointError(
                 f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with "
                 "--overwrite."
@@ -216,11 +205,11 @@ def load_latest(folder: Path) -> Checkpoint | None:
 
 
 def latest_in_words(folder: Path) -> str:
-    """Return in words which checkpoint there is to go back to."""
-    found = load_latest(folder)
+    """Return a sentence about the newest good checkpoint."""
+    latest = load_latest(folder)
     return (
-        f"The checkpoint of step {found.step} is good: {found.path}."
-        if found is not None
+        f"The checkpoint of step {latest.step} is good: {latest.path}."
+        if latest is not None
         else "No checkpoint had been saved."
     )
 
@@ -229,7 +218,7 @@ def load_step(folder: Path, step: int) -> Checkpoint:
     """Return the checkpoint of a step.
 
     Raises:
-        CheckpointError: there is none, or it is damaged.
+        CheckpointError: the checkpoint is missing or damaged.
     """
     root = folder / "checkpoints"
     path = root / f"step_{step:06d}"
@@ -238,28 +227,26 @@ def load_step(folder: Path, step: int) -> Checkpoint:
             raise CheckpointError("it does not exist")
         return Checkpoint(step=step, path=path, state=_state(path))
     except CheckpointError as damage:
-        known = ", ".join(map(str, steps(folder))) or "none"
+        available = ", ".join(map(str, steps(folder))) or "none"
         raise CheckpointError(
-            f"Checkpoint {path} cannot be used: {damage}. Steps to be had: {known}."
+            f"Checkpoint {path} cannot be used: {damage}. Available steps: {available}."
         ) from None
 
 
 def steps(folder: Path) -> list[int]:
-    """Return the steps of all checkpoints of a run folder, in order, damaged ones included."""
-    return sorted({step for step, _ in _found(folder / "checkpoints")})
+    """Return the steps of all checkpoints of a run folder in order, damaged ones included."""
+    return sorted({step for step, _ in _checkpoints_in(folder / "checkpoints")})
 
 
-def _found(root: Path) -> list[tuple[int, Path]]:
-    """Return (step, folder) of everything that is named like a checkpoint, oldest first, one set
-    aside before its heir.
-    """
+def _checkpoints_in(root: Path) -> list[tuple[int, Path]]:
+    """Return (step, folder) of all checkpoints, oldest first, replaced ones before successors."""
     entries = root.iterdir() if root.is_dir() else ()
-    found = [
+    checkpoints = [
         (int(match[1]), match[2] is None, path)
         for path in entries
         if (match := _NAME.fullmatch(path.name))
     ]
-    return [(step, path) for step, _, path in sorted(found)]
+    return [(step, path) for step, _, path in sorted(checkpoints)]
 
 
 def _state(path: Path) -> dict[str, Any]:
@@ -270,12 +257,12 @@ def _state(path: Path) -> dict[str, Any]:
         if f"step_{manifest['step']:06d}" != path.name.removesuffix(_ASIDE):
             raise CheckpointError(f"its manifest is of step {manifest['step']}")
         for name, (size, digest) in {**manifest["files"], STATE: manifest["files"][STATE]}.items():
-            own = path / check_file_name(name)
-            if own.stat().st_size != size or size > machine_bytes():  # before it is read
+            file = path / check_file_name(name)
+            if file.stat().st_size != size or size > machine_bytes():  # before it is read
                 raise CheckpointError(
                     f"{name} has changed, or is larger than this machine's memory"
                 )
-            if file_digest(own) != digest:
+            if file_digest(file) != digest:
                 raise CheckpointError(f"{name} has changed")
         value: dict[str, Any] = dict(parse_json((path / STATE).read_bytes()))
     except CheckpointError:

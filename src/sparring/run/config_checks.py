@@ -1,11 +1,10 @@
-"""What is refused before a run starts, as it would change nothing, and what a run that goes on may
-change.
+"""Checks of a configuration before a run starts, and the changes that a resumed run may make.
 
-Every checkpoint holds the configuration it was trained with but for the keys that may change
-(``FREE``), so an edit of config.yaml by hand is noticed. The keys that may change stand in
-changes.jsonl: in its first line as the run began, then in one line per change with the step after
-which it was made, the old value and the new one. The file is a function of the checkpoints gone on
-from and of the configurations asked for.
+Every checkpoint holds its configuration without the keys that may change (``FREE``), so that manual
+edits of config.yaml are noticed. The keys that may change are in changes.jsonl: the first line has
+their initial values, and each change adds a line with the step after which it was made, the old
+value and the new one. The file is a function of the checkpoints resumed from and the configurations
+given.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ FREE = (
     "scale",
 )  # keys that may differ when a run goes on
 FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
-# keys below others that may, with their defaults
+# nested keys that may, with their defaults
 FREE_BELOW = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf"}}
-FREE_IF_THERE = ("learner.gpus",)  # and others, which are written down only where they are given
+FREE_IF_THERE = ("learner.gpus",)  # further ones, recorded only if set
 
 
-class Change(NamedTuple):
-    """A key in dotted form whose value differs; ``...`` stands for a key that is absent."""
+class ConfigChange(NamedTuple):
+    """A key in dotted form whose value differs; ``...`` stands for an absent key."""
 
     key: str
     old: Any
@@ -62,14 +61,14 @@ class Change(NamedTuple):
 
 
 def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
-    """Check that a run may go on with this configuration.
+    """Check that a run may resume with this configuration.
 
-    Keys that did not exist when it was started count as their defaults.
+    Keys that did not exist when the run was started count as their defaults.
 
     Raises:
-        RunError: anything differs that would make it another run.
+        RunError: a key differs that must not change.
     """
-    changed = _binding(_completed(folder.config()), config)
+    changed = _binding(_with_defaults(folder.config()), config)
     if changed:
         raise RunError(
             f"{folder.path} was started with another configuration: {changed}. Resume without "
@@ -77,71 +76,75 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
         )
 
 
-def edits(config: RunConfig, latest: Checkpoint) -> str:
+def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
     """Return in words how a configuration differs from a checkpoint's; "" if it does not."""
     if SAVED not in latest.state:
         return ""
-    return _binding(_completed(latest.state[SAVED]), config.model_dump(mode="json"))
+    return _binding(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
-def saved(config: RunConfig) -> dict[str, Any]:
-    """Return the part of a configuration that a checkpoint holds: what makes a run this run."""
-    whole = config.model_dump(mode="json")
-    own = {key: value for key, value in whole.items() if key not in FREE}
+def binding_settings(config: RunConfig) -> dict[str, Any]:
+    """Return the part of a configuration that a checkpoint holds and that must not change."""
+    settings = config.model_dump(mode="json")
+    binding = {key: value for key, value in settings.items() if key not in FREE}
     for section, keys in FREE_BELOW.items():
-        own[section] = {
+        binding[section] = {
             key: value
-            for key, value in own[section].items()
+            for key, value in binding[section].items()
             if key not in keys and f"{section}.{key}" not in FREE_IF_THERE
         }
-    return {**own, "scale": {key: whole["scale"][key] for key in BINDING}}
+    return {**binding, "scale": {key: settings["scale"][key] for key in BINDING}}
 
 
-def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
-    """Write down what a run starts or goes on with: config.yaml becomes this configuration,
-    changes.jsonl says what has changed.
+def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
+    """Write config.yaml, and add its changes to changes.jsonl, at the start of a run.
 
     Args:
         folder: locked by the caller.
-        config: what the run goes on with.
-        latest: the checkpoint it goes on from; None starts it from the beginning.
+        config: of the run from now on.
+        latest: the checkpoint to resume from; None: the run starts from the beginning.
 
     Raises:
-        RunError: config.yaml is not what the checkpoint was trained with, or the folder cannot be
+        RunError: config.yaml differs from the checkpoint's configuration, or the folder cannot be
             written.
     """
     now = config.model_dump(mode="json")
     lines = [{"step": 0, START: _free(now)}]
     if latest is not None:
-        changed = edits(config, latest)
+        changed = describe_edits(config, latest)
         if changed:
             raise RunError(
                 f"{folder.path / CONFIG} was edited after step {latest.step} was "
-                f"saved: {changed}. A run goes on only as itself: put the old values back, or "
+                f"saved: {changed}. A run must keep its configuration: restore the old values, or "
                 "train another run with the new ones."
             )
-        lines = _before(folder, latest.step)
-        found = differences(_in_force(lines), _free(now))
+        lines = _lines_until(folder, latest.step)
+        changes = differences(_settings_in_force(lines), _free(now))
         lines += [
-            {"step": latest.step, "key": c.key, "old": _plain(c.old), "new": _plain(c.new)}
-            for c in found
-            if _plain(c.old) != _plain(c.new)  # a key that is left out again stands as null
+            {
+                "step": latest.step,
+                "key": c.key,
+                "old": _json_value(c.old),
+                "new": _json_value(c.new),
+            }
+            for c in changes
+            if _json_value(c.old) != _json_value(c.new)  # a removed key is recorded as null
         ]
     data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
     for name, contents in (
         (CHANGES, data),
         (CONFIG, to_yaml(config).encode()),
-    ):  # in this order: a kill between loses no change
+    ):  # in this order, so that a kill between loses no change
         path = folder.path / name
         if not path.exists() or path.read_bytes() != contents:
             write_bytes_atomic(path, contents)
 
 
-def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
-    """Return the lines of changes.jsonl up to a step; without any, config.yaml was in force."""
+def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
+    """Return the lines of changes.jsonl before a step; if there are none, those of config.yaml."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
-        return [{"step": 0, START: _free(_completed(folder.config()))}]
+        return [{"step": 0, START: _free(_with_defaults(folder.config()))}]
     return [
         line
         for number, line in enumerate(lines)
@@ -149,7 +152,7 @@ def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
     ]
 
 
-def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
+def _settings_in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
     settings: dict[str, Any] = json.loads(json.dumps({**FREE_BELOW, **lines[0][START]}))
     for line in lines[1:]:
         *sections, name = str(line["key"]).split(".")
@@ -165,15 +168,15 @@ def _free(config: Mapping[str, Any]) -> dict[str, Any]:
         section: {key: config.get(section, {}).get(key, usual) for key, usual in keys.items()}
         for section, keys in FREE_BELOW.items()
     }
-    for section, key in (one.split(".") for one in FREE_IF_THERE):
+    for section, key in (key_path.split(".") for key_path in FREE_IF_THERE):
         if key in config.get(section, {}):
             below[section][key] = config[section][key]
     return {**{key: config[key] for key in FREE if key in config}, **below}
 
 
 def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    found = differences(old, new)
-    return "; ".join(str(change) for change in found if not _may_change(change.key))
+    changes = differences(old, new)
+    return "; ".join(str(change) for change in changes if not _may_change(change.key))
 
 
 def _may_change(key: str) -> bool:
@@ -182,10 +185,8 @@ def _may_change(key: str) -> bool:
     return free or (section in FREE and key not in FIXED)
 
 
-def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a configuration with the keys that have come since, or as it is where it can no longer
-    be read.
-    """
+def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a configuration with defaults for newer keys, or unchanged if it cannot be read."""
     try:
         return resolve(config).model_dump(mode="json")
     except ConfigError:
@@ -194,7 +195,7 @@ def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
-) -> Iterator[Change]:
+) -> Iterator[ConfigChange]:
     """Yield the keys whose values differ."""
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key, ...), new.get(key, ...)
@@ -203,11 +204,10 @@ def differences(
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             yield from differences(before, after, f"{prefix}{key}.")
         else:
-            yield Change(f"{prefix}{key}", before, after)
+            yield ConfigChange(f"{prefix}{key}", before, after)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it."""
+def _json_value(value: Any) -> Any:
     return None if value is ... else value
 
 
@@ -215,20 +215,20 @@ SIZES = ("hidden_size", "layers", "heads")  # of the tiny model
 
 
 def check_effect(config: RunConfig) -> None:
-    """Refuse settings that would be ignored.
+    """Check that no setting would be ignored.
 
     Args:
         config: of the run.
 
     Raises:
-        ConfigError: there is such a setting; the message says what to write.
+        ConfigError: a setting would be ignored; the message says what to write.
     """
-    for name, own in config.by_policy.items():
+    for name, section in config.by_policy.items():
         try:
-            _check_model(own.model)
+            _check_model(section.model)
             if not config.is_frozen(name):
-                _check_update(own)
-                _check_groups(own)
+                _check_update(section)
+                _check_groups(section)
         except ConfigError as error:
             error.args = (f"policies.{name}: {error}" if config.policies else str(error),)
             raise
@@ -282,7 +282,7 @@ def _check_update(config: RunConfig) -> None:
 
 
 def _check_groups(config: RunConfig) -> None:
-    """Refuse an estimator that compares plays of one start where there is one of each.
+    """Refuse a group-relative estimator where each initial state has one episode.
 
     Seats of one role are compared with each other, and candidates where the estimator reads them.
     """
@@ -294,7 +294,7 @@ def _check_groups(config: RunConfig) -> None:
     games = [configured_game(section) for section in config.environments if section.weight]
     if all(len(set(game.roles)) == len(game.roles) for game in games):
         raise ConfigError(
-            f"credit: {credit.plugin.name!r} compares plays of one start, and with "
-            "rollout.group_size=1 there is one of each, so that every advantage is 0; write "
+            f"credit: {credit.plugin.name!r} compares plays of one initial state, and with "
+            "rollout.group_size=1 each has one play, so that every advantage is 0; write "
             "rollout.group_size: 8 (a divisor of rollout.games_per_step), or credit: {name: mars}."
         )

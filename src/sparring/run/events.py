@@ -1,15 +1,15 @@
-"""Figures as they come: metrics.jsonl, health.jsonl and league.jsonl (functions of config, seed and
-code), timing.jsonl, and the sinks of the run, which it does without where they fail.
+"""Figures of a run as they are recorded: its files, its sinks, and its health rules.
+
+metrics.jsonl, health.jsonl and league.jsonl are functions of config, seed and code; timing.jsonl is
+not. A run continues without a sink that fails.
 
 Metrics, in timing.jsonl:
     failed_sinks            sinks (logging.sinks) that did not take the figures of the step; only
                             where there are any
 
-Rules on a run's figures: what they warn of, and when they stop it.
-
-All of their state is a function of the rules and of metrics.jsonl: who goes on from a checkpoint
-reads the lines up to it again, so that a run that was killed or stopped decides as one that was
-not. Meanings and remedies: docs/health.md.
+Health rules watch a run's figures: they warn, or stop the run. Their state is a function of the
+rules and of metrics.jsonl: a run that resumes reads the lines up to its checkpoint again, and so
+decides as one that was not interrupted. Meanings and remedies: docs/health.md.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, HungError, SparringError
 from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
-from sparring.run.sinks.base import Sink, Start
+from sparring.run.sinks.base import RunStart, Sink
 
 log = logging.getLogger(__name__)
-PATIENCE = 3  # failures in a row from which on a sink rests between tries: 2, 4, 8 ... steps
-LONGEST = 8  # power of 2 of the longest rest
+PATIENCE = 3  # failures in a row after which a sink pauses between tries: 2, 4, 8 ... steps
+LONGEST = 8  # power of 2 of the longest pause
 
 
 def check_packages(sinks: Sequence[PluginConfig]) -> None:
-    """Check that what the sinks import is there, before a run changes anything.
+    """Check that the packages of the sinks are installed, before a run changes anything.
 
     Raises:
-        ConfigError: a package is missing; the message names the extra that brings it.
+        ConfigError: a package is missing; the message names the extra that installs it.
     """
     for sink in sinks:
         bound = sink.bind("run.sinks")
         package = getattr(bound.plugin.module, "PACKAGE", None)
         if package is not None and importlib.util.find_spec(package) is None:
             raise ConfigError(
-                f"The {bound} needs the package {package}, which is not there; run pip install "
-                f"'sparring[{package}]', or leave it out of logging.sinks."
+                f"The {bound} needs the package {package}, which is not installed; run pip install "
+                f"'sparring[{package}]', or remove it from logging.sinks."
             )
 
 
@@ -57,17 +57,17 @@ class _OpenSink:
     bound: BoundPlugin
     sink: Sink
     failures: int = 0  # in a row
-    rest: float = 0  # steps until it is asked again
+    rest: float = 0  # steps until the next try
 
 
 class Sinks:
-    """The sinks of a run that starts or goes on.
+    """The sinks of a run that starts or resumes.
 
     Raises:
-        SparringError: one of them cannot be opened.
+        SparringError: a sink cannot be opened.
     """
 
-    def __init__(self, sinks: Sequence[PluginConfig], start: Start) -> None:
+    def __init__(self, sinks: Sequence[PluginConfig], start: RunStart) -> None:
         self._open: list[_OpenSink] = []
         for bound in [sink.bind("run.sinks") for sink in sinks]:
             try:
@@ -78,68 +78,69 @@ class Sinks:
 
     @classmethod
     def of(cls, config: RunConfig, folder: Path, step: int) -> Sinks:
-        """Return those of a run after ``step`` steps."""
+        """Return the sinks of a run after ``step`` steps."""
         check_packages(config.logging.sinks)
-        whole = config.model_dump(mode="json")
-        start = Start(folder=folder, name=config.name, seed=config.seed, step=step, config=whole)
+        values = config.model_dump(mode="json")
+        start = RunStart(
+            folder=folder, name=config.name, seed=config.seed, step=step, config=values
+        )
         return cls(config.logging.sinks, start)
 
     def write(self, step: int, figures: Mapping[str, float]) -> int:
-        """Give the finite figures of a step to all; return how many did not take them."""
+        """Write the finite figures of a step to all sinks, and return how many sinks failed."""
         finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
-        return sum(not self._taken(one, step, finite) for one in self._open)
+        return sum(not self._write_to(open_sink, step, finite) for open_sink in self._open)
 
-    def _taken(self, one: _OpenSink, step: int, figures: Mapping[str, float]) -> bool:
-        if one.rest:
-            one.rest -= 1
+    def _write_to(self, open_sink: _OpenSink, step: int, figures: Mapping[str, float]) -> bool:
+        if open_sink.rest:
+            open_sink.rest -= 1
             return False
         try:
-            with PluginCall(one.bound):
-                one.sink.write(step, figures)
+            with PluginCall(open_sink.bound):
+                open_sink.sink.write(step, figures)
         except SparringError as error:
-            self._failed(one, step, error)
+            self._record_failure(open_sink, step, error)
             return False
-        one.failures = 0
+        open_sink.failures = 0
         return True
 
-    def _failed(self, one: _OpenSink, step: int, error: SparringError) -> None:
-        """Say once in a row of failures that a sink failed, and let it rest if it fails on."""
-        one.failures += 1
-        if one.failures >= PATIENCE:
-            one.rest = 2 ** min(one.failures - PATIENCE + 1, LONGEST)
+    def _record_failure(self, open_sink: _OpenSink, step: int, error: SparringError) -> None:
+        """Warn at the first of several failures in a row, and pause a sink that keeps failing."""
+        open_sink.failures += 1
+        if open_sink.failures >= PATIENCE:
+            open_sink.rest = 2 ** min(open_sink.failures - PATIENCE + 1, LONGEST)
         if isinstance(error, HungError):
-            one.rest = math.inf
-        if one.failures == 1 or one.rest == math.inf:
-            then = "asked no more" if one.rest == math.inf else "tried again"
+            open_sink.rest = math.inf
+        if open_sink.failures == 1 or open_sink.rest == math.inf:
+            then = "not used again" if open_sink.rest == math.inf else "tried again"
             log.warning(
-                "%s Step %d is not in it; it is %s, and the run goes on.", error, step, then
+                "%s The sink lacks step %d; it is %s, and the run continues.", error, step, then
             )
 
     def close(self) -> None:
-        """Close all; what cannot be closed is said."""
-        for one in self._open:
+        """Close all sinks, and log those that cannot be closed."""
+        for open_sink in self._open:
             try:
-                with PluginCall(one.bound):
-                    one.sink.close()
+                with PluginCall(open_sink.bound):
+                    open_sink.sink.close()
             except SparringError as error:
-                log.warning("The %s could not be closed: %s", one.bound, error)
+                log.warning("The %s could not be closed: %s", open_sink.bound, error)
 
 
-LARGEST = 1e150  # the square of a figure is still a number
-LAST_STEP = 1 << 53  # beyond this a step is no exact number in a chart
+LARGEST = 1e150  # its square is finite
+LAST_STEP = 1 << 53  # larger steps are not exact in floating point
 METRICS, TIMING, HEALTH = "metrics.jsonl", "timing.jsonl", "health.jsonl"
-LEAGUE = "league.jsonl"  # which snapshots were taken; there is none where none was
+LEAGUE = "league.jsonl"  # the snapshots of the league; absent without any
 
 
 class MetricsWriter:
-    """Appends one line per step to each file, one per event to health.jsonl, and one per snapshot
-    to league.jsonl.
+    """Appends a run's figures, health findings and snapshots to its jsonl files.
 
-    A torn last line is dropped when a run goes on.
+    A torn last line is dropped when a run resumes.
 
     Args:
         folder: of the run.
-        sinks: where the figures go besides; None: nowhere.
+        sinks: receive the figures as well; None: no sinks.
     """
 
     def __init__(self, folder: Path, sinks: Sinks | None = None) -> None:
@@ -154,7 +155,7 @@ class MetricsWriter:
             lines = [line for line in _lines(path) if line["step"] <= step]
             if name in (METRICS, TIMING) and (last := lines[-1]["step"] if lines else 0) < step:
                 log.warning(
-                    "%s is damaged: it has figures up to step %d, and those of the steps up to %d "
+                    "%s is damaged: its figures end at step %d, and those of the steps up to %d "
                     "are lost.",
                     path,
                     last,
@@ -165,7 +166,7 @@ class MetricsWriter:
                 write_bytes_atomic(path, data)
 
     def write(self, step: int, metrics: Mapping[str, float], timing: Mapping[str, float]) -> None:
-        """Append a step's figures to both files, and give them to the sinks.
+        """Append a step's figures to both files, and write them to the sinks.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -178,7 +179,7 @@ class MetricsWriter:
             )
 
     def record(self, step: int, events: Iterable[Mapping[str, Any]]) -> None:
-        """Append what health rules found in a step to health.jsonl.
+        """Append the findings of health rules in a step to health.jsonl.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -186,14 +187,14 @@ class MetricsWriter:
         for event in events:
             self._append(HEALTH, {**event, "step": step})
 
-    def snapshots(self, step: int, taken: Iterable[Mapping[str, Any]]) -> None:
-        """Append which snapshots a step has taken into the league to league.jsonl.
+    def snapshots(self, step: int, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Append the snapshots that a step took into the league to league.jsonl.
 
         Raises:
             RunError: the disk is full or not writable.
         """
-        for one in taken:
-            self._append(LEAGUE, {**one, "step": step})
+        for snapshot in lines:
+            self._append(LEAGUE, {**snapshot, "step": step})
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         with (
@@ -203,7 +204,7 @@ class MetricsWriter:
             stream.write(json.dumps(line, sort_keys=True) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the figures of the steps written so far, each with its ``step``."""
+        """Return the metrics of the steps written so far, each with its ``step``."""
         return read_figures(self.folder / METRICS)
 
     def latest(self) -> dict[str, float]:
@@ -223,13 +224,14 @@ class MetricsWriter:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a metrics file; a torn last line is left out, a missing file is empty."""
+    """Return the lines of a metrics file without a torn last line; empty for a missing file."""
     return list(_lines(path))
 
 
 def read_figures(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file of figures as ``read_lines`` does, without what is no figure:
-    text, lists, numbers beyond reason.
+    """Return the lines of a file of figures as ``read_lines`` does, with numbers only.
+
+    Text, lists, and absurdly large numbers are left out.
     """
     return [
         {key: value for key, value in line.items() if _is_figure(value)} for line in _lines(path)
@@ -237,7 +239,7 @@ def read_figures(path: Path) -> list[dict[str, Any]]:
 
 
 def torn_after(path: Path) -> int | None:
-    """Return the last step that can be read of a torn file of figures; None if it is not torn."""
+    """Return the last readable step of a torn file of figures; None if the file is not torn."""
     if not path.is_file():
         return None
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -255,14 +257,14 @@ def _is_figure(value: Any) -> bool:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines of a file of JSON objects."""
+    """Yield the intact lines of a file of JSON objects."""
     if not path.is_file():
         return
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             line = parse_json(text)
         except ValueError:
-            return  # torn by a kill in the middle of a write; what follows cannot be trusted either
+            return  # torn by a kill within a write; later lines are not trusted either
         if (
             isinstance(line, dict)
             and type(line.get("step")) is int
@@ -272,12 +274,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _plain(value: float) -> float | None:
-    """Return a number as JSON can hold it: not-a-number and infinities become null."""
+    """Return a number as JSON can hold it: NaN and infinities become null."""
     return float(value) if math.isfinite(value) else None
 
 
-START = 5  # records of a metric whose mean is its start
-UNRECORDED_AFTER = 10  # steps after which a metric that no step has recorded is taken for a mistake
+START = 5  # records of a metric over which its start value is averaged
+UNRECORDED_AFTER = 10  # steps after which an unrecorded metric counts as a mistake
 _LEGAL = (
     "start from legal play (warmup.updates), let an illegal reply cost more "
     "(environments.0.illegal), lower learner.learning_rate"
@@ -298,7 +300,7 @@ _PRECISION = (
     "sampler and learner disagree about the same weights: check precision, temperature and "
     "truncation"
 )
-REMEDIES = {  # first part of a metric's name -> what people usually do
+REMEDIES = {  # first part of a metric's name -> usual remedy
     "legal_rate": _LEGAL,
     "unparsable_rate": _LEGAL,
     "truncated_rate": _LONG,
@@ -342,14 +344,12 @@ OTHERWISE = "see docs/health.md, and the metric's meaning in docs/metrics.md"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """What a rule found: where, how much, whether the run stops, and all of it in plain words with
-    the usual remedy.
-    """
+class HealthFinding:
+    """The finding of a health rule: metric, value, and a message with the usual remedy."""
 
     step: int
     metric: str
-    value: float | None  # None: no number, or a metric that never appeared
+    value: float | None  # None: not a number, or never recorded
     stops: bool
     message: str
 
@@ -364,7 +364,7 @@ class Finding:
 
 
 class HealthMonitor:
-    """Looks at every step's figures; a rule acts once per metric in a run."""
+    """Applies health rules to every step's figures; a rule acts once per metric in a run."""
 
     def __init__(
         self,
@@ -373,19 +373,15 @@ class HealthMonitor:
         lines: Iterable[Mapping[str, Any]] = (),
         policies: Iterable[str] = (),
     ) -> None:
-        """Begin with what the ``lines`` of metrics.jsonl say about the steps done.
+        """Start from the ``lines`` of metrics.jsonl of the steps done.
 
-        ``steps`` is the length of the run; a rule looks at the figures of each of its ``policies``.
+        ``steps`` is the length of the run; rules apply to the metrics of each of its ``policies``.
         """
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
-        self._starts: dict[
-            tuple[int, str], list[float]
-        ] = {}  # the first records, for rules that compare with them
-        self._best: dict[
-            tuple[int, str], float
-        ] = {}  # the best record, for rules that compare with it
+        self._starts: dict[tuple[int, str], list[float]] = {}  # first records, for ``times_start``
+        self._best: dict[tuple[int, str], float] = {}  # best record, for ``times_best``
         self._seen: set[int] = set()  # rules whose metric has been recorded
         self._acted: set[tuple[int, str]] = set()
         for line in lines:
@@ -393,9 +389,9 @@ class HealthMonitor:
                 line["step"], {name: value for name, value in line.items() if name != "step"}
             )
 
-    def observe(self, step: int, metrics: Mapping[str, float | None]) -> list[Finding]:
-        """Count a step's figures, once per step in order; return what the rules find now."""
-        found = []
+    def observe(self, step: int, metrics: Mapping[str, float | None]) -> list[HealthFinding]:
+        """Apply the rules to a step's figures, once per step in order, and return new findings."""
+        findings = []
         for number, rule in enumerate(self._rules):
             names = sorted(
                 name
@@ -405,11 +401,11 @@ class HealthMonitor:
             if names:
                 self._seen.add(number)
             elif number not in self._seen and step == UNRECORDED_AFTER and not rule.if_recorded:
-                found.append(_missing(rule, step))
+                findings.append(_missing(rule, step))
             for name in names if step > first_steps(rule, self._steps) else ():
                 bounds = self._bounds((number, name), rule, metrics[name])
                 if bounds is not None and self._count((number, name), bounds, metrics[name]):
-                    found.append(
+                    findings.append(
                         _finding(
                             bounds,
                             step,
@@ -419,14 +415,14 @@ class HealthMonitor:
                             policies=self._policies,
                         )
                     )
-        return found
+        return findings
 
     def _bounds(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units; None while nothing compares."""
+        """Return the rule with bounds in the metric's units; None without a value to compare."""
         if rule.times_best:
-            return self._beside_best(key, rule, value)
+            return self._relative_to_best(key, rule, value)
         if not rule.times_start:
             return rule
         start = self._starts.setdefault(key, [])
@@ -435,7 +431,7 @@ class HealthMonitor:
             return None
         return _times(rule, sum(start) / START)
 
-    def _beside_best(
+    def _relative_to_best(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
         best = self._best.get(key)
@@ -463,13 +459,13 @@ def _times(rule: HealthRule, unit: float) -> HealthRule:
     return rule.model_copy(update=bounds)
 
 
-def stopping(findings: Iterable[Finding]) -> str:
-    """Return the message of the first finding that stops the run, or nothing."""
+def stop_message(findings: Iterable[HealthFinding]) -> str:
+    """Return the message of the first finding that stops the run, or ""."""
     return next((finding.message for finding in findings if finding.stops), "")
 
 
 def is_unhealthy(rule: HealthRule, value: float | None) -> bool:
-    """Return whether a value is beyond the rule's bound, or no finite number."""
+    """Return whether a value is beyond the rule's bound, or not a finite number."""
     if value is None or not math.isfinite(value):
         return True
     return (rule.above is not None and value > rule.above) or (
@@ -478,14 +474,12 @@ def is_unhealthy(rule: HealthRule, value: float | None) -> bool:
 
 
 def first_steps(rule: HealthRule, steps: int) -> float:
-    """Return how many steps at the beginning of a run of ``steps`` the rule does not look at."""
+    """Return the number of first steps of a run that a rule ignores."""
     return rule.after_step * steps if rule.after_step < 1 else rule.after_step
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a metric's name fits a documented pattern, whose parts in capitals stand for
-    anything.
-    """
+    """Return whether a metric's name fits a documented pattern; capitals stand for any part."""
     parts = [
         r"[^/]+" if part.isupper() else re.escape(part)
         for part in pattern.split("/")
@@ -504,7 +498,7 @@ def _finding(
     *,
     stops: bool,
     policies: frozenset[str],
-) -> Finding:
+) -> HealthFinding:
     number = value if value is not None and math.isfinite(value) else None
     bound = f"above {rule.above:g}" if rule.above is not None else f"below {rule.below:g}"
     often = f" for {rule.for_steps} records in a row" if rule.for_steps > 1 else ""
@@ -515,13 +509,13 @@ def _finding(
     )
     first = of_any(name, policies).split("/")[0]
     message = f"{state}. Usual remedy: {REMEDIES.get(first, OTHERWISE)}."
-    return Finding(step=step, metric=name, value=number, stops=stops, message=message)
+    return HealthFinding(step=step, metric=name, value=number, stops=stops, message=message)
 
 
-def _missing(rule: HealthRule, step: int) -> Finding:
-    """Return the finding that nothing has been recorded for a rule; it never stops a run."""
+def _missing(rule: HealthRule, step: int) -> HealthFinding:
+    """Return the finding that a rule's metric was never recorded, which never stops a run."""
     message = (
         f"No step up to {step} has recorded {rule.metric}, which a health rule watches: see "
         "metrics.jsonl for the names there are."
     )
-    return Finding(step=step, metric=rule.metric, value=None, stops=False, message=message)
+    return HealthFinding(step=step, metric=rule.metric, value=None, stops=False, message=message)

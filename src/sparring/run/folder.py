@@ -1,18 +1,18 @@
-"""The run folder: made, opened, locked, and never taken from anybody.
+"""The run folder: creation, opening, locking, and safe overwriting.
 
-Layout: sparring-run.json (marker), config.yaml (resolved, as in force), changes.jsonl (of it),
+Layout: sparring-run.json (marker), config.yaml (resolved, current), changes.jsonl (of it),
 provenance.json, metrics.jsonl, timing.jsonl, health.jsonl, league.jsonl, tensorboard/, episodes/,
 credit/, checkpoints/, report.html, played/ (by people); .replaced/ while another run is
 overwritten.
 
 States of a run folder that is overwritten; each is one rename away from the next:
 
-    the old run         ``.replacing/`` is there while the old run's entries move into it
-    old run aside       ``.replaced/`` holds all of them; what lies beside it is the new run's
+    the old run         ``.replacing/`` exists while the old run's entries move into it
+    old run aside       ``.replaced/`` holds all of them; the entries beside it are the new run's
     the new run         it has a checkpoint; ``.replaced/`` is gone
 
-Whoever holds the folder's lock brings it out of the states between by ``settle``, also after a
-kill. So at every instant either the old run is whole on the disk or the new one has a checkpoint.
+The holder of the folder's lock ends the intermediate states by ``settle``, also after a kill. So at
+any time either the old run is complete on the disk or the new one has a checkpoint.
 """
 
 from __future__ import annotations
@@ -46,14 +46,12 @@ _GONE = f"{TEMPORARY}replaced"
 
 
 def is_unsettled(path: Path) -> bool:
-    """Return whether a run folder holds anything of a run that is being replaced."""
+    """Return whether a run folder holds entries of a run that is being replaced."""
     return any((path / name).exists() for name in (MOVING, ASIDE, _GONE))
 
 
 def put_aside(path: Path, staying: Collection[str]) -> None:
-    """Move everything in a run folder out of the way of a new run, but for the entries named in
-    ``staying``.
-    """
+    """Move all entries of a run folder aside for a new run, except those named in ``staying``."""
     with disk_errors(path):
         (path / MOVING).mkdir()
         for entry in sorted(path.iterdir()):
@@ -64,13 +62,14 @@ def put_aside(path: Path, staying: Collection[str]) -> None:
 
 
 def settle(path: Path, staying: Collection[str]) -> bool:
-    """Delete the run that is set aside if the new one has a checkpoint; else put it back.
-
-    Return whether it was put back.
+    """Delete the run that was moved aside if the new one has a checkpoint; else move it back.
 
     Args:
         path: the run folder, locked by the caller.
         staying: names of the entries that belong to neither run.
+
+    Returns:
+        Whether it was moved back.
     """
     if not is_unsettled(path):
         return False
@@ -94,7 +93,7 @@ def settle(path: Path, staying: Collection[str]) -> bool:
 
 
 def clear(path: Path, staying: Collection[str]) -> None:
-    """Delete everything in a folder but the entries named in ``staying``."""
+    """Delete all entries of a folder except those named in ``staying``."""
     for entry in sorted(path.iterdir()):
         if entry.name in staying:
             continue
@@ -107,35 +106,31 @@ def clear(path: Path, staying: Collection[str]) -> None:
 log = logging.getLogger(__name__)
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
 FIGURES = "metrics.jsonl"
-PLAYED = "played"  # what people have played against the run, as episodes of its own
-STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder itself, whichever run is in it
+PLAYED = "played"  # episodes that people played against the run
+STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder, not of the run in it
 FORMAT = 1
 
 
 class RunFolder:
-    """A run folder, locked while in use as a context manager.
+    """A run folder, locked while it is used as a context manager.
 
     Raises:
-        RunError: something in the folder leads out of it, or is no file.
+        RunError: an entry links out of the folder, or is not a file or folder.
     """
 
     def __init__(self, path: Path) -> None:
         check_plain(path)
         self.path = path
         self._lock = FileLock(str(path / LOCK))
-        self._new = (
-            False  # whether its run is made here, so that a start that fails leaves nothing behind
-        )
-        self._replacement: str | None = (
-            None  # the configuration of the run that replaces the one that is there
-        )
+        self._new = False  # whether a failed start leaves nothing behind
+        self._replacement: str | None = None  # the configuration of a run that replaces this one
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool = False) -> None:
-        """Check that a new run may be made in a folder; nothing is changed.
+        """Check that a new run may be made in a folder, without changes.
 
         Raises:
-            RunError: the folder holds something else, or a run while ``overwrite`` is off.
+            RunError: the folder holds other files, or a run while ``overwrite`` is off.
         """
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; name a folder with --run.")
@@ -143,12 +138,11 @@ class RunFolder:
             return
         if not (path / MARKER).is_file():
             raise RunError(
-                f"{path} is not empty and holds no run of ours; name another folder with --run."
+                f"{path} is not empty and is not a run folder; name another folder with --run."
             )
         if not overwrite:
             choices = (
-                "go on with --resume, start anew with --overwrite, or name another folder with "
-                "--run"
+                "resume it (--resume), start again (--overwrite), or name another folder with --run"
             )
             raise RunError(f"{path} already holds a run; {choices}.")
 
@@ -157,35 +151,34 @@ class RunFolder:
         """Make a new run folder.
 
         Args:
-            path: where; must not exist, or be empty, or be a run folder that may be overwritten.
+            path: missing, empty, or a run folder that may be overwritten.
             config_yaml: the resolved configuration.
-            overwrite: replace the run that is there. It stays as it is until the folder is entered
-                as a context, lies aside until the new run has a checkpoint, and is put back if the
-                context ends before that.
+            overwrite: whether to replace an existing run. The old run stays unchanged until the
+                folder is entered as a context, is aside until the new run has a checkpoint, and is
+                moved back if the context ends before that.
 
         Raises:
-            RunError: the folder holds something else, or a run while ``overwrite`` is off.
-            LockedError: the run that is there is going on.
+            RunError: the folder holds other files, or a run while ``overwrite`` is off.
+            LockedError: another process works on the existing run.
         """
         cls.check_free(path, overwrite=overwrite)
         with disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
         folder = cls(path)
         folder._new = True
-        with cls(path) as own:
-            cls.check_free(path, overwrite=overwrite)  # again, now that nobody else may change it
+        with cls(path) as locked:
+            cls.check_free(path, overwrite=overwrite)  # again, now that the folder is locked
             if not _is_unbegun(path):
                 folder._replacement = config_yaml
             else:
-                own._begin(config_yaml)
+                locked._begin(config_yaml)
         return folder
 
     def _begin(self, config_yaml: str) -> None:
         with disk_errors(self.path):
             clear(self.path, STAYING)
-        write_json_atomic(
-            self.path / MARKER, {"format": FORMAT}
-        )  # first: a kill from here on leaves a folder that is ours
+        # first, so that after a kill the folder is known as a run folder
+        write_json_atomic(self.path / MARKER, {"format": FORMAT})
         write_bytes_atomic(self.path / CONFIG, config_yaml.encode())
 
     @classmethod
@@ -193,7 +186,7 @@ class RunFolder:
         """Return an existing run folder.
 
         Raises:
-            RunError: it is missing, or no run folder, or of a format this version cannot read.
+            RunError: the folder is missing, is not a run folder, or has an unknown format.
         """
         if not path.is_dir():
             raise RunError(
@@ -201,10 +194,7 @@ class RunFolder:
                 f"--run {path}`."
             )
         if is_unsettled(path):
-            with (
-                contextlib.suppress(LockedError),
-                cls(path) as folder,
-            ):  # else a run that replaces another is going on
+            with contextlib.suppress(LockedError), cls(path) as folder:  # or it is replaced now
                 folder.settle()
         if _is_unbegun(path):
             raise RunError(
@@ -232,7 +222,7 @@ class RunFolder:
         return cls(path)
 
     def config(self) -> dict[str, Any]:
-        """Return the configuration the run was started with, as a plain mapping.
+        """Return the run's configuration as a plain mapping.
 
         Raises:
             RunError: the file is damaged.
@@ -250,18 +240,18 @@ class RunFolder:
         """Return the checkpoint of a step, or the newest good one.
 
         Raises:
-            RunError: there is none yet.
-            CheckpointError: it is damaged, or does not exist.
+            RunError: there is no checkpoint yet.
+            CheckpointError: the checkpoint is damaged or missing.
         """
         if step is not None:
             return checkpoint.load_step(self.path, step)
-        found = checkpoint.load_latest(self.path)
-        if found is None:
+        latest = checkpoint.load_latest(self.path)
+        if latest is None:
             raise RunError(
                 f"{self.path} has no checkpoint yet; train it first with "
                 f"`sparring train --run {self.path} --resume`."
             )
-        return found
+        return latest
 
     def __enter__(self) -> RunFolder:
         with disk_errors(self.path):
@@ -294,20 +284,20 @@ class RunFolder:
         self._replacement = None
 
     def settle(self) -> bool:
-        """Delete the run that was replaced if the new one has a checkpoint.
+        """Delete the replaced run if the new one has a checkpoint; else move it back.
 
-        Else put it back, and return True.
+        The caller holds the lock.
 
-        The caller has the lock.
+        Returns:
+            Whether it was moved back.
         """
-        back = settle(self.path, STAYING)
-        if back:
+        is_moved_back = settle(self.path, STAYING)
+        if is_moved_back:
             log.warning(
-                "%s holds the run again that was to be overwritten: the new one saved no "
-                "checkpoint.",
+                "%s holds the old run again, as the new one saved no checkpoint.",
                 self.path,
             )
-        return back
+        return is_moved_back
 
     def _holder(self) -> str:
         try:
@@ -318,21 +308,17 @@ class RunFolder:
     def __exit__(self, *error: object) -> None:
         try:
             if not self.settle() and self._new and any(error) and not has_trained(self.path):
-                clear(
-                    self.path, STAYING
-                )  # of a start that failed nothing stays, so the same command may be given again
+                clear(self.path, STAYING)  # so that the same command works again
         finally:
             (self.path / HOLDER).unlink(missing_ok=True)
             self._lock.release()
 
 
 def load_tokenizers(path: Path) -> dict[str, Any]:
-    """Return the tokenizer of each policy of a run, without its weights.
-
-    Nothing is fetched from elsewhere.
+    """Return the tokenizer of each policy of a run, without its weights and without downloads.
 
     Raises:
-        RunError: no such run.
+        RunError: the run does not exist.
         ModelError: the model is not on this machine.
     """
     from sparring.config import resolve
@@ -343,23 +329,21 @@ def load_tokenizers(path: Path) -> dict[str, Any]:
 
     config = resolve(RunFolder.open(path).config())
     return {
-        name: tiny_tokenizer(vocabulary(own))
-        if own.model.name == TINY
-        else tokenizer_of(own.model.name)
-        for name, own in config.by_policy.items()
+        name: tiny_tokenizer(vocabulary(section))
+        if section.model.name == TINY
+        else tokenizer_of(section.model.name)
+        for name, section in config.by_policy.items()
     }
 
 
 def has_trained(path: Path) -> bool:
-    """Return whether the run in a folder has recorded a step, or saved one."""
+    """Return whether the run in a folder has recorded or saved a step."""
     figures = path / FIGURES
     return bool(figures.is_file() and figures.stat().st_size) or bool(checkpoint.steps(path))
 
 
 def _is_unbegun(path: Path) -> bool:
-    """Return whether a folder holds nothing, or only what a kill leaves while a run is being made
-    there.
-    """
+    """Return whether a folder is empty, or holds only what a killed creation leaves."""
     return all(
         entry.name in STAYING or entry.name.startswith(TEMPORARY) for entry in path.iterdir()
     )

@@ -1,8 +1,7 @@
-"""The league of a run: a snapshot is taken when it is due, what the keeping rule does not keep
-leaves, those that stay play each other, and a learner may begin anew.
+"""The league of a run: takes due snapshots, drops others, plays members, and restarts learners.
 
-Where several policies learn in one league, each has snapshots of its own, a schedule, and a room of
-``league.keep``. Else there is one learner, named ``main`` here: all policies that are trained.
+Where several policies learn in one league, each has its own snapshots, schedule, and capacity
+``league.keep``. Otherwise there is one learner, named ``main`` here: all trained policies.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from sparring.run.payoff_plays import with_plays
 from sparring.run.state import LEAGUE, RunState
 from sparring.run.step import Methods, owner_of
 
-START = snapshot(0)  # the learner before its first step
+START = snapshot(0)  # the weights before the first step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeagueRecord:
-    """What is remembered of a league's learners, each by its policy's name.
+    """The state of a league's learners, each by its policy's name.
 
     Args:
-        members: of the snapshots that are there, where it is not the one before: the player that
-            each came from, and its learner's tag.
-        age: steps that each learner has learnt in since its last snapshot.
-        origin: what each learner goes on from.
-        anew: learners that begin anew with the next step.
-        returns: mean return of each step since the last snapshot, where a schedule reads them.
-        live: the learner that alone learns now; empty: all do.
+        members: of each snapshot whose parent is not the one before: its parent and its learner's
+            tag.
+        age: steps that each learner has learned in since its last snapshot.
+        origin: the snapshot that each learner continues from.
+        anew: learners that restart with the next step.
+        returns: mean return of each step since the last snapshot, where a schedule reads it.
+        live: the only learner that learns now; empty: all learn.
     """
 
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -48,12 +47,12 @@ class LeagueRecord:
 
     @classmethod
     def of(cls, state: RunState) -> LeagueRecord:
-        """Return what a run's state says of its league."""
-        found = {name: value for name, value in state.json(LEAGUE).items() if name in _FIELDS}
-        return cls(**{**found, "anew": tuple(found.get("anew", ()))})
+        """Return the league's record in a run's state."""
+        fields = {name: value for name, value in state.json(LEAGUE).items() if name in _FIELDS}
+        return cls(**{**fields, "anew": tuple(fields.get("anew", ()))})
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as values of JSON, without what says nothing."""
+        """Return the record as values of JSON, without empty ones."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
@@ -61,15 +60,15 @@ _FIELDS = frozenset(LeagueRecord.__dataclass_fields__)
 
 
 def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState:
-    """Take the learners into the league before their first step, if they are to be members.
+    """Take the learners into the league before their first step, if they start as members.
 
     Args:
         config: the run's configuration.
         engine: its models.
-        state: that the run goes on from.
+        state: that the run starts or resumes from.
 
     Returns:
-        The state, which says who learns first where one after another does.
+        The state, with the first learner where learners take turns.
     """
     if state.step:
         return state
@@ -89,44 +88,43 @@ def league_step(
     episodes: Iterable[Episode] = (),
     note: Callable[[int, Iterable[Mapping[str, Any]]], None] | None = None,
 ) -> RunState:
-    """Take a snapshot of each learner of which one is due.
+    """Take a snapshot of each learner for which one is due.
 
     Args:
         config: the run's configuration.
         engine: its models.
         methods: its plug-ins.
         state: after the step.
-        episodes: the step's plays.
-        note: takes the step and a line for each snapshot taken in it; None: nobody does.
+        episodes: of the step.
+        note: called with the step and a line for each new snapshot.
 
     Returns:
-        The state, without the results of snapshots that left and with those of the plays among
-        members.
+        The state, without the results of dropped snapshots and with new results among members.
 
     Raises:
-        RolloutError: the members' plays fail.
+        RolloutError: the members' episodes fail.
     """
     if not config.league.every:
         return state
-    record, every = LeagueRecord.of(state), list(config.league.tags)
-    names = [record.live] if record.live else every
-    record = _older(config, methods, state, record, names, episodes)
-    due = [name for name in names if _due(config, engine, methods, state, record, name)]
+    record, learners = LeagueRecord.of(state), list(config.league.tags)
+    names = [record.live] if record.live else learners
+    record = _with_step_added(config, methods, state, record, names, episodes)
+    due = [name for name in names if _is_due(config, engine, methods, state, record, name)]
     if note is not None:
-        note(state.step, [_taken(config, state, record, name) for name in due])
+        note(state.step, [_snapshot_line(config, state, record, name) for name in due])
     for name in due:
-        record = _snapshot(config, engine, methods, state, record, name)
+        record = _take_snapshot(config, engine, methods, state, record, name)
     if due:
         book = with_plays(config, engine, state.payoffs.among(engine.members), state.step)
         state = state.remembering(payoffs=book.to_json())
     if due and record.live:
-        record = replace(record, live=every[(every.index(record.live) + 1) % len(every)])
-    there = {str(member) for member in engine.members}
-    kept = {name: one for name, one in record.members.items() if name in there}
-    return state.remembering(**{LEAGUE: replace(record, members=kept).to_json()})
+        record = replace(record, live=learners[(learners.index(record.live) + 1) % len(learners)])
+    present = {str(member) for member in engine.members}
+    remaining = {name: origin for name, origin in record.members.items() if name in present}
+    return state.remembering(**{LEAGUE: replace(record, members=remaining).to_json()})
 
 
-def _older(
+def _with_step_added(
     config: RunConfig,
     methods: Methods,
     state: RunState,
@@ -134,29 +132,29 @@ def _older(
     names: Sequence[str],
     episodes: Iterable[Episode],
 ) -> LeagueRecord:
-    before = (state.step - 1) % config.league.every  # of runs in which nothing was remembered
+    before = (state.step - 1) % config.league.every  # for checkpoints without this record
     age = {**record.age, **{name: record.age.get(name, before) + 1 for name in names}}
     returns = dict(record.returns)
     for name in names:
         if "returns" in methods.schedules[name].needs:
-            learnt = _mean_return(LEARNER.of(name), episodes, apart=bool(config.league.learners))
-            returns[name] = [*returns.get(name, ()), *learnt]
+            mean = _mean_return(LEARNER.of(name), episodes, apart=bool(config.league.learners))
+            returns[name] = [*returns.get(name, ()), *mean]
     return replace(record, age=age, returns=returns)
 
 
 def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], apart: bool) -> list[float]:
-    """Return the mean return of the seats in which a learner was trained; nothing without any."""
-    found = [
+    """Return the mean return of a learner's trained seats as a list; empty without any."""
+    returns = [
         episode.returns[seat]
         for episode in episodes
         if not episode.has_outgrown_context
         for seat, (trained, who) in enumerate(zip(episode.trained, episode.players, strict=True))
         if trained and (who if apart else who.of(MAIN)) == learner
     ]
-    return [math.fsum(found) / len(found)] if found else []
+    return [math.fsum(returns) / len(returns)] if returns else []
 
 
-def _due(
+def _is_due(
     config: RunConfig,
     engine: Engine,
     methods: Methods,
@@ -173,17 +171,19 @@ def _due(
         payoffs=state.payoffs,
         returns=record.returns.get(name, ()),
     )
-    found: bool = methods.schedules[name](request, progress=state.step / config.steps)
-    return found
+    is_due: bool = methods.schedules[name](request, progress=state.step / config.steps)
+    return is_due
 
 
-def _taken(config: RunConfig, state: RunState, record: LeagueRecord, name: str) -> dict[str, str]:
+def _snapshot_line(
+    config: RunConfig, state: RunState, record: LeagueRecord, name: str
+) -> dict[str, str]:
     tag = {"tag": config.league.tags[name]} if config.league.learners else {}
     parent = record.origin.get(name, str(START.of(name)))
     return {"member": str(snapshot(state.step, name)), "parent": parent, **tag}
 
 
-def _snapshot(
+def _take_snapshot(
     config: RunConfig,
     engine: Engine,
     methods: Methods,
@@ -191,22 +191,22 @@ def _snapshot(
     record: LeagueRecord,
     name: str,
 ) -> LeagueRecord:
-    league, taken, start = config.league, snapshot(state.step, name), START.of(name)
-    engine.take_member(taken)
+    league, new_member, start = config.league, snapshot(state.step, name), START.of(name)
+    engine.take_member(new_member)
     stream = engine.root.child("keeping").child(state.step)
-    own = [one for one in engine.members if one.name == taken.name]
+    snapshots = [each for each in engine.members if each.name == new_member.name]
     stays = [start] if league.start else []
     request = KeepRequest(
-        members=[member for member in own if member not in stays],
+        members=[member for member in snapshots if member not in stays],
         keep=league.keep - len(stays),
         payoffs=state.payoffs,
         step=state.step,
         stream=stream if name == MAIN else stream.child(name),
-        others=[one for one in engine.members if one in stays or one.name != taken.name],
+        others=[each for each in engine.members if each in stays or each.name != new_member.name],
     )
-    kept = methods.keeping(request, progress=state.step / config.steps)
+    survivors = methods.keeping(request, progress=state.step / config.steps)
     for member in request.members:
-        if member not in kept:
+        if member not in survivors:
             engine.drop_member(member)
     coin = engine.root.child("restart").child(state.step).child(name).uniform(0)
     anew = coin < league.restart_of(name)
@@ -214,22 +214,25 @@ def _snapshot(
     if league.restarts or league.learners:
         parent = record.origin.get(name, str(start) if league.start else "")
         known = {"parent": parent} if parent else {}
-        members[str(taken)] = {**known, **({"tag": league.tags[name]} if league.learners else {})}
+        members[str(new_member)] = {
+            **known,
+            **({"tag": league.tags[name]} if league.learners else {}),
+        }
     return replace(
         record,
         members=members,
         age={**record.age, name: 0},
-        origin={**record.origin, name: str(start if anew else taken)},
+        origin={**record.origin, name: str(start if anew else new_member)},
         returns={**record.returns, name: ()} if name in record.returns else record.returns,
         anew=(*record.anew, name) if anew else record.anew,
     )
 
 
-def begun_anew(config: RunConfig, engine: Engine, state: RunState) -> RunState:
-    """Let the learners begin anew from their start that are to.
+def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunState:
+    """Restart the learners that are marked for it from their first weights.
 
-    This is the first thing that a step does, so that a snapshot's step is measured, and saved, with
-    the weights that were learnt.
+    This is the first part of a step, so that a snapshot's step is evaluated and saved with the
+    learned weights.
 
     Args:
         config: the run's configuration.
@@ -237,17 +240,16 @@ def begun_anew(config: RunConfig, engine: Engine, state: RunState) -> RunState:
         state: before the step.
 
     Returns:
-        The state; of the plays before nothing is left in the estimators of those that begin anew,
-        nor in the replay buffer.
+        The state, with an empty replay buffer and empty estimators of the restarted learners.
     """
     record, step = LeagueRecord.of(state), state.step
     if not record.age and config.league.restart and step and step % config.league.every == 0:
-        record = replace(record, anew=(MAIN,))  # a checkpoint of before this was remembered
+        record = replace(record, anew=(MAIN,))  # a checkpoint without this record
     if not record.anew:
         return state
-    forgotten: dict[str, Any] = {"replay": ReplayBuffer()}
+    cleared: dict[str, Any] = {"replay": ReplayBuffer()}
     for name in record.anew:
         engine.restart(START.of(name))
-        own = (name,) if config.league.learners else engine.learners
-        forgotten |= {owner_of(policy): {} for policy in own}
-    return state.remembering(**forgotten, **{LEAGUE: replace(record, anew=()).to_json()})
+        policies = (name,) if config.league.learners else engine.learners
+        cleared |= {owner_of(policy): {} for policy in policies}
+    return state.remembering(**cleared, **{LEAGUE: replace(record, anew=()).to_json()})

@@ -4,9 +4,9 @@
     checkpoint
 
 A run is a function of (config, seed, code). All of its state is in the engine and in one RunState,
-and both are in the checkpoint. Streams hold no state, and what was written after a
-checkpoint is cut off before the run goes on from it, so a run that was killed ends with the same
-weights and figures as one that was not.
+and a checkpoint holds both. Streams hold no state, and lines written after a checkpoint are removed
+before the run resumes from it. So a killed run ends with the same weights and figures as one that
+was not.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sparring.league.meta_game import apart_by
 from sparring.measure.initial_states import SeenInitialStates
 from sparring.play.store import CreditStore, EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.config_checks import SAVED, adopt, saved
+from sparring.run.config_checks import SAVED, binding_settings, write_configuration
 from sparring.run.evaluation import Evaluator, answer_of
-from sparring.run.events import HealthMonitor, MetricsWriter, Sinks, stopping
+from sparring.run.events import HealthMonitor, MetricsWriter, Sinks, stop_message
 from sparring.run.folder import RunFolder
-from sparring.run.league_step import begin_league, begun_anew, league_step
+from sparring.run.league_step import begin_league, league_step, restart_learners
 from sparring.run.pipeline import FreshSteps, Prefetch
 from sparring.run.state import RunState
 from sparring.run.step import Methods, StepSource, play_round
@@ -40,7 +40,7 @@ from sparring.run.warmup import WarmupReport, warm_up
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepReport:
-    """What happened in a step, for whoever watches."""
+    """The results of a step, for a progress display."""
 
     step: int  # steps done
     steps: int  # steps of the run
@@ -53,10 +53,8 @@ class StepReport:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Summary:
-    """How a run ended: its last figures of each name, whether all steps were done, and what a
-    health rule said when it stopped.
-    """
+class RunSummary:
+    """The end of a run: steps, last metrics, and the message of a health rule that stopped it."""
 
     steps: int
     finished: bool
@@ -76,30 +74,31 @@ def train(
     warming: Callable[[WarmupReport], None] | None = None,
     measuring: Callable[[int, int], None] | None = None,
     stop: GracefulStop | None = None,
-) -> Summary:
+) -> RunSummary:
     """Train until all steps are done, a stop is requested or a health rule asks for one.
 
-    Every path leaves a checkpoint to go on from.
+    Every return leaves a checkpoint to resume from.
 
     Args:
         config: the resolved configuration.
         engine: runs the model; freshly made from ``config``.
         folder: the run folder, locked by the caller.
-        resume: go on from the folder's last good checkpoint (from the start, if there is none yet).
+        resume: whether to resume from the folder's last good checkpoint, or from the start if there
+            is none.
         watch: called after every step.
         warming: called after every update of the warm-up.
-        measuring: called with how many games of an evaluation have ended, and how many there are.
-        stop: asked after every step, and update of the warm-up, whether to save and leave.
+        measuring: called with the number of finished games of an evaluation, and their total.
+        stop: checked after every step and every warm-up update.
 
     Raises:
         RunError: the folder cannot be written or read.
         RolloutError: games fail beyond all retries.
-        DivergedError: something is no finite number; nothing of it is saved.
+        DivergedError: a value is not finite; nothing of it is saved.
     """
     games = [game for game, _ in engine.environments]
     methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
     evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, measuring)
-    state, kept, notes = _restore(config, engine, folder, resume)
+    state, saved_path, notes = _restore(config, engine, folder, resume)
     number, halt = 0, ""  # the step at work, 0: the warm-up; why a health rule stops the run
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
@@ -115,7 +114,7 @@ def train(
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
             began, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0
-            state = begun_anew(config, engine, state)
+            state = restart_learners(config, engine, state)
             outcome = play_round(config, engine, methods, state, recorded=recorded, source=source)
             state, step = outcome.state, outcome.state.step
             metrics, timing, plays = outcome.metrics, outcome.timing, outcome.episodes
@@ -125,8 +124,8 @@ def train(
                 apart = bool(apart_by(config))
                 answer = answer_of(engine, state.payoffs, config.league.answer, apart=apart)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}
-                spent = time.perf_counter() - began - timing["seconds/round"]
-                timing = {**timing, "seconds/evaluation": spent}
+                seconds = time.perf_counter() - began - timing["seconds/round"]
+                timing = {**timing, "seconds/evaluation": seconds}
             if outcome.learned:
                 store.append(step, outcome.episodes)
                 credit.append(step, outcome.episodes, outcome.learned)
@@ -134,9 +133,9 @@ def train(
             latest.update(metrics)
             findings = monitor.observe(step, metrics)
             writer.record(step, [finding.event() for finding in findings])
-            warnings, halt = tuple(finding.message for finding in findings), stopping(findings)
+            warnings, halt = tuple(finding.message for finding in findings), stop_message(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
-                kept = save(config, engine, folder, state, kept)
+                saved_path = save(config, engine, folder, state, saved_path)
             if watch is not None:
                 report = StepReport(
                     step=step,
@@ -151,14 +150,14 @@ def train(
                 watch(report)
                 notes = ()
         if state.step < config.steps and state.step % config.checkpoint.every:
-            save(config, engine, folder, state, kept)
+            save(config, engine, folder, state, saved_path)
     except (DivergedError, PluginError) as error:
         raise type(error)(
             f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}"
         ) from error
     finally:
         writer.close()
-    return Summary(
+    return RunSummary(
         steps=state.step,
         finished=state.step >= config.steps,
         metrics=latest,
@@ -168,7 +167,7 @@ def train(
 
 
 def step_source(config: RunConfig, engine: Engine, methods: Methods) -> StepSource | None:
-    """Return what plays the steps of a run ahead; None where each is played when it is due."""
+    """Return the source that plays steps ahead; None if each is played when it is due."""
     if config.scale.order == FRESH:
         return FreshSteps(config, engine, methods)
     return Prefetch(config, engine, methods) if config.scale.lag else None
@@ -184,9 +183,9 @@ def _where(config: RunConfig, number: int) -> str:
 def save(
     config: RunConfig, engine: Engine, folder: RunFolder, state: RunState, earlier: Path | None
 ) -> Path:
-    """Write a checkpoint of everything and return its folder; old stored steps go before.
+    """Write a checkpoint of everything and return its folder, after removal of old stored steps.
 
-    ``earlier`` is the one saved or restored before.
+    ``earlier`` is the checkpoint saved or restored before.
     """
     for store in (EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")):
         with disk_errors(store.folder):
@@ -194,7 +193,7 @@ def save(
 
     def write(target: Path) -> None:
         engine.save(target, earlier)
-        state.save(target, **{SAVED: saved(config)})
+        state.save(target, **{SAVED: binding_settings(config)})
 
     path = checkpoint.save(
         folder.path, state.step, write, keep=config.checkpoint.keep, earlier=earlier
@@ -206,18 +205,18 @@ def save(
 def _restore(
     config: RunConfig, engine: Engine, folder: RunFolder, resume: bool
 ) -> tuple[RunState, Path | None, tuple[str, ...]]:
-    found = checkpoint.load_latest(folder.path) if resume else None
-    checkpoint.tidy(folder.path, found, config.checkpoint.keep)
-    adopt(folder, config, found)
-    if found is None:
+    latest = checkpoint.load_latest(folder.path) if resume else None
+    checkpoint.tidy(folder.path, latest, config.checkpoint.keep)
+    write_configuration(folder, config, latest)
+    if latest is None:
         return (
             RunState(),
             None,
             ("No checkpoint yet: starting from the beginning.",) if resume else (),
         )
-    engine.restore(found.path)
+    engine.restore(latest.path)
     return (
-        RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED})),
-        found.path,
-        found.notes,
+        RunState.restored(latest.path, latest.step, latest.state, apart=frozenset({SAVED})),
+        latest.path,
+        latest.notes,
     )

@@ -1,6 +1,6 @@
-"""The payoff book of a league filled, by plays among its members or by exact results.
+"""Fills the payoff book of a league, by episodes among its members or with exact results.
 
-Exact results are of the policies that exact evaluation measures: each renormalised over the legal
+Exact results are of the policies that exact evaluation measures, renormalised over the legal
 actions of every information state.
 """
 
@@ -25,7 +25,7 @@ from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
 from sparring.league.meta_game import apart_by, check_sides, pair_shares, solvers_of
 from sparring.league.payoffs import TIE, Held, Payoffs, Results, Row, meetings_of
-from sparring.measure.exploitability import ask, history_reach
+from sparring.measure.exploitability import history_reach, query_policy
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.play.spec import EpisodeSpec, alone
 from sparring.play.team import rollout_teams
@@ -34,37 +34,37 @@ from sparring.play.team import rollout_teams
 def with_exact(
     config: RunConfig, engine: Engine, book: Payoffs, *, itself: bool = False
 ) -> Payoffs:
-    """Return the book with exact results of every two members that have none yet.
+    """Return the book with exact results of all pairs of members that have none yet.
 
-    A member does not change, so that a pair is computed once. All seats but those of the first side
-    are one player's, as where members play (``run.payoff_plays``).
+    A member does not change, so each pair is computed once. One member plays all seats but those of
+    the first side, as in episodes among members.
 
     Args:
         config: of the run.
         engine: its models.
         book: the book so far.
-        itself: whether a member's results against itself are wanted as well.
+        itself: whether to add a member's results against itself.
 
     Raises:
-        GameError: an environment, or a policy, allows no exact values; see ``check_exact``.
+        GameError: an environment or a policy allows no exact values; see ``check_exact``.
     """
     apart = bool(config.league.learners)
-    alone = [(one, one) for one in engine.members] if itself else []
-    for game in _shared(engine):
+    self_pairs = [(each, each) for each in engine.members] if itself else []
+    for game in _environments_with_sides(engine):
         pairs = [
             pair
-            for pair in (*itertools.permutations(engine.members, 2), *alone)
+            for pair in (*itertools.permutations(engine.members, 2), *self_pairs)
             if not book.results(*pair, environment=game.name).exact
         ]
         states = _states(Held(game), config.evaluation.max_states)
-        asked: dict[PlayerRef, list[FloatArray]] = {}
+        probabilities: dict[PlayerRef, list[FloatArray]] = {}
         for member in dict.fromkeys(itertools.chain.from_iterable(pairs)):
             scorer: Any = engine.agent(member)
-            asked[member] = ask(scorer, states)[0]
-        found: dict[Row, Results] = {}
+            probabilities[member] = query_policy(scorer, states)[0]
+        results: dict[Row, Results] = {}
         for pair in pairs:
-            found |= pair_results(game, states, pair, asked, apart=apart)
-        book = book.with_exact(found)
+            results |= pair_results(game, states, pair, probabilities, apart=apart)
+        book = book.with_exact(results)
     return book
 
 
@@ -76,13 +76,13 @@ def pair_results(
     *,
     apart: bool = False,
 ) -> dict[Row, Results]:
-    """Return the exact results of two members, of whom the first one sits in the first side.
+    """Return the exact results of two members, of whom the first plays the first side.
 
-    With reach(z) the probability of an end z of the game, and u(z) what the player's side is paid,
+    With reach(z) the probability of a terminal history z, and u(z) the payoff of the player's side,
 
         mean return = sum over z of reach(z) u(z),    P(win) = sum over z of reach(z) [u(z) > u'(z)]
 
-    Where there are three sides or more, a row is the mean over all sides that the opponent has.
+    With three sides or more, a row is the mean over all sides of the opponent.
 
     Args:
         game: the environment.
@@ -97,81 +97,81 @@ def pair_results(
     rows = [policies[seated[seat]][place] for place, seat in enumerate(states.seats.tolist())]
     ends = history_reach(states, rows)[states.tree.terminal]
     together = len(sides_of(teams)) == 1
-    paid = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
-    found: dict[Row, list[Results]] = {}
-    for row, own, other in meetings_of(game.name, seated, teams, apart):
+    payoffs = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
+    row_results: dict[Row, list[Results]] = {}
+    for row, place_of_side, other in meetings_of(game.name, seated, teams, apart):
         if row.player != row.opponent or pair[0] == pair[1]:
-            result = _results(ends, paid[own], paid[other], decided=not together)
-            found.setdefault(row, []).append(result)
-    return {row: _mean(own) for row, own in found.items()}
+            result = _results(ends, payoffs[place_of_side], payoffs[other], decided=not together)
+            row_results.setdefault(row, []).append(result)
+    return {row: _mean_results(place_of_side) for row, place_of_side in row_results.items()}
 
 
 def check_exact(config: RunConfig, engine: Engine) -> None:
-    """Refuse exact values where an environment or a learner's policy allows none.
+    """Check that the environments and the learners' policies allow exact values.
 
     Args:
         config: of the run.
-        engine: that has the environments and the learners.
+        engine: with the environments and the learners.
 
     Raises:
-        ConfigError: an environment has too many information states, or no tree of histories; or
-            not every reply of a policy has a probability.
+        ConfigError: an environment has too many information states, or no tree of histories; or a
+            policy has no reply probabilities.
     """
-    for game in _shared(engine):
+    for game in _environments_with_sides(engine):
         try:
             states = _states(Held(game), config.evaluation.max_states)
             for name in config.league.tags:
                 scorer: Any = engine.agent(LEARNER.of(name))
-                ask(scorer, states)
+                query_policy(scorer, states)
         except TooLargeError:
             raise ConfigError(
-                f"league.plays: exact walks the whole tree of an environment, and {game.name!r} "
+                f"league.plays: exact enumerates the tree of an environment, and {game.name!r} "
                 f"has more than {config.evaluation.max_states:,} information states "
-                "(evaluation.max_states), or too many histories; write league.plays: 2000, say, "
-                "so that members play."
+                "(evaluation.max_states), or too many histories; write league.plays: 2000, "
+                "for example, so that members play."
             ) from None
         except GameError as error:
             raise ConfigError(
-                f"league.plays: there are no exact values of {game.name!r}; write league.plays: "
-                f"2000, say, so that members play. The reason: {error}"
+                f"league.plays: {game.name!r} has no exact values; write league.plays: "
+                f"2000, for example, so that members play. The reason: {error}"
             ) from None
 
 
-def _shared(engine: Engine) -> Iterator[Environment]:
+def _environments_with_sides(engine: Engine) -> Iterator[Environment]:
     for game, weight in engine.environments:
         if weight and len(filled_together(tuple(teams_of(game)))) > 1:
             yield game
 
 
-@lru_cache(maxsize=8)  # the walk is long, and no policy changes it
-def _states(held: Held[Environment], limit: int) -> InfoStates:
-    return enumerate_info_states(held.value, limit=limit)
+@lru_cache(maxsize=8)  # enumeration is slow and does not depend on policies
+def _states(game: Held[Environment], limit: int) -> InfoStates:
+    return enumerate_info_states(game.value, limit=limit)
 
 
-def _results(ends: FloatArray, own: FloatArray, other: FloatArray, *, decided: bool) -> Results:
+def _results(ends: FloatArray, u: FloatArray, v: FloatArray, *, decided: bool) -> Results:
     """Return the results of a side against another.
 
     Args:
-        ends: probability of each end of the game, [Z].
-        own: what the side is paid there, [Z].
-        other: what the other one is paid, [Z].
-        decided: whether somebody wins.
+        ends: probability of each terminal history, [Z].
+        u: payoff of the side there, [Z].
+        v: payoff of the other side there, [Z].
+        decided: whether a side can win.
     """
-    larger = np.maximum(np.abs(own), np.abs(other))
-    equal = np.abs(own - other) <= np.maximum(TIE * larger, TIE)
-    won, lost = ends[~equal & (own > other)].sum(), ends[~equal & (own < other)].sum()
+    larger = np.maximum(np.abs(u), np.abs(v))
+    equal = np.abs(u - v) <= np.maximum(TIE * larger, TIE)
+    win, loss = (ends[~equal & (u > v)].sum(), ends[~equal & (u < v)].sum())
     return Results(
         games=1,
-        wins=float(won) if decided else 0,
+        wins=float(win) if decided else 0,
         draws=float(ends[equal].sum()) if decided else 0,
-        losses=float(lost) if decided else 0,
-        returns=float(ends @ own),
+        losses=float(loss) if decided else 0,
+        returns=float(ends @ u),
         exact=True,
     )
 
 
-def _mean(found: Sequence[Results]) -> Results:
-    total, share = sum(found[1:], found[0]), 1 / len(found)
+def _mean_results(results: Sequence[Results]) -> Results:
+    total, share = sum(results[1:], results[0]), 1 / len(results)
     return Results(
         games=1,
         wins=share * total.wins,
@@ -183,29 +183,28 @@ def _mean(found: Sequence[Results]) -> Results:
 
 
 Pair = tuple[PlayerRef, PlayerRef]
-ROUNDS = 4  # of plays that are focused: the meta-strategy is solved between them
-LEAST = 1e-9  # share of a pair that is to have none: it plays once, as it might matter
+ROUNDS = 4  # of focused plays; the meta-strategy is solved between rounds
+LEAST = 1e-9  # smallest share of a pair, so that every pair plays once
 
 
 def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> Payoffs:
-    """Return the book with the results of ``league.plays`` more plays in each environment.
+    """Return the book with the results of ``league.plays`` more episodes in each environment.
 
-    The two members that have played least against each other play next. Each of them sits as often
-    in the first side as the other, or once more. With ``focus`` the first of four rounds is played
-    so; before each other one the meta-strategy is solved, and the pair plays next that has least of
-    its share (``league.focus``). With ``plays: exact`` nobody plays, and the
-    results are exact.
+    The two members with the fewest episodes against each other play next, in the first side by
+    turns. With ``focus`` only the first of four rounds is played so. Before each later round the
+    meta-strategy is solved, and the pair that is furthest below its share plays next
+    (``league.focus``). With ``plays: exact`` nobody plays, and the results are exact.
 
     Args:
         config: of the run.
         engine: its models.
-        book: of what was played before.
-        step: steps done; with the run's seed it determines every draw.
+        book: of the earlier episodes.
+        step: number of steps done; with the run's seed it determines every random draw.
 
     Raises:
-        RolloutError: a play fails again and again.
-        GameError: results are to be exact, and cannot be; see ``check_exact``. Or the
-            plays are focused, and the meta-solver cannot solve the meta-game.
+        RolloutError: an episode fails beyond its retries.
+        GameError: exact results are not possible (see ``check_exact``), or with ``focus`` the
+            meta-solver cannot solve the meta-game.
     """
     plays, itself = config.league.plays, bool(apart_by(config))
     if plays == EXACT:
@@ -237,22 +236,22 @@ def next_pairs(
     *,
     itself: bool = False,
 ) -> Iterator[Pair]:
-    """Yield which two members meet next, without end; nobody where there is one member.
+    """Yield the pairs of members that play next, without end; nothing with one member.
 
     Args:
-        book: how often they have met.
+        book: the results so far.
         members: of the league.
         environment: its label.
-        shares: of all plays, that each pair is to have, in the order of
-            ``itertools.combinations(members, 2)``; None: all the same.
-        itself: whether a member meets itself as well, as often as it meets another in one side.
+        shares: of all episodes for each pair, in the order of ``itertools.combinations(members,
+            2)``; None: equal shares.
+        itself: whether a member plays itself as well, as often as it plays another in one side.
     """
     pairs = list(itertools.combinations(members, 2))
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
     parts = [1.0] * len(pairs) if shares is None else [max(share, LEAST) for share in shares]
-    if itself:  # each play of one with itself is in the book once for each side
-        pairs += [(one, one) for one in members]
-        counts += [book.results(one, one, environment=environment).games for one in members]
+    if itself:  # a member's game with itself counts once for each side
+        pairs += [(m, m) for m in members]
+        counts += [book.results(m, m, environment=environment).games for m in members]
         parts += [sum(parts) / max(len(parts), 1) or 1.0] * len(members)
     waiting = [(games / parts[place], 0, place) for place, games in enumerate(counts)]
     heapq.heapify(waiting)
@@ -271,7 +270,7 @@ def _rounds(plays: int, focus: float) -> list[tuple[int, int]]:
 def _shares(
     config: RunConfig, engine: Engine, book: Payoffs, game: Environment
 ) -> list[float] | None:
-    """Return the share of plays that each pair is to have; None where there are no pairs."""
+    """Return the share of episodes of each pair; None without pairs."""
     if len(engine.members) < 2:
         return None
     solver = next(iter(solvers_of(config).values()))
@@ -282,7 +281,7 @@ def _shares(
 def _spec(
     game: Environment, sides: Sequence[Sequence[int]], pair: Pair, number: int, root: Stream
 ) -> EpisodeSpec:
-    """Return a play of a pair: the first one sits in the first side, the second in all others."""
+    """Return an episode of a pair, whose first member plays the first side."""
     seats = [pair[seat not in sides[0]] for seat in range(game.num_seats)]
     return alone(game, number, seats, root.child(number))
 
@@ -293,18 +292,16 @@ log = logging.getLogger(__name__)
 def check_league(
     config: RunConfig, environments: Iterable[tuple[Any, float]], engine: Engine | None = None
 ) -> None:
-    """Refuse what does not fit the environments, and warn of meta-solvers without payoffs.
+    """Check that league settings fit the environments, and warn of meta-solvers without payoffs.
 
     Args:
         config: of the run.
         environments: of the run, each with its weight.
-        engine: that has them and the learners; None: it is not made, and exact values are not
-            tried.
+        engine: with them and the learners; None: exact values are not tried.
 
     Raises:
-        ConfigError: a solver of two sides stands where there are more teams, or ``sides: apart``
-            where there are not two; or there are no exact values where ``league.plays`` asks for
-            them, or no solver for ``league.focus``.
+        ConfigError: a solver of two sides has more teams, ``sides: apart`` has not two sides,
+            ``league.plays`` asks for impossible exact values, or ``league.focus`` has no solver.
     """
     if config.league.plays == EXACT and engine is not None:
         check_exact(config, engine)
@@ -312,7 +309,7 @@ def check_league(
     if config.league.focus and not solvers:
         raise ConfigError(
             "league.focus weighs members by a meta-strategy, and this run names no meta-solver; "
-            "write league.answer: nash, say, or matchmaker: {name: meta_strategy}."
+            "write league.answer: nash, for example, or matchmaker: {name: meta_strategy}."
         )
     environments = list(environments)
     _check_apart(config, environments)
@@ -322,26 +319,26 @@ def check_league(
         reads = getattr(solver.plugin.module, "READS_PAYOFFS", True)
         if reads and config.league.every and not config.league.plays:
             log.warning(
-                "%s: the members never meet, as league.plays is 0, so that %s takes all payoffs "
-                "as 0; write league.plays: 500, say, or exact.",
+                "%s: members never play each other, as league.plays is 0, so %s takes all payoffs "
+                "as 0; write league.plays: 500, for example, or exact.",
                 where,
                 solver.plugin.name,
             )
 
 
 def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -> None:
-    """Refuse sides that are apart where there are not two.
+    """Refuse ``sides: apart`` in an environment without exactly two sides.
 
-    An environment that is held out is looked at as well where the answer is a mixture for each
-    side, as it is measured there.
+    If the answer is a mixture for each side, held-out environments are checked too, as they are
+    evaluated.
     """
     mixed = config.league.answer not in PLAIN
     for where in apart_by(config):
         for game, weight in environments:
             sides = len(filled_together(tuple(teams_of(game))))
             if sides != 2 and (weight or mixed):
-                what = "" if weight else " (held out, and measured)"
+                note = "" if weight else " (held out, and measured)"
                 raise ConfigError(
-                    f"{where}: apart is for two sides, and {game.name!r}{what} has {sides}; write "
+                    f"{where}: apart is for two sides, and {game.name!r}{note} has {sides}; write "
                     "sides: together, or leave the environment out."
                 )

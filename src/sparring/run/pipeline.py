@@ -1,31 +1,30 @@
-"""Steps played ahead of the learner: pinned to a moment (``scale.lag``), or in fresh order.
+"""Steps played ahead of the learner: with fixed staleness (``scale.lag``), or in fresh order.
 
-Pinned order. Step s is opened as soon as step s - lag - 1 has been learnt from, and is played with
-the weights, the league, the curriculum and the payoff book of that moment. So what is played is a
-function of configuration and seed, however long players and learner take. Of a step that is open a
-checkpoint holds this moment and no plays: a run that goes on plays them again.
+Pinned order. Step s is opened once step s - lag - 1 has been learned from. Step s uses the
+weights, the league, the curriculum and the payoff book of that moment. So its episodes are a
+function of configuration and seed, however long workers and learner take. A checkpoint holds the
+inputs of an open step but no episodes; a run that resumes plays them again.
 
-Fresh order. A step learns from the plays that came first, whenever they were issued.
-As many plays are open as ``scale.lag`` + 1 steps of them. What comes while the learner learns waits
-for the next step; what takes longer than its step is learnt from in a later one. A group of which
-some turn is older than ``scale.lag`` when a step takes it is withheld: it is recorded, and seen by
-the payoff book and the curriculum, and no loss sees it.
+Fresh order. A step learns from the episodes that arrive first, whenever they were issued. The open
+episodes fill ``scale.lag`` + 1 steps. Episodes that arrive while the learner learns wait for the
+next step. A group with a turn staler than ``scale.lag`` when a step takes it is withheld: it is
+recorded, and read by the payoff book and the curriculum, but by no loss.
 
-A checkpoint holds the groups that had come. What was being played when the process ended is lost,
-and counted: ``issued.json`` in the run folder says how many plays were issued, whatever has become
-of the process.
+A checkpoint holds the groups that have arrived. Episodes at play when the process ended are lost,
+and counted: ``issued.json`` in the run folder holds the number of issued episodes, also after a
+kill.
 
 Metrics, of all plays since the run began:
-    issued_games            plays that were issued to workers, each time that they were
-    learned_games           plays that a step took to learn from
-    withheld_games          plays that were too old when a step took them
-    lost_games              plays that were lost with a worker, with their group, or with the
-                            training process
-    open_games              plays that are under way, or that no step has taken yet
+    issued_games            episodes issued to workers, counted at each issue
+    learned_games           episodes that a step took to learn from
+    withheld_games          episodes that were too stale when a step took them
+    lost_games              episodes lost with a worker, with their group, or with the training
+                            process
+    open_games              episodes at play, or not taken by a step yet
 and of the step, beside lag:
-    lag_max                 updates that the weights of a trained turn were behind, the most; at
-                            most scale.lag, as groups of older turns are withheld
-    withheld_share          plays that were too old, among those that the step took
+    lag_max                 largest staleness of a trained turn, in updates; at most scale.lag, as
+                            groups with staler turns are withheld
+    withheld_share          share of too stale episodes among those that the step took
 """
 
 from __future__ import annotations
@@ -45,22 +44,22 @@ from sparring.engine.workers.episode_budget import ISSUED, Admission
 from sparring.league.payoffs import Payoffs
 from sparring.play.rollout import Begun, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
-from sparring.run.state import FRESH, FreshRecord, Group, RunState
+from sparring.run.state import FRESH, FreshGroup, FreshRecord, RunState
 from sparring.run.step import (
     Methods,
     StepEpisodes,
     StepInputs,
     book_of,
     request_plays,
-    shaped,
+    shape_episodes,
     specs_of,
 )
 
-OPEN = "open"  # the owner in a run's state of the steps that are open
+OPEN = "open"  # the owner of open steps in a run's state
 
 
 class Prefetch:
-    """Opens steps, and gives their episodes.
+    """Opens steps ahead of the learner, and returns their episodes.
 
     Args:
         config: the run's configuration, with a lag.
@@ -73,17 +72,15 @@ class Prefetch:
         self._open: dict[int, _OpenStep] = {}
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
-        """Return the episodes of the step that comes next.
-
-        Further steps are opened first, as far as ``scale.lag`` says.
+        """Return the episodes of the next step, after opening steps up to ``scale.lag`` ahead.
 
         Args:
             state: the run's state now.
 
         Raises:
-            ConfigError: nothing keeps older weights.
-            CheckpointError: what the state says of open steps cannot be read.
-            RolloutError: no game could be played.
+            ConfigError: the engine keeps no older weights.
+            CheckpointError: the state of open steps cannot be read.
+            RolloutError: no episode could be played.
         """
         config, engine, _ = self._parts
         recorded = state.json(OPEN)
@@ -97,19 +94,19 @@ class Prefetch:
         if current.inputs.pinned is not None:
             engine.release(current.inputs.pinned)
         for other in self._open.values():
-            other.go_on()
+            other.advance()
         return episodes
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of the steps that are open, by owner."""
-        return {OPEN: {str(step): _record(one.inputs) for step, one in self._open.items()}}
+        """Return what a checkpoint holds of the open steps, by owner."""
+        return {OPEN: {str(step): _record(s.inputs) for step, s in self._open.items()}}
 
     def _inputs(self, step: int, state: RunState) -> StepInputs:
         config, engine, _ = self._parts
         pinned = engine.pin()
         if pinned is None:
             raise ConfigError(
-                f"scale.lag={config.scale.lag}: nothing keeps older weights here; train with "
+                f"scale.lag={config.scale.lag}: this engine keeps no older weights; train with "
                 "`sparring train` or sparring.train, or write scale.lag: 0."
             )
         return StepInputs.of(engine, state, step, pinned)
@@ -133,15 +130,15 @@ class _OpenStep:
         else:
             self._waiting = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
 
-    def go_on(self) -> None:
-        """Request more games, if those requested are there, without waiting."""
+    def advance(self) -> None:
+        """Request more episodes, if the requested ones have arrived, without waiting."""
         while self._waiting is not None and self._waiting.there():
             self._begin(self._waiting.result())
 
     def result(self) -> StepEpisodes:
         while self._waiting is not None:
             self._begin(self._waiting.result())
-        assert self._episodes is not None, "it requests nothing more"
+        assert self._episodes is not None, "no request is left"
         return self._episodes
 
 
@@ -157,7 +154,7 @@ def _record(inputs: StepInputs) -> dict[str, Any]:
 
 
 def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> StepInputs | None:
-    """Return a step that was open when a checkpoint was saved; None where it was not."""
+    """Return the inputs of a step that was open in a checkpoint; None if it was not."""
     if record is None:
         return None
     try:
@@ -174,13 +171,13 @@ def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> St
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"What the checkpoint says of step {step}, which was being played, cannot be read "
+            f"The checkpoint's record of step {step}, which was at play, cannot be read "
             f"({error!r}). Take an earlier one, or start anew with --overwrite."
         ) from error
 
 
 class FreshSteps:
-    """Issues plays, and gives each step those that came first.
+    """Issues episodes, and returns for each step those that arrive first.
 
     Args:
         config: the run's configuration.
@@ -192,79 +189,82 @@ class FreshSteps:
         self._config, self._engine, self._methods = config, engine, methods
         self._admission: Admission | None = None  # from the first step on
         self._draws = 0
-        self._drawn: deque[list[EpisodeSpec]] = deque()  # groups that are not issued yet
-        self._pasts: list[Pinned] = []  # snapshots that plays of a draw may meet, of each draw
-        self._arms: dict[int, str] = {}  # of the groups that are drawn and not learnt from
-        self._came: dict[int, tuple[Episode, ...]] = {}
-        self._counts = RolloutCounts()  # of what has come since the step before
+        self._unissued: deque[list[EpisodeSpec]] = deque()  # groups not issued yet
+        self._snapshot_pins: list[Pinned] = []  # by draw: the snapshots in its specs
+        self._arms: dict[int, str] = {}  # of the groups drawn and not taken yet
+        self._arrived: dict[int, tuple[Episode, ...]] = {}
+        self._counts = RolloutCounts()  # of arrivals since the last step
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
-        """Return the plays of the step that comes next, as soon as they have come.
+        """Return the episodes of the next step, once enough have arrived.
 
         Args:
             state: the run's state now.
 
         Raises:
             ConfigError: there are no workers.
-            CheckpointError: what was recorded of plays cannot be read.
-            RolloutError: plays cannot be had.
+            CheckpointError: the number of issued episodes cannot be read.
+            RolloutError: episodes cannot be played.
         """
         admission = self._admission or self._begin(state)
         admission.begin(state.step)
         self._workers.renew()
         games, lag = self._config.rollout.games_per_step, self._config.scale.lag
-        kept, old = list[Group](), list[Group]()
-        while sum(len(group.episodes) for group in kept) < games:
+        fresh, stale = list[FreshGroup](), list[FreshGroup]()
+        while sum(len(group.episodes) for group in fresh) < games:
             self._issue(state, admission)
-            if not admission.came:
+            if not admission.arrived_groups:
                 self._listen(admission, wait=True)
                 continue
-            number = admission.came[0]
-            group = Group(number, self._arms.pop(number), self._came.pop(number))
-            is_old = max(self._lags(group.episodes), default=0) > lag
+            number = admission.arrived_groups[0]
+            group = FreshGroup(number, self._arms.pop(number), self._arrived.pop(number))
+            is_old = max(self._staleness(group.episodes), default=0) > lag
             admission.take(number, old=is_old)
-            (old if is_old else kept).append(group)
-        return self._step(state, admission, kept, old)
+            (stale if is_old else fresh).append(group)
+        return self._step(state, admission, fresh, stale)
 
     def state(self) -> dict[str, Any]:
-        """Publish what was learnt; return what a checkpoint holds of plays, by owner."""
+        """Publish the current weights, and return what a checkpoint holds of episodes, by owner."""
         admission = self._admission
         assert admission is not None, "a step was played"
         self._workers.renew()
         self._listen(admission, wait=False)
-        groups = [Group(one, self._arms[one], self._came[one]) for one in admission.came]
+        groups = [
+            FreshGroup(number, self._arms[number], self._arrived[number])
+            for number in admission.arrived_groups
+        ]
         return {FRESH: FreshRecord(admission.account, self._draws, groups)}
 
     @property
     def _workers(self) -> FreshRollouts:
-        found = self._engine.fresh
-        if found is None:
+        workers = self._engine.fresh
+        if workers is None:
             raise ConfigError(
-                "scale.order=fresh: no workers play here; train with `sparring train` or "
+                "scale.order=fresh: this engine has no workers; train with `sparring train` or "
                 "sparring.train, or write scale.order: pinned."
             )
-        return found
+        return workers
 
     def _begin(self, state: RunState) -> Admission:
-        """Take up what a checkpoint holds: what was open there, or was issued since, is lost."""
+        """Restore a checkpoint; episodes that were open there, or issued since, count as lost."""
         record, config = state.fresh, self._config
-        account = record.account.gone(_issued(self._workers.run / ISSUED))
+        account = record.account.gone(_read_issued(self._workers.run / ISSUED))
         self._workers.issued_before(account.issued)
         self._draws = record.draws
-        self._admission = found = Admission(
+        self._admission = admission = Admission(
             games=config.rollout.games_per_step,
             lag=config.scale.lag,
             steps=config.steps,
             account=account,
         )
-        found.kept({group.number: len(group.episodes) for group in record.groups})
+        admission.restore_groups({group.number: len(group.episodes) for group in record.groups})
         self._arms = {group.number: group.arm for group in record.groups}
-        self._came = {group.number: group.episodes for group in record.groups}
-        return found
+        self._arrived = {group.number: group.episodes for group in record.groups}
+        return admission
 
     def _issue(self, state: RunState, admission: Admission) -> None:
         parts: list[list[EpisodeSpec]] = []
-        room = admission.room
+        room = admission.num_issuable
         while room > 0:
             part: list[EpisodeSpec] = []
             while len(part) < min(self._config.scale.unit_games, room):
@@ -274,18 +274,18 @@ class FreshSteps:
         if not parts:
             return
         progress = state.step / self._config.steps
-        past = tuple(sorted({key for pinned in self._pasts for key in pinned}))
+        past = tuple(sorted({key for pinned in self._snapshot_pins for key in pinned}))
         units = self._workers.issue(parts, progress, past)
         for unit, part in zip(units, parts, strict=True):
             admission.issue(unit, Counter(spec.group_id for spec in part))
-        while len(self._pasts) > 1:  # what is left to be issued is of the last draw
-            self._workers.published.release(self._pasts.pop(0))
+        while len(self._snapshot_pins) > 1:  # all unissued groups are of the last draw
+            self._workers.published.release(self._snapshot_pins.pop(0))
 
     def _next(self, state: RunState) -> list[EpisodeSpec]:
-        """Return the next group of plays; more are drawn if none is left."""
-        if not self._drawn:
+        """Return the next group of specs, and draw more if none is left."""
+        if not self._unissued:
             self._draw(state)
-        return self._drawn.popleft()
+        return self._unissued.popleft()
 
     def _draw(self, state: RunState) -> None:
         config, published = self._config, self._workers.published
@@ -299,78 +299,82 @@ class FreshSteps:
             progress=state.step / config.steps,
         )
         seated = {player for spec in self._workers.seated(specs) for player in spec.players}
-        self._pasts.append(published.pin(one for one in seated if one.step is not None))
+        self._snapshot_pins.append(published.pin(each for each in seated if each.step is not None))
         groups: dict[int, list[EpisodeSpec]] = {}
-        for spec in specs:  # those of one fixed start need not lie together
+        for spec in specs:  # specs of one fixed initial state need not be adjacent
             groups.setdefault(spec.group_id, []).append(spec)
             self._arms[spec.group_id] = spec.arm
-        self._drawn.extend(groups.values())
+        self._unissued.extend(groups.values())
         self._draws += 1
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
-        """Take what has come; ``wait`` for something."""
-        lost, found = self._workers.come(wait=wait)
+        """Take arrived units; with ``wait``, wait for at least one."""
+        lost, answered = self._workers.poll_units(wait=wait)
         for unit in lost:
-            admission.again(unit)
-        for unit, rollout in found:
+            admission.reissue(unit)
+        for unit, rollout in answered:
             self._counts += rollout.counts
-            came: dict[int, list[Episode]] = {}
+            episodes: dict[int, list[Episode]] = {}
             for episode in rollout.episodes:
-                came.setdefault(episode.group_id, []).append(episode)
-            admission.answer(unit, {group: len(plays) for group, plays in came.items()})
-            self._came |= {group: tuple(plays) for group, plays in came.items()}
+                episodes.setdefault(episode.group_id, []).append(episode)
+            admission.answer(unit, {group: len(plays) for group, plays in episodes.items()})
+            self._arrived |= {group: tuple(plays) for group, plays in episodes.items()}
             for group in rollout.counts.dropped_groups:
                 self._arms.pop(group, None)
 
-    def _lags(self, episodes: tuple[Episode, ...]) -> list[int]:
-        """Return of each trained turn how many updates its weights are behind, its oldest ones."""
+    def _staleness(self, episodes: tuple[Episode, ...]) -> list[int]:
+        """Return the staleness of each trained turn in updates, from its oldest weights."""
         versions = self._engine.versions
         return [
-            versions[player.name or MAIN] - _oldest(turn)
+            versions[player.name or MAIN] - _oldest_version(turn)
             for episode in episodes
             for turn in episode.turns
             if episode.trained[turn.seat] and (player := episode.players[turn.seat]).kind in OWN
         ]
 
     def _step(
-        self, state: RunState, admission: Admission, kept: list[Group], old: list[Group]
+        self,
+        state: RunState,
+        admission: Admission,
+        fresh: list[FreshGroup],
+        stale: list[FreshGroup],
     ) -> StepEpisodes:
-        """Return the plays of a step: shaped, and without those that selection leaves out."""
-        lags = [lag for group in kept for lag in self._lags(group.episodes)]
-        played = shaped(
+        """Return the episodes of a step, shaped and selected."""
+        lags = [lag for group in fresh for lag in self._staleness(group.episodes)]
+        played = shape_episodes(
             self._config,
             self._engine,
             self._methods,
-            [episode for group in (*kept, *old) for episode in group.episodes],
+            [episode for group in (*fresh, *stale) for episode in group.episodes],
             step=state.step,
-            withheld=frozenset(one.episode_id for group in old for one in group.episodes),
+            withheld=frozenset(each.episode_id for group in stale for each in group.episodes),
         )
-        played.arm_of = {group.number: group.arm for group in (*kept, *old)}
+        played.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
         played.observed = [(table, played.arm_of) for table, _ in played.observed]
         played.counts, self._counts = self._counts, RolloutCounts()
         played.lag = sum(lags) / max(len(lags), 1)
         played.metrics["lag_max"] = float(max(lags, default=0))
-        taken = [sum(len(group.episodes) for group in groups) for groups in (old, kept)]
-        played.metrics["withheld_share"] = taken[0] / max(sum(taken), 1)
+        counts = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
+        played.metrics["withheld_share"] = counts[0] / max(sum(counts), 1)
         account = asdict(admission.account)
         played.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
         return played
 
 
-def _oldest(turn: Turn) -> int:
-    """Return the version of the oldest weights that a reply was sampled with."""
+def _oldest_version(turn: Turn) -> int:
+    """Return the version of the oldest weights that sampled a reply."""
     runs = [part for part in turn.segments if part.kind == "sampled" and part.ids]
     return min((part.weights_version for part in runs), default=turn.weights_version)
 
 
-def _issued(path: Path) -> int:
-    """Return how many plays a run folder says were issued; 0 where it says nothing."""
+def _read_issued(path: Path) -> int:
+    """Return the number of issued episodes in a run folder; 0 without a file."""
     try:
         return int(parse_json(path.read_bytes())["issued"])
     except FileNotFoundError:
         return 0
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path} should say how many plays were issued, and cannot be read ({error!r}). Remove "
-            "it to count from the checkpoint, or start anew with --overwrite."
+            f"{path} should hold the number of issued plays, and cannot be read ({error!r}). "
+            "Remove it to count from the checkpoint, or start anew with --overwrite."
         ) from error

@@ -1,16 +1,16 @@
 """provenance.json: where and how a run was started, each time.
 
-It stands in no other file: the others are functions of configuration, seed and code.
+These facts are in no other file, as the others are functions of configuration, seed and code.
 
     {"starts": [{"date": "2026-11-22T04:10:11+00:00", "command": "sparring train demo",
     "after_step": 0, "commit": ..., "replies": "own bits", ...}]}
 
-``replies`` says what holds of replies that are sampled with others beside them, in another order,
-or split into other calls: "own bits", they are the same to the last bit; "within 1e-5", their ids
-are the same but for rare draws, and log-probabilities are so near. ``decoding`` says what computed
-them: "compiled", or "torch" and why (``models/forward_pass.py``). A run that goes on with another
-of them goes on to other numbers, and a warning says so. ``measured`` says which weights evaluation
-measures: "EMA weights", "live weights" or a mixture of members.
+``replies`` says how replies depend on the batch, its order and its splits. "own bits": not at all,
+to the last bit. "within 1e-5": token ids rarely differ, and log-probabilities are that near.
+``decoding`` says which code sampled them: "compiled", or "torch" with the reason
+(``models/forward_pass.py``). A run that resumes with other code gets other numbers and a warning.
+``measured`` says which weights evaluation measures: "EMA weights", "live weights" or a mixture of
+members.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PACKAGES = (
     "pyarrow",
     "peft",
 )
-# of a repository, what a run depends on: its pages and published results are made by runs
+# git paths of the code; pages and published results are made by runs
 CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
 
 
@@ -61,30 +61,30 @@ def note_start(
     decoding: str,
     weights: str,
 ) -> None:
-    """Add a start to a run folder's provenance; warn if replies are now computed in another way.
+    """Add a start to a run folder's provenance, and warn if replies are now computed by other code.
 
-    What cannot be read of earlier starts is begun anew.
+    Unreadable earlier starts are dropped.
 
     Args:
-        path: the run folder, held by the caller.
+        path: the run folder, locked by the caller.
         words: of the command line, the program's name first.
-        after_step: steps that were done before.
-        invariant: whether a reply has the same bits whatever else is sampled.
-        decoding: what computes replies, in words.
+        after_step: number of steps done before.
+        invariant: whether the bits of a reply are the same whatever else is sampled.
+        decoding: the code that computes replies, in words.
         weights: that evaluation measures, of ``config.checks.measured_weights``.
     """
     earlier = starts(path)
-    # a start after which no checkpoint was written has left no numbers
-    counted = [
-        one
-        for one in earlier
-        if isinstance(step := one.get("after_step"), int) and step < after_step
+    # a start without a later checkpoint has left no numbers
+    effective = [
+        entry
+        for entry in earlier
+        if isinstance(step := entry.get("after_step"), int) and step < after_step
     ]
-    before = counted[-1].get("decoding") if counted else None
-    if isinstance(before, str) and _ways(before) != _ways(decoding):
+    before = effective[-1].get("decoding") if effective else None
+    if isinstance(before, str) and _decoders(before) != _decoders(decoding):
         log.warning(
-            "%s: replies were computed by %s up to step %d, and are by %s from here on. Their last "
-            "bits differ, so the run goes on to other numbers. To keep them, go on where replies "
+            "%s: replies were computed by %s up to step %d, and by %s from here on. Their last "
+            "bits differ, so the run's numbers change. To keep them, resume where replies "
             "are computed as before (CC names the C compiler).",
             path,
             quoted(before),
@@ -111,13 +111,13 @@ def note_start(
     write_json_atomic(path / PROVENANCE, {"starts": [*earlier, start]})
 
 
-def _ways(decoding: str) -> set[str]:
-    """Return what computes the replies of a run's policies, without the reasons."""
+def _decoders(decoding: str) -> set[str]:
+    """Return the code that computes the replies of a run's policies, without the reasons."""
     return set(re.findall(r"(?:^|, )(compiled|torch|vllm|openai)\b", decoding))
 
 
 def starts(path: Path) -> list[dict[str, Any]]:
-    """Return the starts that a run folder's provenance tells of, the first first; or None."""
+    """Return the starts in a run folder's provenance, oldest first; empty without the file."""
     try:
         return starts_in((path / PROVENANCE).read_bytes())
     except OSError:
@@ -125,35 +125,32 @@ def starts(path: Path) -> list[dict[str, Any]]:
 
 
 def starts_in(data: bytes) -> list[dict[str, Any]]:
-    """Return the starts that the content of provenance.json tells of; none where it is damaged."""
+    """Return the starts in the content of provenance.json; empty if it is damaged."""
     try:
-        found = parse_json(data)["starts"]
+        items = parse_json(data)["starts"]
     except (ValueError, LookupError, TypeError):
         return []
-    return [start for start in found if isinstance(start, dict)] if isinstance(found, list) else []
+    return [start for start in items if isinstance(start, dict)] if isinstance(items, list) else []
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that figures depend on, of those that are installed."""
+    """Return the versions of the installed packages that figures depend on."""
     return dict(_versions())
 
 
 @cache
 def _versions() -> dict[str, str]:
-    """Return them, read once: a process keeps what it has imported."""
-    found = {}
+    versions_by_package = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions_by_package[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions_by_package
 
 
 def code_commit() -> str | None:
-    """Return the commit of the repository that this code is followed in, "-dirty" if a followed
-    file of its code differs, or None.
-    """
+    """Return the commit of this code, with "-dirty" if tracked code differs; None without git."""
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:

@@ -1,9 +1,8 @@
-"""What a run carries from step to step, apart from the models: one frozen record, named by owner.
+"""The state of a run apart from the models: one frozen record, by owner.
 
-An owner is whoever remembers something over steps: the estimator, the curriculum, the replay
-buffer, the payoff book. What an owner remembers is a value. A step takes the state of all owners
-and gives it back as a whole, so a loop written by hand has one thing to pass on, and a new owner
-changes no loop.
+An owner is a component with memory over steps: the estimator, the curriculum, the replay buffer,
+the payoff book. A step takes the state of all owners and returns it as a whole, so a loop written
+by hand passes on one value, and a new owner changes no loop.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from sparring.play.store import from_bytes, to_bytes
 FILE, NOTES = "fresh.parquet", "fresh.json"
 
 
-class Group(NamedTuple):
-    """A group of plays that has come, and that no step has taken yet."""
+class FreshGroup(NamedTuple):
+    """A group of episodes that has arrived and that no step has taken."""
 
     number: int
     arm: str
@@ -37,21 +36,24 @@ class Group(NamedTuple):
 
 
 class FreshRecord:
-    """What is remembered of plays from step to step.
+    """The state of a run in fresh order.
 
     Args:
-        account: of all plays so far.
-        draws: how often plays were drawn to be issued.
-        groups: that have come, the first first.
+        account: numbers of all episodes so far.
+        draws: number of draws of specs so far.
+        groups: that have arrived, in order of arrival.
     """
 
     def __init__(
-        self, account: EpisodeBudget | None = None, draws: int = 0, groups: Iterable[Group] = ()
+        self,
+        account: EpisodeBudget | None = None,
+        draws: int = 0,
+        groups: Iterable[FreshGroup] = (),
     ) -> None:
         self.account, self.draws, self.groups = account or EpisodeBudget(), draws, tuple(groups)
 
     def save(self, folder: Path) -> None:
-        """Write everything into a checkpoint's folder; nothing where nothing was issued."""
+        """Write everything into a checkpoint's folder; nothing if no episode was issued."""
         if not self.account.issued:
             return
         episodes = [episode for group in self.groups for episode in group.episodes]
@@ -60,7 +62,7 @@ class FreshRecord:
             "account": asdict(self.account),
             "draws": self.draws,
             "groups": [
-                [group.number, group.arm, [one.episode_id for one in group.episodes]]
+                [group.number, group.arm, [each.episode_id for each in group.episodes]]
                 for group in self.groups
             ],
             "silent": [record_of(episode) for episode in episodes if not episode.turns],
@@ -71,48 +73,48 @@ class FreshRecord:
 
     @classmethod
     def restored(cls, folder: Path) -> Self:
-        """Return what was saved in a checkpoint's folder.
+        """Return the record of a checkpoint's folder.
 
         Raises:
-            CheckpointError: its files do not fit together.
+            CheckpointError: its files do not match.
         """
         if not (folder / NOTES).exists():
             return cls()
         try:
             notes: Mapping[str, Any] = parse_json((folder / NOTES).read_bytes())
-            found = [episode_of(record) for record in notes["silent"]]
+            episodes = [episode_of(record) for record in notes["silent"]]
             if (folder / FILE).exists():
-                found += [episode for _, episode in from_bytes((folder / FILE).read_bytes())]
-            own = {episode.episode_id: episode for episode in found}
+                episodes += [episode for _, episode in from_bytes((folder / FILE).read_bytes())]
+            episode_by_id = {episode.episode_id: episode for episode in episodes}
             groups = [
-                Group(int(number), str(arm), tuple(own[play] for play in plays))
+                FreshGroup(int(number), str(arm), tuple(episode_by_id[play] for play in plays))
                 for number, arm, plays in notes["groups"]
             ]
             return cls(EpisodeBudget.of(notes["account"]), int(notes["draws"]), groups)
         except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise CheckpointError(
-                f"The plays that had come when {folder} was saved cannot be loaded: {error!r}. "
+                f"The episodes of {folder} that no step had taken cannot be loaded: {error!r}. "
                 "Take an earlier checkpoint, or start anew with --overwrite."
             ) from error
 
 
 STATE = "state.json"
-FRESH = "fresh"  # the owner of what is remembered of plays in fresh order
-LEAGUE = "league"  # the owner of what is remembered of a league's learners
+FRESH = "fresh"  # the owner of the state of fresh order
+LEAGUE = "league"  # the owner of the state of a league's learners
 
 
 class FileState(Protocol):
-    """What an owner remembers, where it is no JSON: it writes and reads files of its own."""
+    """The state of an owner that writes files instead of JSON."""
 
     def save(self, folder: Path) -> None:
-        """Write everything into a checkpoint's folder; nothing where it is empty."""
+        """Write everything into a checkpoint's folder; nothing for an empty state."""
 
     @classmethod
     def restored(cls, folder: Path) -> Self:
-        """Return what ``save`` wrote; the empty value where it wrote nothing.
+        """Return what ``save`` wrote; the empty state if there are no files.
 
         Raises:
-            CheckpointError: the files do not fit together.
+            CheckpointError: the files do not match.
         """
 
 
@@ -124,57 +126,55 @@ FILED: Mapping[str, type[FileState]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunState:
-    """The state of a run after ``step`` steps. ``RunState()`` is the beginning of any run.
+    """The state of a run after ``step`` steps; ``RunState()`` is the initial state of any run.
 
     Args:
-        step: steps done.
-        owners: what each owner remembers, by the owner's name; one that is missing remembers
-            nothing yet.
+        step: number of steps done.
+        owners: the state of each owner by name; a missing owner has no state yet.
     """
 
     step: int = 0
     owners: Mapping[str, Any] = field(default_factory=dict)
 
     def json(self, owner: str) -> dict[str, Any]:
-        """Return what an owner remembers as JSON: its own copy, empty at the beginning."""
+        """Return a copy of an owner's JSON state, empty at the beginning."""
         return dict(self.owners.get(owner, {}))
 
     @property
     def replay(self) -> ReplayBuffer:
         """A copy of the replay buffer, empty at the beginning."""
-        found = self.owners.get("replay")
-        return ReplayBuffer(found.stored if found is not None else ())
+        buffer = self.owners.get("replay")
+        return ReplayBuffer(buffer.stored if buffer is not None else ())
 
     @property
     def fresh(self) -> FreshRecord:
-        """What is remembered of plays in fresh order, empty at the beginning."""
-        found: FreshRecord = self.owners.get(FRESH) or FreshRecord()
-        return found
+        """The record of fresh order, empty at the beginning."""
+        record: FreshRecord = self.owners.get(FRESH) or FreshRecord()
+        return record
 
     @property
     def payoffs(self) -> Payoffs:
         """The payoff book, empty at the beginning.
 
         Raises:
-            CheckpointError: what was restored is none.
+            CheckpointError: the restored value is not a payoff book.
         """
         return Payoffs.from_json(self.owners.get("payoffs", {}))
 
     def after(self, **owners: Any) -> RunState:
-        """Return the state one step on, in which these owners remember something new."""
+        """Return the state after the next step, with these new states of owners."""
         return replace(self.remembering(**owners), step=self.step + 1)
 
     def remembering(self, **owners: Any) -> RunState:
-        """Return the state of the same step, in which these owners remember something new."""
+        """Return the state of the same step, with these new states of owners."""
         return replace(self, owners={**self.owners, **owners})
 
     def save(self, folder: Path, **more: Any) -> None:
-        """Write everything into a checkpoint's folder: ``state.json``, and the files of owners that
-        have some.
+        """Write ``state.json`` and the owners' files into a checkpoint's folder.
 
         Args:
-            folder: of the checkpoint that is being written.
-            more: what else is to stand in ``state.json``.
+            folder: of the new checkpoint.
+            more: further entries of ``state.json``.
         """
         plain = {name: value for name, value in self.owners.items() if name not in FILED}
         write_synced(folder / STATE, json.dumps({**plain, **more}, sort_keys=True).encode())
@@ -195,12 +195,12 @@ class RunState:
 
         Args:
             folder: of the checkpoint.
-            step: steps done when it was saved.
+            step: number of steps done when it was saved.
             state: the content of its ``state.json``.
-            apart: names in it that are no owner's.
+            apart: names in it that are not owners.
 
         Raises:
-            CheckpointError: an owner's state is of another kind, or its files do not fit together.
+            CheckpointError: an owner's state is of another kind, or its files do not match.
         """
         plain = {name: value for name, value in state.items() if name not in apart}
         for name, value in plain.items():

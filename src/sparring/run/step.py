@@ -1,23 +1,23 @@
-"""One step of the algorithm: seat, play, shape, credit, update; and its figures.
+"""One step of the algorithm: seat, play, shape, credit, update; and its metrics.
 
-Metrics of plays, over the trained seats unless said otherwise. Of several replies to a prompt,
-figures of replies (legal_rate to sampled_entropy) count all, figures of games what was played:
-    legal_rate              share of replies that were a legal action, of turns with a list of legal
-                            actions; left out where there are none, as any text is legal
-    legal_rate/GAME         the same in one game
-    unparsable_rate         share of replies that held no action at all
-    truncated_rate          share of replies that ran into the token limit
-    overlong_rate           share of turns that the model was not asked, as the conversation had
-                            outgrown model.context; these turns count in truncated_rate too, and in
-                            none of the other figures
+Metrics of plays, over the trained seats unless stated otherwise. With several replies to a prompt,
+metrics of replies (legal_rate to sampled_entropy) count all, metrics of games the played one:
+    legal_rate              share of replies that were a legal action, in turns with a list of legal
+                            actions; absent in environments where any text is legal
+    legal_rate/GAME         the same for one game
+    unparsable_rate         share of replies from which no action could be parsed
+    truncated_rate          share of replies that reached the token limit
+    overlong_rate           share of turns without a reply, as the conversation had outgrown
+                            model.context; these turns count in truncated_rate too, and in no
+                            other metric
     reply_tokens            sampled tokens per turn
     sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's
                             entropy per token, nats
-    memories_per_game       memories that seats were asked to write, per game; they count in none of
-                            the figures above. This and the next only where there are any
+    memories_per_game       memories that seats wrote, per game; they count in no metric above;
+                            this and the next only where there are memories
     memory_tokens           sampled tokens per memory
     turns_per_game          decisions of all seats per game
-    forfeit_rate            share of games that ended by an illegal reply
+    forfeit_rate            share of games that an illegal reply ended
     cut_rate                share of games that were truncated, by rollout.max_turns or by
                             model.context; only where there are any
     return/GAME/ROLE        mean return of the role, in the game's units; games that outgrew
@@ -26,66 +26,66 @@ figures of replies (legal_rate to sampled_entropy) count all, figures of games w
     attempt/GAME/NUMBER     of trials, mean payoff of the game in attempt 1, 2, ..., over the seats
                             that had a turn in it, times environments.N.scale; attempts that
                             outgrew model.context are left out
-    figure/GAME/NAME        what an environment counts itself, such as understood of code_words, a
-                            mean over seats; plays that were forfeited or truncated are left out,
-                            and seats of which it says nothing
-    candidates/decisions    decisions per game to which there were several replies; this and the
+    figure/GAME/NAME        a figure of the environment, such as understood of code_words, as a
+                            mean over seats; forfeited and truncated episodes are left out, and
+                            seats without the figure
+    candidates/decisions    decisions per game with several candidates; this and the
                             next where rollout.candidates.count is above 1
-    candidates/equal_share  share of these whose replies were all judged alike
-    candidates/unjudged     share of these none of whose replies could be judged
-    candidates/score        mean score of all replies that were judged: how good the policy is
-    candidates/gain         mean score of what was played, less that: what choosing adds
-    candidates/tokens       sampled tokens of the step, all replies counted
-    group_deviation         mean over groups (trajectories of one start and role) of the rewards'
-                            standard deviation
-    group_equal_share       share of the groups whose rewards are all equal; both only where groups
-                            have two or more
+    candidates/equal_share  share of these whose candidates all had the same score
+    candidates/unjudged     share of these without any scored candidate
+    candidates/score        mean score of all scored candidates: the quality of the policy
+    candidates/gain         mean score of the played candidates minus that: the gain of choosing
+    candidates/tokens       sampled tokens of the step, in all candidates
+    group_deviation         mean standard deviation of rewards within groups (trajectories
+                            of one initial state and role)
+    group_equal_share       share of the groups with equal rewards; both only where groups
+                            have two or more trajectories
 Metrics of the step:
     reward/NAME             mean of a reward's component over trained turns that have it, weighted
                             and bounded
-    reward/llm_judge        as reward/NAME, and no fact: a language model's opinion of the turns
+    reward/llm_judge        as reward/NAME: a language model's opinion of the turns, not a fact
     abstained/NAME          share of trained turns on which a reward has no opinion; only where
                             there are any
     optimal_rate/GAME       share of the judged turns whose reply is one of the oracle's best
                             actions
-    regret/GAME             mean value lost per judged turn, as the oracle says, in the game's units
+    regret/GAME             mean value lost per judged turn by the oracle, in the game's units
     judged_rate/GAME        share of trained turns on which the oracle gave a verdict; these three
                             where a game has an oracle
     bounded_share           share of trained seats whose shaping was scaled down in a game, so that
                             outcomes keep their order
-    kept_share              share of turns that selection left
+    kept_share              share of turns that selection kept
     replayed_share          share of the batch's games that come from the replay buffer; these only
                             where something is stored
     buffer_size             games in the replay buffer after the step
     replay_age              steps since the replayed games were played, mean
     replay_weight           mean importance weight of the replayed groups, relative to the largest;
                             reported, not applied
-    playouts/tokens         sampled tokens of the games that were played on from turns, which
+    playouts/tokens         sampled tokens of the playouts from turns, which
                             nothing learns from; this and the next where rollout.playouts is above 0
-    playouts/failed         share of the positions from which no game could be played on
-    refills                 further batches played in place of games that selection dropped; where
+    playouts/failed         share of the states from which no playout could be played
+    refills                 further batches played to replace games that selection dropped; where
                             rollout.refills allows any
     advantage_std           standard deviation of the advantages over the tokens that carry loss
-    distinct_share          distinct sequences among all; the rest is computed once and shared
-    retried_games           games that failed and began anew
+    distinct_share          share of distinct sequences; duplicates are computed once
+    retried_games           games that failed and were played again
     dropped_groups          groups given up because a game failed beyond its retries
-    lag                     steps that the weights which played were behind those that learn; where
+    lag                     staleness of the sampling weights in steps; only where
                             scale.lag is above 0. In fresh order the mean over the trained turns
-                            that the step learns from, in updates of their policy.
-                            logprob_difference_max and _mean are with a lag of one play in 100,
-                            scored again by the weights that played it
-    credit/...              figures of the advantage estimator, such as its baselines
-    knowledge/NAME/...      figures of what the run knows; its page says what they are
-    knowledge/judged        share of the replies to prompts with several that it judged
-Where a run has several policies, what one of them learns from and how it is updated stands below
-its name, as in leader/loss, leader/advantage_std, leader/credit/...; main has no name.
+                            of the step, in updates of their policy.
+                            With a lag, logprob_difference_max and _mean are of one play in 100,
+                            scored again with the weights that sampled it
+    credit/...              metrics of the advantage estimator, such as its baselines
+    knowledge/NAME/...      metrics of the knowledge plug-in; its page explains them
+    knowledge/judged        share of the candidates that the plug-in scored
+Where a run has several policies, the learning metrics of each policy have its name as prefix,
+as in leader/loss, leader/advantage_std, leader/credit/...; main has no prefix.
 Timing, in timing.jsonl:
-    seconds/play            playing the games, judging and shaping them
+    seconds/play            playing, judging and shaping the games
     seconds/oracle          judging alone, where a game has an oracle
     seconds/credit          turn table, values, reward model, advantages, packing
     seconds/update          updating the weights
     seconds/round           the three together
-    seconds/evaluation      measuring, in steps that do
+    seconds/evaluation      measuring, in steps with an evaluation
     tokens_per_second       all tokens trained on, prompts included, over the whole round
     games_per_second        games over the whole round
 """
@@ -110,14 +110,13 @@ from sparring.core.errors import ConfigError, RolloutError
 from sparring.core.records import MAIN, Credit, Episode, PlayerRef, Turn, TurnTable
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
-from sparring.engine.logprob_check import SAME
-from sparring.engine.logprob_check import metrics as same_numbers
-from sparring.engine.protocol import Batch, Engine, Judging, Pinned, rewards_of
+from sparring.engine.logprob_check import LOGPROB_METRICS, logprob_metrics
+from sparring.engine.protocol import Batch, Engine, Pinned, ReplyJudges, rewards_of
 from sparring.environments.base import Environment, teams_of
 from sparring.league.payoffs import Payoffs
 from sparring.league.seating import LeagueLearner, arms, starts, turn_limit
 from sparring.methods.credit.base import start_groups, trajectory_returns
-from sparring.methods.knowledge.base import Gathered, Knowledge, replies, with_scores
+from sparring.methods.knowledge.base import Knowledge, KnowledgeRequest, replies, with_scores
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import configured_oracles, is_best, regret
 from sparring.methods.rewards.base import apply_rewards, outcome_gap
@@ -138,7 +137,7 @@ from sparring.run.state import LEAGUE, RunState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Methods:
-    """The plug-ins of a run that the loop calls itself."""
+    """The plug-ins of a run that the training loop calls."""
 
     matchmaker: BoundPlugin
     curriculum: BoundPlugin
@@ -146,7 +145,7 @@ class Methods:
     credit: Mapping[str, BoundPlugin]  # by the name of the policy that it trains
     rewards: tuple[WeightedReward, ...] = ()
     replay: BoundPlugin | None = None
-    knowledge: BoundPlugin | None = None  # what judges candidates after the plays
+    knowledge: BoundPlugin | None = None  # scores candidates after the episodes
     plan: BoundPlugin = field(default_factory=lambda: bind("rollout.plans", "none"))
     keeping: BoundPlugin = field(default_factory=lambda: bind("league.keeping", "spread"))
     schedules: Mapping[str, BoundPlugin] = field(default_factory=dict)  # by the learner's policy
@@ -156,14 +155,14 @@ class Methods:
 
     @classmethod
     def of(cls, config: RunConfig, games: Sequence[Environment] = ()) -> Methods:
-        """Bind the plug-ins that a configuration names; oracles are made for the run's games."""
+        """Return the plug-ins of a configuration, with the oracles of the run's environments."""
         return cls(
             matchmaker=config.matchmaker.bind("league.matchmakers"),
             curriculum=config.curriculum.bind("selection.curricula"),
             selection=config.selection.bind("selection"),
             credit={
-                name: own.credit.bind("credit")
-                for name, own in config.by_policy.items()
+                name: section.credit.bind("credit")
+                for name, section in config.by_policy.items()
                 if not config.is_frozen(name)
             },
             rewards=rewards_of(config),
@@ -175,15 +174,15 @@ class Methods:
             learners=tuple(
                 LeagueLearner(
                     policy=name,
-                    matchmaker=(own.matchmaker or config.matchmaker).bind("league.matchmakers"),
-                    share=own.share,
+                    matchmaker=(section.matchmaker or config.matchmaker).bind("league.matchmakers"),
+                    share=section.share,
                 )
-                for name, own in config.league.learners.items()
+                for name, section in config.league.learners.items()
             ),
             mixtures={
-                name: given.bind("players")()
-                for name, given in config.bots.items()
-                if stands_for_others(given)
+                name: bot.bind("players")()
+                for name, bot in config.bots.items()
+                if stands_for_others(bot)
             },
             oracles=configured_oracles(config.environments, games) if games else {},
         )
@@ -200,7 +199,7 @@ def schedules_of(league: LeagueConfig) -> dict[str, BoundPlugin]:
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the figures listed above, those of groups left out, of at least one episode."""
+    """Return the metrics of at least one episode listed above, without those of groups."""
     metrics = _reply_metrics(episodes)
     metrics["turns_per_game"] = sum(len(episode.decisions) for episode in episodes) / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
@@ -226,40 +225,40 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     trials = {
-        one.game
-        for one in episodes
-        if any(turn.attempt and one.trained[turn.seat] for turn in one.turns)
+        each.game
+        for each in episodes
+        if any(turn.attempt and each.trained[turn.seat] for turn in each.turns)
     }
-    paid: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
+    attempts: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
     for number, episode in enumerate(episodes):
         turns = episode.turns if episode.game in trials else ()
-        lost = {turn.attempt for turn in turns if turn.event == "unsent"}
+        unsent = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
-            if episode.trained[turn.seat] and turn.attempt not in lost:
-                own, who = paid[episode.game, turn.attempt], (number, turn.seat)
-                own[who] = own.get(who, 0.0) + turn.rewards.get("game", 0.0)
+            if episode.trained[turn.seat] and turn.attempt not in unsent:
+                payoffs, who = attempts[episode.game, turn.attempt], (number, turn.seat)
+                payoffs[who] = payoffs.get(who, 0.0) + turn.rewards.get("game", 0.0)
     return {
-        f"attempt/{game}/{attempt + 1}": sum(own.values()) / len(own)
-        for (game, attempt), own in sorted(paid.items())
+        f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
+        for (game, attempt), payoffs in sorted(attempts.items())
     }
 
 
 def environment_metrics(
     episodes: Sequence[Episode], games: Iterable[Environment]
 ) -> dict[str, float]:
-    """Return what environments count themselves: those that have ``figures``.
+    """Return the figures of environments that declare ``figures``.
 
-    Plays are played again for it, as records do not hold what was hidden.
+    The episodes are replayed, as records do not hold hidden state.
     """
     metrics: dict[str, float] = {}
     for game in games:
-        counted: dict[str, list[float]] = {name: [] for name in game.figures}
-        for episode in episodes if counted else ():
-            found = figures_of(game, episode) if episode.game == game.name else None
-            for name, values in (found or {}).items():
-                own = (values[n] for n, mine in enumerate(episode.trained) if mine)
-                counted[name] += (value for value in own if not math.isnan(value))
-        means = {name: sum(own) / len(own) for name, own in counted.items() if own}
+        values_of: dict[str, list[float]] = {name: [] for name in game.figures}
+        for episode in episodes if values_of else ():
+            figures = figures_of(game, episode) if episode.game == game.name else None
+            for name, values in (figures or {}).items():
+                seats = (values[n] for n, mine in enumerate(episode.trained) if mine)
+                values_of[name] += (value for value in seats if not math.isnan(value))
+        means = {name: sum(seats) / len(seats) for name, seats in values_of.items() if seats}
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics
 
@@ -277,16 +276,16 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
             if not trained[turn.seat]:
                 continue
             replies += 1
-            event, said = turn.event, 0
+            event, num_sampled = turn.event, 0
             if turn.legal_actions:
                 listed[episode.game] += 1
                 legal[episode.game] += event == "ok"
             unparsable += event == "unparsable"
             for segment in turn.segments:
                 if segment.kind == "sampled":
-                    said += len(segment.ids)
+                    num_sampled += len(segment.ids)
                     surprise -= sum(segment.logprobs)
-            tokens += said
+            tokens += num_sampled
             truncated += turn.truncated
     turns = replies + unsent
     metrics = {
@@ -302,30 +301,30 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def all_replies(episode: Episode) -> Iterator[Turn]:
-    """Yield all replies of an episode: what was played, and the others to the same prompts."""
+    """Yield all replies of an episode: the played ones and the other candidates."""
     for turn in episode.decisions:
         yield turn
         yield from turn.candidates
 
 
 def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the figures of the memories that trained seats wrote; none where there are none."""
-    written = [
+    """Return the metrics of memories of trained seats; empty without memories."""
+    tokens = [
         sampled_tokens(turn)
         for episode in episodes
         for turn in episode.turns
         if turn.event == "memory" and episode.trained[turn.seat]
     ]
-    if not written:
+    if not tokens:
         return {}
-    count = len(written)
-    return {"memories_per_game": count / len(episodes), "memory_tokens": sum(written) / count}
+    count = len(tokens)
+    return {"memories_per_game": count / len(episodes), "memory_tokens": sum(tokens) / count}
 
 
 def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the figures of candidates listed above; none where every prompt had one reply."""
+    """Return the metrics of candidates listed above; empty if every prompt had one reply."""
     groups = [
-        (turn, [one.score for one in (turn, *turn.candidates) if one.score is not None])
+        (turn, [reply.score for reply in (turn, *turn.candidates) if reply.score is not None])
         for episode in episodes
         for turn in episode.turns
         if turn.candidates
@@ -333,9 +332,9 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     if not groups:
         return {}
     judged = [(turn.score, scores) for turn, scores in groups if scores]
-    every = [score for _, scores in judged for score in scores]
-    played = [score for score, _ in judged if score is not None]
-    mean = sum(every) / max(len(every), 1)
+    all_scores = [score for _, scores in judged for score in scores]
+    played_scores = [score for score, _ in judged if score is not None]
+    mean = sum(all_scores) / max(len(all_scores), 1)
     tokens = sum(
         sampled_tokens(turn)
         for episode in episodes
@@ -344,18 +343,17 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     )
     return {
         "candidates/decisions": len(groups) / len(episodes),
-        "candidates/equal_share": sum(max(own) == min(own) for _, own in judged) / len(groups),
+        "candidates/equal_share": sum(max(group) == min(group) for _, group in judged)
+        / len(groups),
         "candidates/unjudged": 1 - len(judged) / len(groups),
         "candidates/score": mean,
-        "candidates/gain": sum(played) / max(len(played), 1) - mean,
+        "candidates/gain": sum(played_scores) / max(len(played_scores), 1) - mean,
         "candidates/tokens": float(tokens),
     }
 
 
 def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[str, float]:
-    """Return per game with an oracle the share of best replies, the mean regret, and the share of
-    turns judged.
-    """
+    """Return, per game with an oracle, judged_rate, optimal_rate and regret."""
     metrics = {}
     for game in games:
         turns = [
@@ -366,61 +364,60 @@ def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[st
             if episode.trained[turn.seat]
         ]
         best = [right for right in map(is_best, turns) if right is not None]
-        lost = [value for value in map(regret, turns) if value is not None]
+        regrets = [value for value in map(regret, turns) if value is not None]
         if turns:
             metrics[f"judged_rate/{game}"] = len(best) / len(turns)
         if best:
             metrics[f"optimal_rate/{game}"] = sum(best) / len(best)
-            metrics[f"regret/{game}"] = sum(lost) / len(lost)
+            metrics[f"regret/{game}"] = sum(regrets) / len(regrets)
     return metrics
 
 
 def group_metrics(turns: TurnTable) -> dict[str, float]:
-    """Return the figures of groups listed above; none where no group has two trajectories.
+    """Return the metrics of groups listed above; empty if no group has two trajectories.
 
     Args:
-        turns: the batch before selection, so that groups it leaves out are seen.
+        turns: the batch before selection, with the groups that it drops.
     """
     if not len(turns.reward):
         return {}
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
-    own = groups[starts]
-    shared = group_counts(own, count) > 1
+    group_of = groups[starts]
+    shared = group_counts(group_of, count) > 1
     if not shared.any():
         return {}
-    deviation = group_std(returns, own, count, ddof=0)[shared]
+    deviation = group_std(returns, group_of, count, ddof=0)[shared]
     equal = deviation <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
     return {"group_deviation": float(deviation.mean()), "group_equal_share": float(equal.mean())}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepInputs:
-    """A step as its plays begin: everything that they are a function of, but for the
-    configuration.
+    """The inputs of a step's rollout other than the configuration.
 
-    With ``scale.lag`` it is taken while earlier steps are still to be learnt from.
+    With ``scale.lag`` they are taken before earlier steps are learned from.
     """
 
     step: int
-    learnt: int  # steps that had been learnt from
+    learnt: int  # number of steps learned from before
     members: tuple[PlayerRef, ...] = ()
     curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
     payoffs: Payoffs = field(default_factory=Payoffs)
-    pinned: Pinned | None = None  # the weights it is played with; None: those of now
-    live: str = ""  # the policy of a league that alone learns; empty: all do
+    pinned: Pinned | None = None  # its sampling weights; None: the current weights
+    live: str = ""  # the only learning policy of a league; empty: all learn
 
     @classmethod
     def of(
         cls, engine: Engine, state: RunState, step: int, pinned: Pinned | None = None
     ) -> StepInputs:
-        """Return a step as it is now.
+        """Return the inputs of a step from the current state.
 
         Args:
-            engine: whose members may be met.
+            engine: whose members may play.
             state: of the run now.
-            step: that is played.
-            pinned: the weights that it is played with.
+            step: the step.
+            pinned: its sampling weights.
         """
         return cls(
             step=step,
@@ -434,7 +431,7 @@ class StepInputs:
 
 
 def book_of(config: RunConfig, engine: Engine, inputs: StepInputs) -> ArmBook:
-    """Return the curriculum's records as they were when a step was opened."""
+    """Return the curriculum's records at the opening of a step."""
     return ArmBook(arms(engine.environments, config.rollout.starts), inputs.curriculum)
 
 
@@ -448,7 +445,7 @@ def specs_of(
     progress: float,
     refill: int = 0,
 ) -> list[EpisodeSpec]:
-    """Return the games that a step begins with, or those of a refill; see ``starts``."""
+    """Return the episodes of a step, or those of a refill; see ``starts``."""
     return starts(
         inputs.step,
         games=engine.environments,
@@ -475,39 +472,39 @@ T = TypeVar("T")
 
 @dataclass(kw_only=True, slots=True)
 class StepEpisodes:
-    """The games of a step: all of them, those that are trained on, and figures of both."""
+    """The episodes of a step, the selected ones that are trained on, and metrics."""
 
     episodes: list[Episode] = field(default_factory=list)
-    kept: list[Episode] = field(default_factory=list)
+    selected: list[Episode] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     counts: RolloutCounts = field(default_factory=RolloutCounts)
     arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
-    lag: float = 0  # steps that had been learnt from since it was opened; in fresh order a mean
+    lag: float = 0  # staleness in steps; in fresh order a mean
     turns: TurnTable | None = None  # of all games; None where there were refills
-    # what the curriculum is to take note of: turns, and the arm of each of their groups
+    # for the curriculum: turns, and the arm of each of their groups
     observed: list[tuple[TurnTable, dict[int, str]]] = field(default_factory=list)
 
 
 class PlayRequest(NamedTuple):
-    """Games that a step wants played, and what judges them; see ``Engine.play``."""
+    """Episodes that a step requests, and their judges; see ``Engine.play``."""
 
     specs: list[EpisodeSpec]
-    judging: Judging | None
+    judging: ReplyJudges | None
 
 
 def request_plays(
     config: RunConfig, engine: Engine, methods: Methods, inputs: StepInputs
 ) -> Generator[PlayRequest, Rollout, StepEpisodes]:
-    """Ask for a step's games, shape their rewards and select what is trained on.
+    """Request a step's episodes, shape their rewards and select what is trained on.
 
-    More are asked for in place of what is dropped, if the configuration says so. Nothing but what
-    ``inputs`` holds is read of the run's state, and nothing is changed.
+    Refills are requested for what is dropped, if the configuration has them. Only ``inputs`` is
+    read of the run's state, and nothing is changed.
     """
     rollout, step = config.rollout, inputs.step
-    played = StepEpisodes(lag=step - inputs.learnt)
+    result = StepEpisodes(lag=step - inputs.learnt)
     progress = step / config.steps
     book = book_of(config, engine, inputs)
-    judging = Judging.of(
+    judging = ReplyJudges.of(
         config,
         [game for game, _ in engine.environments],
         progress,
@@ -522,49 +519,49 @@ def request_plays(
         planned = play_planned(
             methods.plan, specs, group_size=rollout.group_size, progress=progress
         )
-        (episodes, counts), figures = yield from _requesting(planned, judging)
-        played.counts += counts
+        (episodes, counts), figures = yield from _relay_requests(planned, judging)
+        result.counts += counts
         if rollout.playouts:
             valued = _playouts(episodes, config, engine, step, refill)
-            episodes, more = yield from _requesting(valued, None)
-            figures = {**figures, **more}
+            episodes, playout_figures = yield from _relay_requests(valued, None)
+            figures = {**figures, **playout_figures}
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
         turns = turn_table(episodes)
         arm_of = {spec.group_id: spec.arm for spec in specs}
-        played.arm_of.update(arm_of)
-        played.observed.append((turns, arm_of))
-        if refill < rollout.refills:  # the next one looks at it
+        result.arm_of.update(arm_of)
+        result.observed.append((turns, arm_of))
+        if refill < rollout.refills:  # the next refill reads it
             book.observe(turns, arm_of, step)
         stream = engine.root.child("selection").child(step).child(refill)
-        kept, share = _selected(methods, stream, episodes, turns, progress)
-        played.kept += kept
-        played.episodes += episodes
+        selected, share = _select(methods, stream, episodes, turns, progress)
+        result.selected += selected
+        result.episodes += episodes
         figures = {**figures, **shaping, **group_metrics(turns), "kept_share": share}
         tables.append((len(episodes), figures))
-        if len(played.kept) >= rollout.games_per_step:
+        if len(result.selected) >= rollout.games_per_step:
             break
-    played.kept = _whole_groups(played.kept, rollout.games_per_step)
-    played.turns = turns if len(tables) == 1 else None
-    played.metrics = (
+    result.selected = _whole_groups(result.selected, rollout.games_per_step)
+    result.turns = turns if len(tables) == 1 else None
+    result.metrics = (
         {**_mean_metrics(tables), "refills": float(len(tables) - 1)}
         if rollout.refills
         else tables[0][1]
     )
-    return played
+    return result
 
 
 def play_step(config: RunConfig, engine: Engine, methods: Methods, state: RunState) -> StepEpisodes:
-    """Play the games of the step that comes next at once; see ``request_plays``.
+    """Play the episodes of the next step at once; see ``request_plays``.
 
     Raises:
-        ConfigError: steps are to be played ahead of the learner.
+        ConfigError: steps are played ahead of the learner.
     """
     if config.scale.lag or config.scale.order == FRESH:
         raise ConfigError(
-            f"scale.lag={config.scale.lag}, scale.order={config.scale.order}: one source plays the "
-            "steps of a run ahead; give play_round that of run.loop.step_source."
+            f"scale.lag={config.scale.lag}, scale.order={config.scale.order}: steps are played "
+            "ahead of the learner; pass run.loop.step_source(...) to play_round as source."
         )
     inputs = StepInputs.of(engine, state, state.step)
     requests = request_plays(config, engine, methods, inputs)
@@ -578,16 +575,16 @@ def play_step(config: RunConfig, engine: Engine, methods: Methods, state: RunSta
 
 
 class StepSource(Protocol):
-    """Gives the steps of a run their episodes where these are played ahead of the learner."""
+    """Gives each step its episodes where steps are played ahead of the learner."""
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
-        """Return the episodes of the step that comes next."""
+        """Return the episodes of the next step."""
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of episodes that are being played, by owner."""
+        """Return what a checkpoint holds of unfinished episodes, by owner."""
 
 
-def shaped(
+def shape_episodes(
     config: RunConfig,
     engine: Engine,
     methods: Methods,
@@ -596,7 +593,7 @@ def shaped(
     step: int,
     withheld: frozenset[int],
 ) -> StepEpisodes:
-    """Return a step's plays that have come, with their rewards, and those that are trained on.
+    """Return a step's episodes with shaped rewards, and the selected ones.
 
     Args:
         config: of the run.
@@ -604,25 +601,25 @@ def shaped(
         methods: its plug-ins.
         episodes: whole groups.
         step: its number.
-        withheld: ids of the plays that nothing learns from, whole groups too.
+        withheld: ids of episodes that nothing learns from, in whole groups.
     """
     progress = step / config.steps
     episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
-    kept = [episode for episode in episodes if episode.episode_id not in withheld]
+    trained = [episode for episode in episodes if episode.episode_id not in withheld]
     turns = turn_table(episodes)
-    own = turns if len(kept) == len(episodes) else turn_table(kept)
+    trained_turns = turns if len(trained) == len(episodes) else turn_table(trained)
     stream = engine.root.child("selection").child(step).child(0)
-    kept, share = _selected(methods, stream, kept, own, progress)
-    metrics = {**shaping, **group_metrics(own), "kept_share": share}
+    trained, share = _select(methods, stream, trained, trained_turns, progress)
+    metrics = {**shaping, **group_metrics(trained_turns), "kept_share": share}
     return StepEpisodes(
-        episodes=episodes, kept=kept, metrics=metrics, turns=turns, observed=[(turns, {})]
+        episodes=episodes, selected=trained, metrics=metrics, turns=turns, observed=[(turns, {})]
     )
 
 
-def _selected(
+def _select(
     methods: Methods, stream: Stream, episodes: list[Episode], turns: TurnTable, progress: float
 ) -> tuple[list[Episode], float]:
-    """Return the episodes that are trained on, and the share of turns that are."""
+    """Return the selected episodes, and the share of turns that selection kept."""
     mask = methods.selection(turns, stream, progress=progress)
     share = float(mask.mean()) if len(mask) else 1.0
     if mask.all():
@@ -631,12 +628,14 @@ def _selected(
     return [episode for episode in episodes if episode.episode_id in alive], share
 
 
-def _requesting(asking: Asking[T], judging: Judging | None) -> Generator[PlayRequest, Rollout, T]:
+def _relay_requests(
+    calls: Asking[T], judging: ReplyJudges | None
+) -> Generator[PlayRequest, Rollout, T]:
     try:
-        specs = next(asking)
+        specs = next(calls)
         while True:
             rollout = yield PlayRequest(specs, judging)
-            specs = asking.send(rollout)
+            specs = calls.send(rollout)
     except StopIteration as done:
         result: T = done.value
         return result
@@ -645,37 +644,35 @@ def _requesting(asking: Asking[T], judging: Judging | None) -> Generator[PlayReq
 def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> Asking[tuple[list[Episode], dict[str, float]]]:
-    """Ask for games that go on after the turns of these; return them with values of their turns,
-    and figures of it.
-    """
+    """Request playouts from turns; return the episodes with turn values, and metrics."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
     count = config.rollout.playouts
-    credits = [own.credit.bind("credit") for own in config.by_policy.values()]
+    credits = [each.credit.bind("credit") for each in config.by_policy.values()]
     before = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
         episodes, games, count=count, stream=stream, max_turns=limit, before=before
     )
 
 
-def _whole_groups(episodes: list[Episode], wanted: int) -> list[Episode]:
-    if len(episodes) <= wanted:
+def _whole_groups(episodes: list[Episode], num_games: int) -> list[Episode]:
+    if len(episodes) <= num_games:
         return episodes
-    groups = {episode.group_id for episode in episodes[:wanted]}
+    groups = {episode.group_id for episode in episodes[:num_games]}
     return [episode for episode in episodes if episode.group_id in groups]
 
 
 def _mean_metrics(parts: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    """Return the means of metrics over parts of so many games, of those that have them."""
+    """Return the weighted means of metrics over parts with these numbers of games."""
     names = {name: None for _, metrics in parts for name in metrics}
-    own = {
+    values_by_name = {
         name: [(games, metrics[name]) for games, metrics in parts if name in metrics]
         for name in names
     }
     return {
-        name: sum(games * value for games, value in found) / sum(games for games, _ in found)
-        for name, found in own.items()
+        name: sum(games * value for games, value in values) / sum(games for games, _ in values)
+        for name, values in values_by_name.items()
     }
 
 
@@ -710,66 +707,67 @@ def _shape(
     )
 
 
-OWNER = "knowledge"  # under which the run's state keeps it
+OWNER = "knowledge"  # its name in the run's state
 
 
 def update_knowledge(
     engine: Engine, methods: Methods, state: RunState, played: StepEpisodes, progress: float
 ) -> tuple[StepEpisodes, Mapping[str, Any]]:
-    """Return a step's plays as knowledge judges them, and what its owner remembers from now on.
+    """Update the knowledge plug-in and let it score this step's episodes.
 
     Args:
-        engine: whose environments they are of.
+        engine: with the run's environments.
         methods: of the run.
         state: of the run before the step.
-        played: the step's plays.
+        played: the step's episodes.
         progress: share of the run that is done.
+
+    Returns:
+        The scored episodes, and the plug-in's new state by owner.
     """
     if methods.knowledge is None:
         return played, {}
-    gathered = Gathered(
+    gathered = KnowledgeRequest(
         episodes=played.episodes,
         environments={game.name: game for game, _ in engine.environments},
         step=state.step,
         stream=engine.root.child(OWNER).child(state.step),
     )
-    found: Knowledge = methods.knowledge(gathered, state.json(OWNER), progress=progress)
-    episodes = with_scores(played.episodes, found.scores)
+    knowledge: Knowledge = methods.knowledge(gathered, state.json(OWNER), progress=progress)
+    episodes = with_scores(played.episodes, knowledge.scores)
     now = {episode.episode_id: episode for episode in episodes}
     name = methods.knowledge.plugin.name
-    figures = {f"{OWNER}/{name}/{key}": value for key, value in found.metrics.items()}
+    figures = {f"{OWNER}/{name}/{key}": value for key, value in knowledge.metrics.items()}
     judged = replace(
         played,
         episodes=episodes,
-        kept=[now[episode.episode_id] for episode in played.kept],
-        metrics={**played.metrics, **figures, f"{OWNER}/judged": _judged(episodes)},
+        selected=[now[episode.episode_id] for episode in played.selected],
+        metrics={**played.metrics, **figures, f"{OWNER}/judged": _judged_share(episodes)},
     )
-    return judged, {OWNER: found.state}
+    return judged, {OWNER: knowledge.state}
 
 
-def _judged(episodes: list[Episode]) -> float:
-    """Return the share of the replies to prompts with several that have a score."""
-    every = [
-        one.score is not None
+def _judged_share(episodes: list[Episode]) -> float:
+    """Return the share of candidates that have a score."""
+    has_score = [
+        reply.score is not None
         for episode in episodes
         for turn in episode.turns
         if turn.candidates
-        for one in replies(turn)
+        for reply in replies(turn)
     ]
-    return sum(every) / max(len(every), 1)
+    return sum(has_score) / max(len(has_score), 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepResult:
-    """What one round gave: its episodes, figures, wall-clock times, the state to go on from, and
-    what it learned from.
-    """
+    """The result of one step: episodes, metrics, times, the next state, and learned batches."""
 
     episodes: list[Episode]
     metrics: dict[str, float]
     timing: dict[str, float]
     state: RunState
-    learned: tuple[Learned, ...] = ()  # of each policy, where it was to be recorded
+    learned: tuple[Learned, ...] = ()  # of each policy, if recorded
 
 
 def play_round(
@@ -781,40 +779,40 @@ def play_round(
     recorded: bool = False,
     source: StepSource | None = None,
 ) -> StepResult:
-    """Play the games of one step and learn from them.
+    """Play the episodes of one step and learn from them.
 
     Args:
         config: the run's configuration.
         engine: its models.
         methods: its plug-ins.
-        state: ``RunState()`` in the first step, and then what the round before gave.
-        recorded: compute the entropy of every sampled token, at the price of one more forward pass.
-        source: gives the episodes, the same one in every step; None: they are played now.
+        state: ``RunState()`` in the first step, then that of the previous result.
+        recorded: whether to compute the entropy of every sampled token, by one more forward pass.
+        source: gives the episodes of all steps; None: they are played now.
 
     Raises:
         ConfigError: the steps are played ahead, and there is no source.
-        RolloutError: no game could be played.
+        RolloutError: no episode could be played.
     """
     clock = [time.perf_counter()]
     step, progress = state.step, state.step / config.steps
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     played = source.episodes_of(state) if source else play_step(config, engine, methods, state)
-    played, learnt = update_knowledge(engine, methods, state, played, progress)
-    for turns_of, arm_of in played.observed:
-        book.observe(turns_of, arm_of, step)
+    played, knowledge = update_knowledge(engine, methods, state, played, progress)
+    for table, arm_of in played.observed:
+        book.observe(table, arm_of, step)
     clock.append(time.perf_counter())
     buffer = state.replay
     joined, replayed = buffer.join(
         methods.replay,
-        played.kept,
+        played.selected,
         played.arm_of,
-        wanted=config.rollout.games_per_step,
+        num_episodes=config.rollout.games_per_step,
         step=step,
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    all_and_no_more = len(joined) == len(played.episodes) and all(map(is_, joined, played.episodes))
-    turns = played.turns if all_and_no_more else None
+    is_unchanged = len(joined) == len(played.episodes) and all(map(is_, joined, played.episodes))
+    turns = played.turns if is_unchanged else None
     batches = [
         engine.batch(joined, progress=progress, policy=name, turns=turns)
         for name in engine.learners
@@ -828,17 +826,17 @@ def play_round(
     figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
     clock.append(time.perf_counter())
     learned, metrics = list[Learned](), dict[str, float]()
-    for batch, credit, own in zip(batches, credits, figures, strict=True):
+    for batch, credit, values in zip(batches, credits, figures, strict=True):
         if recorded:
-            learned.append(_learned(engine, batch, credit))
+            learned.append(_learned_record(engine, batch, credit))
         if batch.episodes and batch.teaches(credit):
-            own |= engine.learn(batch, credit, step=step, progress=progress)
+            values |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
-            own = {name: value for name, value in own.items() if name not in SAME}
-            own |= same_numbers(played.counts.scored, batch.policy)
-        metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in own.items()}
+            values = {name: value for name, value in values.items() if name not in LOGPROB_METRICS}
+            values |= logprob_metrics(played.counts.scored, batch.policy)
+        metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in values.items()}
     clock.append(time.perf_counter())
-    metrics = {**_of_plays(config, engine, played, methods), **replayed, **metrics}
+    metrics = {**_play_metrics(config, engine, played, methods), **replayed, **metrics}
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
     timing |= {"seconds/oracle": played.counts.judging} if methods.oracles else {}
@@ -849,7 +847,7 @@ def play_round(
         },
         curriculum=book.state,
         replay=buffer,
-        **learnt,
+        **knowledge,
         payoffs=state.payoffs.after(
             played.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},
@@ -867,7 +865,7 @@ def play_round(
     )
 
 
-def _of_plays(
+def _play_metrics(
     config: RunConfig, engine: Engine, played: StepEpisodes, methods: Methods
 ) -> dict[str, float]:
     return {
@@ -883,12 +881,12 @@ def _of_plays(
 
 
 def prefix(policy: str) -> str:
-    """Return what the metrics of a policy's learning begin with."""
+    """Return the prefix of the metrics of a policy's learning."""
     return "" if policy == MAIN else f"{policy}/"
 
 
 def owner_of(policy: str) -> str:
-    """Return under which name the run's state keeps what a policy's estimator remembers."""
+    """Return the name of a policy's estimator in the run's state."""
     return "credit" if policy == MAIN else f"credit-{policy}"
 
 
@@ -904,13 +902,13 @@ def _figures(batch: Batch, credit: Credit) -> dict[str, float]:
     }
 
 
-def _learned(engine: Engine, batch: Batch, credit: Credit) -> Learned:
+def _learned_record(engine: Engine, batch: Batch, credit: Credit) -> Learned:
     entropies = engine.entropies(batch) if batch.episodes else np.zeros(0)
     return Learned(batch=batch.episodes, turns=batch.turns, credit=credit, entropies=entropies)
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:
-    """Return seconds per phase and rates of a round."""
+    """Return the seconds per phase and the rates of a step."""
     total = max(clock[-1] - clock[0], 1e-9)
     phases = dict(zip(("play", "credit", "update"), np.diff(clock).tolist(), strict=True))
     return {

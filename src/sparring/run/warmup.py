@@ -1,4 +1,4 @@
-"""The optional supervised start of a run."""
+"""The optional supervised warm-up of a run."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def warm_up(
 ) -> None:
     """Imitate random legal play, or ``warmup.player``, for ``warmup.updates`` updates.
 
-    What that comes to is the reference policy of the run.
+    The resulting weights are the reference policy of the run.
 
     Args:
         config: of the run.
         engine: its policies, which are changed.
         watch: called after every update.
-        stop: asked before every update whether to leave.
+        stop: checked before every update.
     """
     root = engine.root.child("warmup")
     for update in range(config.warmup.updates):

@@ -1,4 +1,4 @@
-"""How likely a policy says each legal action at a turn: asked aside, as it needs the model."""
+"""A policy's probability of each legal action at a turn, computed in a separate process."""
 
 from __future__ import annotations
 
@@ -15,55 +15,53 @@ from sparring.measure.info_states import renormalise
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.folder import CONFIG, RunFolder, is_unsettled
-from sparring.view.http_requests import Refused
-from sparring.view.runs import Run
-from sparring.view.worker_process import Aside
+from sparring.view.http_requests import RequestError
+from sparring.view.viewed_run import ViewedRun
+from sparring.view.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
 
-SECONDS = 60.0  # that an answer may take: the first one loads the model
+SECONDS = 60.0  # timeout of an answer; the first one loads the model
 SPEAKING = ("learner", "policy", "snapshot")  # kinds of players that are a model of the run
 
 
-class Chances:
-    """What asks the policies of runs; threads may share it."""
+class ActionProbabilities:
+    """Queries the policies of runs; thread-safe."""
 
     def __init__(self) -> None:
-        self._aside = Aside("sparring.view.action_probabilities", SECONDS)
+        self._process = WorkerProcess("sparring.view.action_probabilities", SECONDS)
 
-    def at(self, run: Run, step: int, episode: Episode, place: int) -> Mapping[str, Any]:
-        """Return the probabilities of the legal actions at a turn.
-
-        Where they cannot be had, there is only ``why``.
+    def at(self, run: ViewedRun, step: int, episode: Episode, place: int) -> Mapping[str, Any]:
+        """Return the probabilities of the legal actions at a turn, or only the reason ``why`` not.
 
         Args:
-            run: that played it.
-            step: it was played in.
+            run: of the episode.
+            step: of the episode.
             episode: of the turn.
             place: number of the turn, from 0.
         """
         why = _why_none(run, episode, episode.turns[place])
         if why is not None:
             return {"why": why}
-        asked = {"folder": str(run.path), "step": step, "episode": episode.episode_id}
+        question = {"folder": str(run.path), "step": step, "episode": episode.episode_id}
         try:
-            return {**self._aside.ask({**asked, "turn": place}), "why": None}
-        except Refused as refused:
+            return {**self._process.ask({**question, "turn": place}), "why": None}
+        except RequestError as refused:
             return {"why": str(refused)}
 
     def close(self) -> None:
-        """End the process that is asked."""
-        self._aside.close()
+        """End the process."""
+        self._process.close()
 
 
-def has_chances(run: Run, episode: Episode) -> bool:
+def has_probabilities(run: ViewedRun, episode: Episode) -> bool:
     """Return whether any turn of an episode may have probabilities."""
     return any(_why_none(run, episode, turn) is None for turn in episode.turns)
 
 
-def _why_none(run: Run, episode: Episode, turn: Turn) -> str | None:
-    """Return why a turn has no probabilities, as far as that is known without the model."""
+def _why_none(run: ViewedRun, episode: Episode, turn: Turn) -> str | None:
+    """Return why a turn has no probabilities, by a check without the model."""
     if not turn.legal_actions:
         return "no legal actions are recorded: any text is allowed"
     player = episode.players[turn.seat]
@@ -75,7 +73,7 @@ def _why_none(run: Run, episode: Episode, turn: Turn) -> str | None:
 
 
 Key = tuple[Path, int, int, int]  # folder, step, times of the checkpoint and the configuration
-_loaded: dict[Key, LocalEngine] = {}  # one at most
+_loaded: dict[Key, LocalEngine] = {}  # at most one
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,58 +83,61 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
         question: folder of the run, step, episode and turn.
 
     Returns:
-        ``step`` of the checkpoint, ``player`` whose weights they are, ``weights``, which is live,
-        EMA or snapshot, ``actions``, ``probabilities``, and ``other``: that of all replies which
-        are none of these.
+        ``step`` of the checkpoint, ``player`` of the weights, ``weights`` (live, EMA or snapshot),
+        ``actions``, ``probabilities``, and ``other``: the probability of all other replies.
 
     Raises:
-        SparringError: it cannot be computed.
+        SparringError: the probabilities cannot be computed.
     """
     folder, played = Path(question["folder"]), question["step"]
     episode = EpisodeStore(folder / "episodes").one(played, question["episode"])
     if episode is None:
         raise RolloutError(f"Step {played} has no episode {question['episode']}.")
-    if is_unsettled(folder):  # loading it would put that right, and write
+    if is_unsettled(folder):  # loading the run would repair the folder, and so write
         raise RunError("Another run is replacing this one.")
     turn = episode.turns[question["turn"]]
     lag = resolve(RunFolder.open(folder).config()).scale.lag
     step = nearest(checkpoint.steps(folder), played - 1 - lag)
     engine = _engine(folder, step)
-    who = _player(engine, episode, turn.seat)
-    agent: Any = engine.agent(who)
-    prompt = seen(episode, question["turn"])
+    player = _player(engine, episode, turn.seat)
+    agent: Any = engine.agent(player)
+    prompt = prompt_ids(episode, question["turn"])
     (logprobs,) = agent.reply_logprobs([prompt], [turn.legal_actions])
     return {
         "step": step,
-        "player": str(who),
-        "weights": _weights(engine, who),
+        "player": str(player),
+        "weights": _weights(engine, player),
         "actions": list(turn.legal_actions),
         "probabilities": np.exp(logprobs).tolist(),
         "other": renormalise(logprobs)[1],
     }
 
 
-def nearest(steps: Sequence[int], wanted: int) -> int:
-    """Return the newest step at or before the one that is wanted, else the first after it.
+def nearest(steps: Sequence[int], target: int) -> int:
+    """Return the newest step at or before ``target``, else the first after it.
 
     Args:
         steps: that have a checkpoint, in order.
-        wanted: steps that the weights have seen.
+        target: steps that the weights have seen.
 
     Raises:
-        RunError: there is none.
+        RunError: there is no checkpoint.
     """
     if not steps:
         raise RunError("The run has no checkpoint yet.")
-    return max((step for step in steps if step <= wanted), default=steps[0])
+    return max((step for step in steps if step <= target), default=steps[0])
 
 
-def seen(episode: Episode, place: int) -> tuple[int, ...]:
-    """Return the ids that a seat's model was given at a turn: its conversation up to the reply."""
+def prompt_ids(episode: Episode, place: int) -> tuple[int, ...]:
+    """Return the ids of the prompt at a turn: the seat's conversation up to the reply."""
     turn = episode.turns[place]
-    own = (turn.seat, turn.conversation)
-    before = [one for one in episode.turns[:place] if (one.seat, one.conversation) == own]
-    ids = [number for one in before for part in one.segments for number in part.ids]
+    conversation = (turn.seat, turn.conversation)
+    before = [
+        earlier
+        for earlier in episode.turns[:place]
+        if (earlier.seat, earlier.conversation) == conversation
+    ]
+    ids = [number for earlier in before for part in earlier.segments for number in part.ids]
     for part in turn.segments:
         if part.kind == "sampled":
             break
@@ -145,28 +146,27 @@ def seen(episode: Episode, place: int) -> tuple[int, ...]:
 
 
 def _player(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
-    """Return who sat in a seat; without a name it is ``main``, or the policy of its role."""
-    who = episode.players[seat]
-    if who.name or MAIN in engine.policies:
-        return who
+    """Return the player of a seat; a missing name means ``main``, or the policy of its role."""
+    player = episode.players[seat]
+    if player.name or MAIN in engine.policies:
+        return player
     for game, _ in engine.environments:
         if game.name == episode.game:
-            return who.of(engine.roles.of(game)[seat])
+            return player.of(engine.roles.of(game)[seat])
     raise RunError(f"The run's configuration has no environment {episode.game!r} any more.")
 
 
-def _weights(engine: LocalEngine, who: PlayerRef) -> str:
-    """Return which weights a player plays with: live, EMA (their average) or snapshot."""
-    if who.kind == "policy" and engine.policies[who.name or MAIN].average is not None:
+def _weights(engine: LocalEngine, player: PlayerRef) -> str:
+    if player.kind == "policy" and engine.policies[player.name or MAIN].average is not None:
         return "EMA"
-    return "snapshot" if who.kind == "snapshot" else "live"
+    return "snapshot" if player.kind == "snapshot" else "live"
 
 
 def _engine(folder: Path, step: int) -> LocalEngine:
-    """Return an engine with the weights of a checkpoint; the one before is let go first."""
-    from sparring.api.load import load_run  # here, as it brings torch
+    """Return an engine with the weights of a checkpoint; the previous one is released first."""
+    from sparring.api.load import load_run  # imported here, because it imports torch
 
-    # a run that is taken back writes another checkpoint under the same step
+    # a run that is rolled back writes another checkpoint under the same step
     files = (folder / "checkpoints" / f"step_{step:06d}", folder / CONFIG)
     written = [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
     key = (folder, step, written[0], written[1])

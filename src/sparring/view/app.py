@@ -1,4 +1,4 @@
-"""The web application: addresses, and what answers them, behind the guard. It needs Starlette."""
+"""The web application, in Starlette: addresses and the functions that answer them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sparring.core.errors import SparringError
-from sparring.view.http_requests import Guard, Refused, json_bytes, one_line
+from sparring.view.http_requests import Guard, RequestError, json_bytes, one_line
 from sparring.view.pages import Pages
-from sparring.view.plays import Plays
+from sparring.view.play_server import PlayServer
 from sparring.view.run_files import read_from
 from sparring.view.static_pages import STATIC, shell
 
@@ -36,18 +36,18 @@ def application(
     token: str,
     hosts: Collection[str] = (),
     addresses: bool = False,
-    plays: Plays | None = None,
+    plays: PlayServer | None = None,
 ) -> Guard:
     """Return the application behind its guard.
 
     Args:
-        pages: what answers.
-        token: that requests for data must carry.
-        hosts: names of this server besides those of loopback.
+        pages: the answers.
+        token: required for data.
+        hosts: names of this server besides loopback.
         addresses: whether ``Host`` may be any IP address.
-        plays: people's plays; None: nobody may play.
+        plays: human plays; None: nobody may play.
     """
-    told: dict[str, Callable[..., Any]] = {
+    getters: dict[str, Callable[..., Any]] = {
         "/api/runs": pages.runs,
         "/api/runs/{run}": pages.run,
         "/api/runs/{run}/series": pages.series,
@@ -68,24 +68,24 @@ def application(
     routes = [
         Route("/", _shell),
         Route("/static/{name:path}", _file),
-        *(Route(path, _answering(function, _json)) for path, function in told.items()),
-        Route("/export/{run}/{step}/{episode}.html", _answering(pages.exported, _page)),
+        *(Route(path, _endpoint(function, _json)) for path, function in getters.items()),
+        Route("/export/{run}/{step}/{episode}.html", _endpoint(pages.exported, _page)),
     ]
     if plays is not None:
-        routes += _playing(plays)
-    handlers = {404: _unknown, 405: _unknown}
+        routes += _play_routes(plays)
+    handlers = {404: _unknown_address, 405: _unknown_address}
     app = Starlette(routes=routes, exception_handlers=handlers)
     return Guard(app=app, token=token, hosts=hosts, addresses=addresses)
 
 
-def _answering(
-    told: Callable[..., Any], shown: Callable[[Any], Response]
+def _endpoint(
+    respond: Callable[..., Any], as_response: Callable[[Any], Response]
 ) -> Callable[[Request], Response]:
     def endpoint(request: Request) -> Response:
-        asked = {**dict(request.query_params), **request.path_params}
+        params = {**dict(request.query_params), **request.path_params}
         try:
-            return shown(told(asked))
-        except Refused as refused:
+            return as_response(respond(params))
+        except RequestError as refused:
             return _error(refused.status, str(refused))
         except FileNotFoundError:
             return _error(404, "it was there a moment ago, and is gone now")
@@ -95,8 +95,8 @@ def _answering(
     return endpoint
 
 
-def _playing(plays: Plays) -> list[Route]:
-    """Return the addresses of people's plays, the only ones that are written to."""
+def _play_routes(plays: PlayServer) -> list[Route]:
+    """Return the addresses of human plays, the only ones that accept POST."""
     written = {
         "/play": plays.begin,
         "/play/{id}/move": plays.move,
@@ -106,23 +106,23 @@ def _playing(plays: Plays) -> list[Route]:
         "/play/{id}/leave": plays.leave,
     }
     return [
-        Route("/play", _answering(plays.options, _json)),
-        Route("/play/{id}", _answering(plays.state, _json)),
-        *(Route(path, _taking(take), methods=["POST"]) for path, take in written.items()),
+        Route("/play", _endpoint(plays.options, _json)),
+        Route("/play/{id}", _endpoint(plays.state, _json)),
+        *(Route(path, _body_endpoint(take), methods=["POST"]) for path, take in written.items()),
     ]
 
 
-def _taking(
+def _body_endpoint(
     take: Callable[[Mapping[str, str], bytes], Any],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that takes a body, and then is as those of ``_answering``."""
+    """Return an endpoint with a body, otherwise like those of ``_endpoint``."""
 
     async def endpoint(request: Request) -> Response:
         try:
             body = await request.body()
-        except Refused as refused:
+        except RequestError as refused:
             return _error(refused.status, str(refused))
-        answer = _answering(lambda asked: take(asked, body), _json)
+        answer = _endpoint(lambda asked: take(asked, body), _json)
         return await run_in_threadpool(answer, request)
 
     return endpoint
@@ -134,7 +134,6 @@ def _page(page: bytes) -> Response:
 
 
 def _json(answer: Any) -> Response:
-    """Return an answer of data; nothing new is 304."""
     if answer is None:
         return Response(status_code=304)
     return Response(json_bytes(answer), media_type="application/json")
@@ -145,7 +144,7 @@ async def _shell(request: Request) -> Response:
 
 
 async def _file(request: Request) -> Response:
-    """Return a file by its plain name; reading takes less time than handing it to a thread."""
+    """Return a static file; reading it here is faster than in a thread."""
     name = request.path_params["name"]
     kind = KINDS.get(Path(name).suffix)
     if kind is None or _NAME.fullmatch(name) is None:
@@ -161,6 +160,6 @@ def _error(status: int, message: str) -> Response:
     return Response(body, status_code=status, media_type="application/json")
 
 
-def _unknown(request: Request, error: Any) -> Response:
-    said = {404: "there is nothing at this address", 405: "this address takes no such request"}
-    return _error(error.status_code, said[error.status_code])
+def _unknown_address(request: Request, error: Any) -> Response:
+    messages = {404: "there is nothing at this address", 405: "this address takes no such request"}
+    return _error(error.status_code, messages[error.status_code])

@@ -1,6 +1,6 @@
-"""Stored episodes as the replay shows them: all that is recorded, or what one seat could see.
+"""Stored episodes for the replay: the whole record, or what one seat could see.
 
-What a seat may not see is left out here, on the server, and never sent.
+The server leaves out what a seat may not see and never sends it.
 """
 
 from __future__ import annotations
@@ -28,91 +28,93 @@ from sparring.play.parquet_parts import DAMAGED
 from sparring.play.store import Credits, CreditStore, EpisodeStore, credits_of
 from sparring.report.episode_record import episode_record
 from sparring.report.timeline import timeline
-from sparring.view.action_probabilities import has_chances
-from sparring.view.http_requests import Refused, one_line
-from sparring.view.index import CREDIT, EPISODES, why_left_out
+from sparring.view.action_probabilities import has_probabilities
+from sparring.view.episode_index import CREDIT, EPISODES, why_left_out
+from sparring.view.http_requests import RequestError, one_line
 from sparring.view.position_pictures import has_pictures
 from sparring.view.run_files import Signature, signature
-from sparring.view.runs import Run
+from sparring.view.viewed_run import ViewedRun
 
 T = TypeVar("T")
-KEPT = 8  # episodes, and scales of steps, that are remembered
+KEPT = 8  # episodes, and scales of steps, in the cache
 Key = tuple[str, int, int, Signature | None, Signature | None]
-QUANTILE = 0.9  # of absolute values, at which colours are full
+QUANTILE = 0.9  # quantile of absolute values with full colour
 Scale = dict[str, float | None]
 
 
 class StoredEpisode(NamedTuple):
-    """A stored episode, with what was learned of it."""
+    """A stored episode with its rows of credit."""
 
     episode: Episode
     credit: Credits
 
 
 class Episodes:
-    """The episodes that were read last; threads may share it."""
+    """A thread-safe cache of stored episodes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[Key, StoredEpisode] = OrderedDict()
 
-    def find(self, run: Run, step: int, number: int) -> StoredEpisode:
-        """Return a stored episode; it is read again when its files have changed.
+    def find(self, run: ViewedRun, step: int, number: int) -> StoredEpisode:
+        """Return a stored episode; it is read again if its files have changed.
 
         Args:
-            run: that played it.
-            step: it was played in.
+            run: of the episode.
+            step: of the episode.
             number: of the episode.
 
         Raises:
-            Refused: there is none, or its part cannot be read.
+            RequestError: the episode does not exist, or its part cannot be read.
         """
         path = EpisodeStore(run.path / EPISODES).path(step)
         credit = CreditStore(run.path / CREDIT).path(step)
         key = (str(path), step, number, signature(path), signature(credit))
         with self._lock:
             known = self._known.get(key)
-        if known is not None and run.keeps(EPISODES):
+        if known is not None and run.owns(EPISODES):
             return known
-        found = _read(run, step, number)
+        stored = _read(run, step, number)
         with self._lock:
-            self._known[key] = found
+            self._known[key] = stored
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
-        return found
+        return stored
 
 
-def _read(run: Run, step: int, number: int) -> StoredEpisode:
+def _read(run: ViewedRun, step: int, number: int) -> StoredEpisode:
     episode = _from_part(run, step, lambda store, path: store.one(step, number))
     if episode is None:
-        raise Refused(404, f"step {step} has no episode {number}")
+        raise RequestError(404, f"step {step} has no episode {number}")
     return StoredEpisode(episode, credit_of(run, step, number))
 
 
-def _from_part(run: Run, step: int, read: Callable[[EpisodeStore, Path], T]) -> T:
+def _from_part(run: ViewedRun, step: int, read: Callable[[EpisodeStore, Path], T]) -> T:
     store = EpisodeStore(run.path / EPISODES)
     path = store.path(step)
-    if not path.is_file() or not run.keeps(EPISODES):
-        raise Refused(404, f"step {step} is not stored, or no longer")
+    if not path.is_file() or not run.owns(EPISODES):
+        raise RequestError(404, f"step {step} is not stored, or no longer")
     try:
         return read(store, path)
     except (SparringError, *DAMAGED) as error:
-        raise Refused(404, f"{path.name} cannot be read: {why_left_out(error, path)}") from None
+        raise RequestError(
+            404, f"{path.name} cannot be read: {why_left_out(error, path)}"
+        ) from None
 
 
 class Scales:
-    """At which values colours are full, of the steps that were looked at last."""
+    """A thread-safe cache of the values with full colour, by step."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[int, int, Signature], Scale] = OrderedDict()
 
-    def of(self, run: Run, step: int) -> Scale:
+    def of(self, run: ViewedRun, step: int) -> Scale:
         """Return the quantile of absolute values over the stored turns of a step."""
-        found = signature(CreditStore(run.path / CREDIT).path(step))
-        if found is None:
+        file_signature = signature(CreditStore(run.path / CREDIT).path(step))
+        if file_signature is None:
             return {"advantage": None, "entropy": None}
-        key = (run.number, step, found)
+        key = (run.number, step, file_signature)
         with self._lock:
             if key not in self._known:
                 self._known[key] = _quantiles(run, step)
@@ -121,15 +123,14 @@ class Scales:
             return self._known[key]
 
 
-def credit_of(run: Run, step: int, number: int) -> Credits:
-    """Return the rows of credit of an episode; nothing where they cannot be read."""
+def credit_of(run: ViewedRun, step: int, number: int) -> Credits:
+    """Return the rows of credit of an episode; empty if they cannot be read."""
     table = _credit_table(run, step, None)
     return {} if table is None else credits_of(table, number)
 
 
-def _credit_table(run: Run, step: int, only: tuple[str, ...] | None) -> pa.Table | None:
-    """Return the part of credit of a step; None where it cannot be read."""
-    if not run.keeps(CREDIT):
+def _credit_table(run: ViewedRun, step: int, only: tuple[str, ...] | None) -> pa.Table | None:
+    if not run.owns(CREDIT):
         return None
     store = CreditStore(run.path / CREDIT)
     try:
@@ -138,7 +139,7 @@ def _credit_table(run: Run, step: int, only: tuple[str, ...] | None) -> pa.Table
         return None
 
 
-def _quantiles(run: Run, step: int) -> dict[str, float | None]:
+def _quantiles(run: ViewedRun, step: int) -> dict[str, float | None]:
     table = _credit_table(run, step, ("advantage", "entropies"))
     if table is None:
         return {"advantage": None, "entropy": None}
@@ -148,29 +149,28 @@ def _quantiles(run: Run, step: int) -> dict[str, float | None]:
 
 
 def _quantile(values: Any) -> float | None:
-    """Return the quantile of finite absolute values; None where there is none above 0."""
     sizes = np.abs(values[np.isfinite(values)])
-    found = float(np.quantile(sizes, QUANTILE)) if len(sizes) else 0.0
-    return found or None
+    quantile = float(np.quantile(sizes, QUANTILE)) if len(sizes) else 0.0
+    return quantile or None
 
 
-def siblings(run: Run, step: int, group: int, seat: int | None) -> dict[str, Any]:
-    """Return the episodes of a step that share a start, and where they part.
+def siblings(run: ViewedRun, step: int, group: int, seat: int | None) -> dict[str, Any]:
+    """Return the episodes of a group, and the first place where their actions differ.
 
     Args:
-        run: that played them.
-        step: they were played in.
+        run: of the episodes.
+        step: of the episodes.
         group: its number.
-        seat: whose actions are told; None tells all.
+        seat: whose actions are shown; None shows all.
 
     Raises:
-        Refused: there is no such group, or its part cannot be read.
+        RequestError: the group does not exist, or its part cannot be read.
     """
     only = ("episode_id", "group_id", "seat", "committed", "action", "event", "returns")
     table = _from_part(run, step, lambda store, path: store.load(path, only))
     rows = table.filter(pc.equal(table["group_id"], group)).to_pylist()
     if not rows:
-        raise Refused(404, f"step {step} has no group {group}")
+        raise RequestError(404, f"step {step} has no group {group}")
     members: dict[int, dict[str, Any]] = {}
     for row in rows:
         if row["committed"]:
@@ -192,12 +192,12 @@ def siblings(run: Run, step: int, group: int, seat: int | None) -> dict[str, Any
 TINY, FILE = "tiny", "tokenizer.json"
 
 
-class Piece(NamedTuple):
+class DecodedToken(NamedTuple):
     """The text of a token.
 
     Attributes:
         text: what it adds.
-        whole: whether it completed a character; if not, its text comes with a later token.
+        whole: whether it completed a character; if not, a later token has its text.
     """
 
     text: str
@@ -205,31 +205,31 @@ class Piece(NamedTuple):
 
 
 class Decoder:
-    """The tokenizers of a run's policies, as far as they are on this machine.
+    """The tokenizers of a run's policies that exist on this machine.
 
     Args:
-        config: the run's, as its file has it.
+        config: the run's, as in its file.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.notes: list[str] = []
         self._by_policy: dict[str, Tokenizer] = {}
         try:
-            # plug-ins are not bound, which would import torch for methods that nobody asks here
+            # plug-ins are not bound, because some import torch
             known = current_keys(config, "The configuration")
             policies = RunConfig.model_validate(known).by_policy
         except (SparringError, ValueError, TypeError) as error:
             self.notes.append(f"tokens are shown as ids: {one_line(error)}")
             return
-        for name, own in policies.items():
-            found = _tokenizer(own)
-            if isinstance(found, str):
-                self.notes.append(f"tokens of {name} are shown as ids: {found}")
+        for name, policy_config in policies.items():
+            tokenizer = _tokenizer(policy_config)
+            if isinstance(tokenizer, str):
+                self.notes.append(f"tokens of {name} are shown as ids: {tokenizer}")
             else:
-                self._by_policy[name] = found
+                self._by_policy[name] = tokenizer
 
     def of(self, agent: str) -> Tokenizer | None:
-        """Return the tokenizer of a player in its text form; None where it is not here."""
+        """Return the tokenizer of a player in text form; None if it is not on this machine."""
         try:
             name = ref(agent).name or MAIN
         except SparringError:
@@ -239,28 +239,28 @@ class Decoder:
 
 
 def text_of(tokenizer: Tokenizer | None, ids: Sequence[int]) -> str | None:
-    """Return what ids say, special tokens included; None where that is not known."""
+    """Return the text of ids, special tokens included; None if unknown."""
     if tokenizer is None:
         return None
     try:
-        found: str = tokenizer.decode(list(ids), skip_special_tokens=False)
+        text: str = tokenizer.decode(list(ids), skip_special_tokens=False)
     except (OverflowError, TypeError, ValueError):
         return None
-    return found
+    return text
 
 
-def pieces(tokenizer: Tokenizer | None, ids: Sequence[int]) -> list[Piece]:
-    """Return the text of each token of a sampled run; empty texts where they are not known."""
+def pieces(tokenizer: Tokenizer | None, ids: Sequence[int]) -> list[DecodedToken]:
+    """Return the text of each token of a sampled segment; empty texts if unknown."""
     if tokenizer is None:
-        return [Piece("", True)] * len(ids)
-    stream, found = DecodeStream(skip_special_tokens=False), []
+        return [DecodedToken("", True)] * len(ids)
+    stream, pieces_of_ids = DecodeStream(skip_special_tokens=False), []
     for index in ids:
         try:
             text = stream.step(tokenizer, index)
-        except Exception:  # of the library: an id beyond the vocabulary, or bytes of none
-            return [Piece("", True)] * len(ids)
-        found.append(Piece(text or "", text is not None))
-    return found
+        except Exception:  # of the library: an unknown id or invalid bytes
+            return [DecodedToken("", True)] * len(ids)
+        pieces_of_ids.append(DecodedToken(text or "", text is not None))
+    return pieces_of_ids
 
 
 def _tokenizer(config: RunConfig) -> Tokenizer | str:
@@ -272,25 +272,24 @@ def _tokenizer(config: RunConfig) -> Tokenizer | str:
         if path is None:
             return f"the tokenizer of {name!r} is not on this machine"
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # an environment of one's own, or a file that is no tokenizer
+    except Exception as error:  # a user-defined environment, or an invalid tokenizer file
         return one_line(error)
 
 
 def _file(name: str) -> Path | None:
-    """Return where the tokenizer of a model lies: in its folder, or in a cache."""
     for folder in (Path(name).expanduser(), cache_folder() / name):
         if (folder / FILE).is_file():
             return folder / FILE
     try:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(name, FILE)
+        cached = try_to_load_from_cache(name, FILE)
     except (ImportError, ValueError):
         return None
-    return Path(found) if isinstance(found, str) else None
+    return Path(cached) if isinstance(cached, str) else None
 
 
-PLACE = ("seat", "moment", "attempt")  # of a turn, which other seats may know
+PLACE = ("seat", "moment", "attempt")  # fields of a turn that other seats may see
 CREDIT_SHOWN = (
     *("selected", "replayed", "reward", "advantage", "baseline", "value", "value_target"),
 )
@@ -310,7 +309,7 @@ TURN_SHOWN = (
 
 
 class Replays:
-    """The stored episodes of runs, and what pages need beside them. Threads may share it."""
+    """The stored episodes of runs with their tokens and colour scales; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -318,33 +317,33 @@ class Replays:
         self._scales = Scales()
         self._episodes = Episodes()
 
-    def show(self, run: Run, step: int, number: int, seat: int | None) -> dict[str, Any]:
+    def show(self, run: ViewedRun, step: int, number: int, seat: int | None) -> dict[str, Any]:
         """Return an episode.
 
         Args:
-            run: that played it.
-            step: it was played in.
+            run: of the episode.
+            step: of the episode.
             number: of the episode.
-            seat: whose private view it is; None shows all.
+            seat: the viewer's; None shows all.
 
         Raises:
-            Refused: there is no such episode or seat, or its part cannot be read.
+            RequestError: the episode or seat does not exist, or its part cannot be read.
         """
-        found = self.find(run, step, number)
-        episode = found.episode
+        stored = self.find(run, step, number)
+        episode = stored.episode
         if seat is not None and seat >= len(episode.roles):
-            raise Refused(404, f"the episode has seats 0 to {len(episode.roles) - 1}")
-        record = episode_record(step, episode, found.credit)
+            raise RequestError(404, f"the episode has seats 0 to {len(episode.roles) - 1}")
+        record = episode_record(step, episode, stored.credit)
         decoder = self.decoder(run)
         turns = [
-            _turn(index, own, found, decoder)
-            if seat is None or own["seat"] == seat
-            else {"index": index, **{key: own[key] for key in PLACE}, "hidden": True}
-            for index, own in enumerate(record["episode"]["turns"])
+            _turn(index, record_of_turn, stored, decoder)
+            if seat is None or record_of_turn["seat"] == seat
+            else {"index": index, **{key: record_of_turn[key] for key in PLACE}, "hidden": True}
+            for index, record_of_turn in enumerate(record["episode"]["turns"])
         ]
-        notes = [*decoder.notes, *_doubts(turns)]
+        notes = [*decoder.notes, *_tokenizer_notes(turns)]
         environment = record["episode"]["environment"]
-        if environment is not None and seat is not None:  # options may give the deal away
+        if environment is not None and seat is not None:  # options may reveal the deal
             environment = {**environment, "options": None}
         parts = [part for turn in turns if not turn["hidden"] for part in turn["segments"]]
         return {
@@ -361,26 +360,26 @@ class Replays:
             "forfeited_by": episode.forfeited_by,
             "cut": episode.cut,
             "pictures": has_pictures(episode),
-            "policy": has_chances(run, episode),
+            "policy": has_probabilities(run, episode),
             "decoded": all(part["text"] is not None for part in parts),
-            "missing": _missing(found),
+            "missing": _missing_columns(stored),
             "notes": notes,
-            **_beside(run, step, number, episode.group_id),
+            **_neighbours(run, step, number, episode.group_id),
             "scale": self._scales.of(run, step),
             "path": list(timeline(episode.roles, episode.turns).path),
             "turns": turns,
         }
 
-    def find(self, run: Run, step: int, number: int) -> StoredEpisode:
+    def find(self, run: ViewedRun, step: int, number: int) -> StoredEpisode:
         """Return a stored episode.
 
         Raises:
-            Refused: there is none, or its part cannot be read.
+            RequestError: the episode does not exist, or its part cannot be read.
         """
         return self._episodes.find(run, step, number)
 
-    def decoder(self, run: Run) -> Decoder:
-        """Return the tokenizers of a run, made when its configuration is first asked for."""
+    def decoder(self, run: ViewedRun) -> Decoder:
+        """Return the tokenizers of a run, cached until its configuration changes."""
         with self._lock:
             known = self._decoders.get(run.number)
             if known is None or known[0] is not run.config:
@@ -390,77 +389,77 @@ class Replays:
 
 
 def _turn(
-    index: int, own: Mapping[str, Any], found: StoredEpisode, decoder: Decoder
+    index: int, record: Mapping[str, Any], stored: StoredEpisode, decoder: Decoder
 ) -> dict[str, Any]:
-    turn = found.episode.turns[index]
-    shown = _reply(own, turn, found.credit, decoder)
-    others = zip(own["candidates"], turn.candidates, strict=True)
+    turn = stored.episode.turns[index]
+    reply = _reply(record, turn, stored.credit, decoder)
+    pairs = zip(record["candidates"], turn.candidates, strict=True)
     return {
         "index": index,
-        **{key: own[key] for key in PLACE},
+        **{key: record[key] for key in PLACE},
         "hidden": False,
-        **shown,
-        "candidates": [_reply(record, other, found.credit, decoder) for record, other in others],
+        **reply,
+        "candidates": [_reply(*pair, stored.credit, decoder) for pair in pairs],
     }
 
 
-def _reply(own: Mapping[str, Any], turn: Any, credits: Credits, decoder: Decoder) -> dict[str, Any]:
-    """Return a reply: what was told and said, its tokens, and what it earned."""
+def _reply(
+    record: Mapping[str, Any], turn: Any, credits: Credits, decoder: Decoder
+) -> dict[str, Any]:
+    """Return a turn's prompt, reply, tokens, verdict and credit."""
     credit = credits.get((turn.seat, turn.turn_index, turn.candidate))
-    verdict = own["verdict"]
+    verdict = record["verdict"]
     return {
-        **{name: own[name] for name in TURN_SHOWN},
-        "legal": own["legal_actions"],
-        "segments": _segments(own, credit, decoder),
+        **{name: record[name] for name in TURN_SHOWN},
+        "legal": record["legal_actions"],
+        "segments": _segments(record, credit, decoder),
         "oracle": None if verdict is None else {**verdict, "regret": _regret(turn)},
         "credit": None if credit is None else {name: credit[name] for name in CREDIT_SHOWN},
     }
 
 
 def _regret(turn: Turn) -> float | None:
-    """Return what a reply lost; None where the verdict does not know what was played."""
+    """Return the regret of a reply; None if the verdict lacks the played action."""
     try:
         return regret(turn)
-    except ValueError:  # a record that no run of ours writes
+    except ValueError:  # an invalid record
         return None
 
 
 def _segments(
-    own: Mapping[str, Any], credit: Mapping[str, Any] | None, decoder: Decoder
+    record: Mapping[str, Any], credit: Mapping[str, Any] | None, decoder: Decoder
 ) -> list[dict[str, Any]]:
-    tokenizer, found, said = decoder.of(own["agent"]), [], 0
+    tokenizer, segments, offset = decoder.of(record["agent"]), [], 0
     of_turn = None if credit is None else credit["advantage"]
-    for part in own["segments"]:
+    for part in record["segments"]:
         ids = part["ids"]
         tokens = None
         if part["kind"] == "sampled":
-            shown = zip(ids, pieces(tokenizer, ids), part["logprobs"], strict=True)
+            rows = zip(ids, pieces(tokenizer, ids), part["logprobs"], strict=True)
             tokens = [
                 {
                     "id": number,
                     "text": piece.text,
                     "whole": piece.whole,
                     "logprob": logprob,
-                    "entropy": _of_token(credit, "entropies", said + place),
+                    "entropy": _of_token(credit, "entropies", offset + place),
                     "advantage": of_turn if advantage is None else advantage,
                 }
-                for place, (number, piece, logprob) in enumerate(shown)
-                for advantage in [_of_token(credit, "token_advantages", said + place)]
+                for place, (number, piece, logprob) in enumerate(rows)
+                for advantage in [_of_token(credit, "token_advantages", offset + place)]
             ]
-            said += len(ids)
+            offset += len(ids)
         text = text_of(tokenizer, ids)
-        found.append({"kind": part["kind"], "text": text, "length": len(ids), "tokens": tokens})
-    return found
+        segments.append({"kind": part["kind"], "text": text, "length": len(ids), "tokens": tokens})
+    return segments
 
 
 def _of_token(credit: Mapping[str, Any] | None, name: str, place: int) -> float | None:
-    """Return a value of a token of a row of credit; None where it is not recorded."""
     values = None if credit is None else credit[name]
     return values[place] if values is not None and place < len(values) else None
 
 
 def _seats(episode: Episode) -> list[dict[str, Any]]:
-    """Return who sat where, and what it returned."""
     rows = zip(
         *(episode.roles, episode.agents, episode.players, episode.trained, episode.returns),
         strict=True,
@@ -478,33 +477,33 @@ def _seats(episode: Episode) -> list[dict[str, Any]]:
     ]
 
 
-def _beside(run: Run, step: int, number: int, group: int) -> dict[str, Any]:
+def _neighbours(run: ViewedRun, step: int, number: int, group: int) -> dict[str, Any]:
     store = EpisodeStore(run.path / EPISODES)
     table = store.load(store.path(step), ("episode_id", "group_id"))
     numbers = pc.unique(table["episode_id"]).to_pylist()
-    same = table.filter(pc.equal(table["group_id"], group))
+    of_group = table.filter(pc.equal(table["group_id"], group))
     place = numbers.index(number)
     return {
         "previous": numbers[place - 1] if place else None,
         "next": numbers[place + 1] if place + 1 < len(numbers) else None,
-        "siblings": len(pc.unique(same["episode_id"])),
+        "siblings": len(pc.unique(of_group["episode_id"])),
     }
 
 
-def _doubts(turns: list[dict[str, Any]]) -> list[str]:
-    """Return a word where the tokenizer of this machine does not give what was recorded."""
+def _tokenizer_notes(turns: list[dict[str, Any]]) -> list[str]:
+    """Return a note if the tokenizer of this machine does not reproduce the recorded text."""
     for turn in turns:
         if turn["hidden"] or not turn["segments"]:
             continue
         parts = [part for part in turn["segments"] if part["kind"] == "sampled"]
-        said = "".join(part["text"] or "" for part in parts)
-        if said and "".join(turn["reply"].split()) not in "".join(said.split()):
+        text = "".join(part["text"] or "" for part in parts)
+        if text and "".join(turn["reply"].split()) not in "".join(text.split()):
             return ["the tokenizer of this machine gives other words than the recorded reply"]
     return []
 
 
-def _missing(found: StoredEpisode) -> list[str]:
-    episode, credits = found.episode, list(found.credit.values())
+def _missing_columns(stored: StoredEpisode) -> list[str]:
+    episode, credits = stored.episode, list(stored.credit.values())
     missing = []
     if episode.environment is None and not any(turn.told for turn in episode.turns):
         missing.append("told texts")

@@ -1,4 +1,4 @@
-"""Episodes that meet the conditions of a request: SQL with places for values, and no names."""
+"""Search for episodes by the conditions of a request, with parametrised SQL."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import pyarrow.compute as pc
 from sparring.core.errors import SparringError
 from sparring.play.parquet_parts import DAMAGED
 from sparring.play.store import EpisodeStore
-from sparring.view.http_requests import Refused
-from sparring.view.index import EPISODES, SEATS, EpisodeIndex
-from sparring.view.runs import PEOPLE
+from sparring.view.episode_index import EPISODES, SEATS, EpisodeIndex
+from sparring.view.http_requests import RequestError
+from sparring.view.viewed_run import PEOPLE
 
 OUTCOMES = {"win": "gained > 0", "draw": "gained = 0", "loss": "gained < 0"}
 OF = {"training": f"run < {PEOPLE}", "people": f"run >= {PEOPLE}"}
 _RANGE = re.compile(r"(-?[0-9.]+(?:e-?[0-9]+)?)?(-)?(-?[0-9.]+(?:e-?[0-9]+)?)?")
 Condition = tuple[str, list[Any]]
-Asked = Mapping[str, str]
+QueryParams = Mapping[str, str]
 
 
 class Cast(NamedTuple):
-    """Who plays what.
+    """An environment with its players.
 
     Attributes:
         game: label of the environment.
         roles: of the seats.
-        agents: players of the seats, in their text form.
+        agents: players of the seats, in text form.
     """
 
     game: str
@@ -43,59 +43,58 @@ class Cast(NamedTuple):
 Casts = Mapping[int, Cast]
 
 
-def where(asked: Asked, casts: Casts) -> Condition:
+def conditions_of(params: QueryParams, casts: Casts) -> Condition:
     """Return the conditions of a request on rows of ``episodes``.
 
     Raises:
-        Refused: a parameter has no such value.
+        RequestError: the value of a parameter is invalid.
     """
-    conditions = list(_of_episodes(asked, casts))
+    conditions = list(_of_episodes(params, casts))
     text = " AND ".join(text for text, _ in conditions) or "true"
     return text, [value for _, values in conditions for value in values]
 
 
-def _of_episodes(asked: Asked, casts: Casts) -> Iterable[Condition]:
-    """Yield the conditions on rows of ``episodes``."""
-    if runs := asked.get("run"):
-        numbers = [whole({"run": text}, "run", 0, 10**9) for text in runs.split(",")]
+def _of_episodes(params: QueryParams, casts: Casts) -> Iterable[Condition]:
+    if runs := params.get("run"):
+        numbers = [int_param({"run": text}, "run", 0, 10**9) for text in runs.split(",")]
         yield f"list_contains(?::INTEGER[], run % {PEOPLE})", [numbers]
-    if of := asked.get("of"):
+    if of := params.get("of"):
         if of not in OF:
-            raise Refused(400, f"of is one of {', '.join(OF)}")
+            raise RequestError(400, f"of is one of {', '.join(OF)}")
         yield OF[of], []
-    if game := asked.get("game"):
+    if game := params.get("game"):
         yield _among("cast_id", [number for number, cast in casts.items() if cast.game == game])
     for name, column in (("turns", "turns"), ("step", "step"), ("group", "group_id")):
-        if asked.get(name):
-            yield _between(name, column, asked[name])
-    if asked.get("forfeited"):
-        yield f"forfeited_by IS {'NOT ' if _flag(asked, 'forfeited') else ''}NULL", []
-    if asked.get("text"):
+        if params.get(name):
+            yield _between(name, column, params[name])
+    if params.get("forfeited"):
+        yield f"forfeited_by IS {'NOT ' if _flag(params, 'forfeited') else ''}NULL", []
+    if params.get("text"):
         yield "(run, step, episode) IN (SELECT (run, step, episode) FROM spoken)", []
-    if asked.get("seat") or asked.get("player"):
-        yield from _of_one_seat(asked, casts)
+    if params.get("seat") or params.get("player"):
+        yield from _of_one_seat(params, casts)
         return
-    yield from _measured(asked)
-    outcome = list(_outcome(asked))
+    yield from _measured(params)
+    outcome = list(_outcome(params))
     if outcome:
         yield f"id IN (SELECT id FROM seats WHERE {outcome[0][0]})", []
 
 
-def _of_one_seat(asked: Asked, casts: Casts) -> Iterable[Condition]:
+def _of_one_seat(params: QueryParams, casts: Casts) -> Iterable[Condition]:
     places = [
         number * SEATS + seat
         for number, cast in casts.items()
         for seat, (role, agent) in enumerate(zip(cast.roles, cast.agents, strict=True))
-        if asked.get("seat", role) in ("", role) and asked.get("player", agent) in ("", agent)
+        if params.get("seat", role) in ("", role) and params.get("player", agent) in ("", agent)
     ]
-    conditions = [*_outcome(asked), *_measured(asked)]
+    conditions = [*_outcome(params), *_measured(params)]
     if not conditions:
         yield _among("cast_id", sorted({place // SEATS for place in places}))
         return
     text, values = _among("place", places)
-    own = " AND ".join([text, *(text for text, _ in conditions)])
-    values = [*values, *(value for _, some in conditions for value in some)]
-    yield f"id IN (SELECT id FROM seats WHERE {own})", values
+    clause = " AND ".join([text, *(text for text, _ in conditions)])
+    values = [*values, *(value for _, numbers in conditions for value in numbers)]
+    yield f"id IN (SELECT id FROM seats WHERE {clause})", values
 
 
 def _among(column: str, numbers: list[int]) -> Condition:
@@ -104,54 +103,55 @@ def _among(column: str, numbers: list[int]) -> Condition:
     return f"{column} IN ({', '.join('?' * len(numbers))})", list(numbers)
 
 
-def _outcome(asked: Asked) -> Iterable[Condition]:
-    if outcome := asked.get("outcome"):
+def _outcome(params: QueryParams) -> Iterable[Condition]:
+    if outcome := params.get("outcome"):
         if outcome not in OUTCOMES:
-            raise Refused(400, f"outcome is one of {', '.join(OUTCOMES)}")
+            raise RequestError(400, f"outcome is one of {', '.join(OUTCOMES)}")
         yield OUTCOMES[outcome], []
 
 
-def _measured(asked: Asked) -> Iterable[Condition]:
-    if asked.get("illegal"):
-        yield f"illegal {'>' if _flag(asked, 'illegal') else '='} 0", []
-    if asked.get("wrong"):
-        yield f"{'' if _flag(asked, 'wrong') else 'NOT '}wrong", []
+def _measured(params: QueryParams) -> Iterable[Condition]:
+    if params.get("illegal"):
+        yield f"illegal {'>' if _flag(params, 'illegal') else '='} 0", []
+    if params.get("wrong"):
+        yield f"{'' if _flag(params, 'wrong') else 'NOT '}wrong", []
     for name in ("advantage", "regret"):
-        if asked.get(name):
-            yield _between(name, name, asked[name])
+        if params.get(name):
+            yield _between(name, name, params[name])
 
 
-def whole(asked: Asked, name: str, default: int, most: int) -> int:
-    """Return a parameter that is a whole number, at most so large.
+def int_param(params: QueryParams, name: str, default: int, most: int) -> int:
+    """Return a parameter that is a whole number, at most ``most``.
 
     Raises:
-        Refused: it is none.
+        RequestError: the parameter is not a whole number.
     """
-    text = asked.get(name) or str(default)
+    text = params.get(name) or str(default)
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Refused(400, f"{name} is a whole number")
+        raise RequestError(400, f"{name} is a whole number")
     return min(int(text), most)
 
 
-def _flag(asked: Asked, name: str) -> bool:
-    if asked[name] not in ("0", "1"):
-        raise Refused(400, f"{name} is 0 or 1")
-    return asked[name] == "1"
+def _flag(params: QueryParams, name: str) -> bool:
+    if params[name] not in ("0", "1"):
+        raise RequestError(400, f"{name} is 0 or 1")
+    return params[name] == "1"
 
 
 def _between(name: str, column: str, text: str) -> Condition:
-    """Return the condition of a range: 5, 5-9, 5- or -9."""
     try:
         low, high = _ends(text.strip())
     except ValueError:
-        raise Refused(400, f"{name} is a number or a range, such as 5, 5-9, 5- or -9") from None
+        raise RequestError(
+            400, f"{name} is a number or a range, such as 5, 5-9, 5- or -9"
+        ) from None
     pairs = [(">=", low), ("<=", high)]
-    said = [(f"{column} {sign} ?", end) for sign, end in pairs if end is not None]
-    return " AND ".join(text for text, _ in said), [end for _, end in said]
+    clauses = [(f"{column} {sign} ?", end) for sign, end in pairs if end is not None]
+    return " AND ".join(text for text, _ in clauses), [end for _, end in clauses]
 
 
 def _ends(text: str) -> tuple[float | None, float | None]:
-    """Return the ends of a range; a minus at the beginning leaves the lower end open."""
+    """Return the ends of a range; an initial minus means an open lower end."""
     match = _RANGE.fullmatch(text)
     if match is None or not text.strip("-"):
         raise ValueError(text)
@@ -185,41 +185,44 @@ FACETS: Mapping[str, Callable[[int, Cast], Iterable[Any]]] = {
     "player": lambda run, cast: set(cast.agents),
 }
 LIMIT = 200  # rows of a page
-SEARCH_SECONDS = 2.0  # after which a search for words ends
-MOST_FACETS = 100  # values of each
+SEARCH_SECONDS = 2.0  # time limit of a search for words
+MOST_FACETS = 100  # largest number of values per facet
 Counts = list[tuple[int, int, int]]  # run, cast, episodes
 
 
-def find(index: EpisodeIndex, asked: Mapping[str, str], folders: Mapping[int, Path]) -> Any:
+def find(index: EpisodeIndex, params: Mapping[str, str], folders: Mapping[int, Path]) -> Any:
     """Return a page of episodes that meet all conditions, with facets.
 
     Args:
         index: of all runs.
-        asked: parameters, as docs/view.md names them.
-        folders: of the runs by their number in the index, where words are looked for.
+        params: parameters, see docs/view.md.
+        folders: of the runs, by number in the index, that are searched for words.
 
     Raises:
-        Refused: a parameter is none, or has no such value.
+        RequestError: a parameter or its value is invalid.
     """
-    began = time.perf_counter()
-    sort = asked.get("sort", "step")
+    start = time.perf_counter()
+    sort = params.get("sort", "step")
     if sort not in SORTS:
-        raise Refused(400, f"sort is one of {', '.join(SORTS)}")
-    order = asked.get("order", "asc" if sort in ("episode", "game", "logprob") else "desc")
+        raise RequestError(400, f"sort is one of {', '.join(SORTS)}")
+    order = params.get("order", "asc" if sort in ("episode", "game", "logprob") else "desc")
     if order not in ("asc", "desc"):
-        raise Refused(400, "order is asc or desc")
-    offset, limit = whole(asked, "offset", 0, 10**9), whole(asked, "limit", 50, LIMIT)
+        raise RequestError(400, "order is asc or desc")
+    offset, limit = (
+        int_param(params, "offset", 0, 10**9),
+        int_param(params, "limit", 50, LIMIT),
+    )
     cursor, searched = index.cursor(), None
-    if asked.get("text"):
-        searched = _search(cursor, asked, folders)
+    if params.get("text"):
+        searched = _search(cursor, params, folders)
     casts = _casts(cursor)
-    condition, values = where(asked, casts)
+    condition, values = conditions_of(params, casts)
     rows = cursor.execute(
         f"SELECT {', '.join(COLUMNS)} FROM episodes WHERE {condition} ORDER BY "
-        f"{_sorted(sort, casts)} {order} NULLS LAST, run, step DESC, episode LIMIT ? OFFSET ?",
+        f"{_order_by(sort, casts)} {order} NULLS LAST, run, step DESC, episode LIMIT ? OFFSET ?",
         [*values, limit, offset],
     ).fetchall()
-    total, facets = _facets(cursor, asked, casts)
+    total, facets = _facets(cursor, params, casts)
     cursor.close()
     return {
         "total": total,
@@ -227,7 +230,7 @@ def find(index: EpisodeIndex, asked: Mapping[str, str], folders: Mapping[int, Pa
         "searched": searched,
         "facets": facets,
         "rows": [_row(row, casts) for row in rows],
-        "ms": round(1000 * (time.perf_counter() - began), 1),
+        "ms": round(1000 * (time.perf_counter() - start), 1),
     }
 
 
@@ -236,7 +239,7 @@ def _casts(cursor: Any) -> dict[int, Cast]:
     return {number: Cast(*parts) for number, *parts in rows}
 
 
-def _sorted(sort: str, casts: Casts) -> str:
+def _order_by(sort: str, casts: Casts) -> str:
     if sort != "game":
         return SORTS[sort]
     names = sorted(casts, key=lambda number: casts[number].game)
@@ -244,19 +247,21 @@ def _sorted(sort: str, casts: Casts) -> str:
 
 
 def _row(row: tuple[Any, ...], casts: Casts) -> dict[str, Any]:
-    found = dict(zip(COLUMNS, row, strict=True))
-    found["group"] = found.pop("group_id")
-    cast = casts[found.pop("cast_id")]
-    run = found.pop("run")
-    return {"run": run % PEOPLE, "people": run >= PEOPLE, **found, **cast._asdict()}
+    values = dict(zip(COLUMNS, row, strict=True))
+    values["group"] = values.pop("group_id")
+    cast = casts[values.pop("cast_id")]
+    run = values.pop("run")
+    return {"run": run % PEOPLE, "people": run >= PEOPLE, **values, **cast._asdict()}
 
 
-def _facets(cursor: Any, asked: Asked, casts: Casts) -> tuple[int, dict[str, Any]]:
-    """Count the values of each facet, whatever is chosen in the facet itself."""
+def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[str, Any]]:
+    """Count the values of each facet, without the condition of the facet itself."""
     counted: dict[tuple[Any, ...], Counts] = {}
 
     def counts(without: str) -> Counts:
-        text, values = where({key: own for key, own in asked.items() if key != without}, casts)
+        text, values = conditions_of(
+            {key: value for key, value in params.items() if key != without}, casts
+        )
         key = (text, str(values))
         if key not in counted:
             counted[key] = cursor.execute(
@@ -266,32 +271,32 @@ def _facets(cursor: Any, asked: Asked, casts: Casts) -> tuple[int, dict[str, Any
 
     facets = {}
     for name, of in FACETS.items():
-        found: Counter[Any] = Counter()
+        totals: Counter[Any] = Counter()
         for run, number, times in counts(name):
             for value in of(run, casts[number]):
-                found[value] += times
-        ranked = sorted(found.items(), key=lambda pair: (-pair[1], str(pair[0])))
+                totals[value] += times
+        ranked = sorted(totals.items(), key=lambda pair: (-pair[1], str(pair[0])))
         facets[name] = ranked[:MOST_FACETS]
     return sum(times for *_, times in counts("")), facets
 
 
-def _search(cursor: Any, asked: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
-    """Make the table ``spoken`` of episodes with these words, until the time is up."""
-    rest = {key: value for key, value in asked.items() if key != "text"}
-    condition, values = where(rest, _casts(cursor))
+def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
+    """Create the table ``spoken`` of episodes with these words, within the time limit."""
+    rest = {key: value for key, value in params.items() if key != "text"}
+    condition, values = conditions_of(rest, _casts(cursor))
     places = cursor.execute(
         f"SELECT DISTINCT run, step FROM episodes WHERE {condition} ORDER BY step DESC, run", values
     ).fetchall()
-    ends, found, done = time.monotonic() + SEARCH_SECONDS, [], 0
+    ends, keys, done = time.monotonic() + SEARCH_SECONDS, [], 0
     for run, step in places:
         if time.monotonic() > ends:
             break
-        numbers = _spoken(folders[run], step, asked["text"]) if run in folders else []
-        found += [(run, step, number) for number in numbers]
+        numbers = _episodes_with_words(folders[run], step, params["text"]) if run in folders else []
+        keys += [(run, step, number) for number in numbers]
         done += 1
     table = pa.table(
         {
-            name: pa.array([row[place] for row in found], pa.int64())
+            name: pa.array([row[place] for row in keys], pa.int64())
             for place, name in enumerate(("run", "step", "episode"))
         }
     )
@@ -300,15 +305,15 @@ def _search(cursor: Any, asked: Mapping[str, str], folders: Mapping[int, Path]) 
     return {"parts": done, "of": len(places)}
 
 
-def _spoken(folder: Path, step: int, words: str) -> list[int]:
+def _episodes_with_words(folder: Path, step: int, words: str) -> list[int]:
     store = EpisodeStore(folder / EPISODES)
     try:
         table = store.load(store.path(step), ("episode_id", "told", "reply"))
     except (SparringError, *DAMAGED):
-        return []  # the index names it
-    told, said = (
+        return []  # the index lists it as unreadable
+    in_prompt, in_reply = (
         pc.match_substring(table[name], words, ignore_case=True) for name in ("told", "reply")
     )
-    either = pc.or_(pc.fill_null(told, False), pc.fill_null(said, False))
+    either = pc.or_(pc.fill_null(in_prompt, False), pc.fill_null(in_reply, False))
     numbers: list[int] = pc.unique(table.filter(either)["episode_id"]).to_pylist()
     return numbers

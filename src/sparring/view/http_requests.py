@@ -1,8 +1,8 @@
-"""Requests and answers of the viewer: who may ask, fields of a body, refusals of one line.
+"""Access control, body fields and error answers of the viewer's HTTP requests.
 
-Pages of other sites must not use it, and neither must other users of this machine. So each request
-needs the right ``Host`` (against DNS rebinding), no foreign ``Origin`` or ``Sec-Fetch-Site``, and
-for data the token. There is no cookie, as all ports of a host share cookies.
+Other sites and other users of the machine must not use the viewer. Each request therefore needs the
+right ``Host`` (against DNS rebinding), no foreign ``Origin`` or ``Sec-Fetch-Site``, and the token
+for data. Cookies are not used, because all ports of a host share them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparring.core.errors import SparringError
-from sparring.report.episode_record import finite
+from sparring.report.episode_record import json_value
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LARGEST_BODY = 64 * 1024  # bytes
-OWN_HEADER = b"x-sparring"  # a form of another page cannot send it
+OWN_HEADER = b"x-sparring"  # forms of other pages cannot send it
 PAGE_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -54,7 +54,7 @@ def new_token() -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is this machine's own, which others cannot reach."""
+    """Return whether an address is a loopback address, which other machines cannot reach."""
     if host == "localhost":
         return True
     try:
@@ -65,13 +65,13 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """An ASGI application in front of another one; what it refuses never reaches that one.
+    """An ASGI application that passes only permitted requests to another application.
 
     Args:
-        app: what is guarded.
-        token: that requests for data carry in ``Authorization: Bearer``.
-        hosts: names that ``Host`` may have besides those of loopback; a port may follow.
-        addresses: whether ``Host`` may also be any IP address, which no rebinding can forge.
+        app: the guarded application.
+        token: required for data in ``Authorization: Bearer``.
+        hosts: allowed names in ``Host`` besides loopback, with or without a port.
+        addresses: whether ``Host`` may be any IP address, which DNS rebinding cannot forge.
     """
 
     app: App
@@ -84,36 +84,39 @@ class Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":  # no web socket is ever accepted
+        if scope["type"] != "http":  # web sockets are not accepted
             await send({"type": "websocket.close", "code": 1008})
             return
         send = _with_headers(send)
         try:
             self._check(scope)
-            await self.app(scope, _limited(receive), send)
-        except Refused as refused:
+            await self.app(scope, _with_limit(receive), send)
+        except RequestError as refused:
             await _refuse(send, refused)
 
     def _check(self, scope: Scope) -> None:
-        headers = _single(scope["headers"])
+        headers = _unique_headers(scope["headers"])
         path: str = scope["path"]
         if not self._is_own(headers.get(b"host", "")):
-            raise Refused(403, "this Host is not the viewer's; open the address that it printed")
+            raise RequestError(
+                403, "this Host is not the viewer's; open the address that it printed"
+            )
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{headers[b'host']}":
-            raise Refused(403, "requests of other pages are refused (Origin)")
+            raise RequestError(403, "requests of other pages are refused (Origin)")
         site, mode = headers.get(b"sec-fetch-site", "none"), headers.get(b"sec-fetch-mode")
         link = path == "/" and mode == "navigate" and scope["method"] == "GET"  # holds no data
         if site not in ("same-origin", "none") and not link:
-            raise Refused(403, "requests of other pages are refused (Sec-Fetch-Site)")
+            raise RequestError(403, "requests of other pages are refused (Sec-Fetch-Site)")
         _check_body(scope["method"], headers)
         is_open = path == "/" or path.startswith("/static/")  # holds no data of runs
         bearer = headers.get(b"authorization", "").encode("latin-1")
         if not is_open and not secrets.compare_digest(bearer, f"Bearer {self.token}".encode()):
-            raise Refused(401, "the token is missing or wrong; open the address that was printed")
+            raise RequestError(
+                401, "the token is missing or wrong; open the address that was printed"
+            )
 
     def _is_own(self, host: str) -> bool:
-        """Return whether a value of ``Host`` names this server."""
         name, port = _split(host)
         if port and not (port.isascii() and port.isdigit()):
             return False
@@ -127,7 +130,6 @@ class Guard:
 
 
 def _split(host: str) -> tuple[str, str]:
-    """Return the name and the port of a value of ``Host``, in lower case."""
     host = host.lower()
     if host.startswith("["):
         name, bracket, rest = host.partition("]")
@@ -136,36 +138,36 @@ def _split(host: str) -> tuple[str, str]:
     return name, port
 
 
-def _single(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
-    found: dict[bytes, str] = {}
+def _unique_headers(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
+    values: dict[bytes, str] = {}
     decisive = (b"host", b"origin", b"authorization", b"content-length", b"sec-fetch-site")
     for name, value in headers:
-        if name in found and name in decisive:
-            raise Refused(400, f"the header {name.decode('latin-1')} comes twice")
-        found[name] = value.decode("latin-1")
-    if b"host" not in found:
-        raise Refused(403, "there is no Host")
-    return found
+        if name in values and name in decisive:
+            raise RequestError(400, f"the header {name.decode('latin-1')} comes twice")
+        values[name] = value.decode("latin-1")
+    if b"host" not in values:
+        raise RequestError(403, "there is no Host")
+    return values
 
 
 def _check_body(method: str, headers: dict[bytes, str]) -> None:
-    """Refuse writes that a form could send, and bodies that are too large."""
+    """Raise RequestError for writes that a form could send, and for large bodies."""
     length = headers.get(b"content-length", "0")
     if not (length.isascii() and length.isdigit()):
-        raise Refused(400, "content-length is no number")
+        raise RequestError(400, "content-length is no number")
     if int(length[:20]) > LARGEST_BODY:
-        raise Refused(413, f"a body has at most {LARGEST_BODY} bytes")
+        raise RequestError(413, f"a body has at most {LARGEST_BODY} bytes")
     if method in ("GET", "HEAD"):
         return
     if method != "POST":
-        raise Refused(405, "only GET, HEAD and POST are known")
+        raise RequestError(405, "only GET, HEAD and POST are known")
     kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" or OWN_HEADER not in headers:
-        raise Refused(415, "a body is application/json, with the header X-Sparring")
+        raise RequestError(415, "a body is application/json, with the header X-Sparring")
 
 
-def _limited(receive: Receive) -> Receive:
-    """Return a receiver that counts what comes, whatever its length was said to be."""
+def _with_limit(receive: Receive) -> Receive:
+    """Return a receiver that counts the received bytes, independent of content-length."""
     seen = 0
 
     async def counted() -> Message:
@@ -173,40 +175,40 @@ def _limited(receive: Receive) -> Receive:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > LARGEST_BODY:
-            raise Refused(413, f"a body has at most {LARGEST_BODY} bytes")
+            raise RequestError(413, f"a body has at most {LARGEST_BODY} bytes")
         return message
 
     return counted
 
 
 def _with_headers(send: Send) -> Send:
-    """Return a sender that adds the headers of every answer; a policy of its own stays."""
+    """Return a sender that adds the common headers; an answer's own policy stays."""
 
     async def added(message: Message) -> None:
         if message["type"] == "http.response.start":
-            own = [(name.lower(), value) for name, value in message.get("headers", [])]
-            given = {name for name, _ in own}
-            wanted = {**HEADERS, b"content-security-policy": PAGE_POLICY.encode()}
-            kept = [pair for pair in own if pair[0] not in HEADERS]
-            more = [pair for pair in wanted.items() if pair[0] in HEADERS or pair[0] not in given]
-            message = {**message, "headers": kept + more}
+            headers = [(name.lower(), value) for name, value in message.get("headers", [])]
+            names = {name for name, _ in headers}
+            defaults = {**HEADERS, b"content-security-policy": PAGE_POLICY.encode()}
+            others = [pair for pair in headers if pair[0] not in HEADERS]
+            more = [pair for pair in defaults.items() if pair[0] in HEADERS or pair[0] not in names]
+            message = {**message, "headers": others + more}
         await send(message)
 
     return added
 
 
-async def _refuse(send: Send, refused: Refused) -> None:
+async def _refuse(send: Send, refused: RequestError) -> None:
     body = json_bytes({"error": str(refused)})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-LONGEST = 300  # characters of a line that says what is wrong
+LONGEST = 300  # characters of an error line
 
 
-class Refused(SparringError):
-    """A request that is answered by an error.
+class RequestError(SparringError):
+    """An error that is the answer to a request.
 
     Args:
         status: of HTTP.
@@ -219,12 +221,12 @@ class Refused(SparringError):
 
 
 def json_bytes(value: Any) -> bytes:
-    """Return a value as JSON in ASCII, so that no half character can break it."""
-    return json.dumps(finite(value), allow_nan=False, separators=(",", ":")).encode("ascii")
+    """Return a value as JSON in ASCII, which lone surrogates cannot break."""
+    return json.dumps(json_value(value), allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says as a line of at most 300 characters."""
+    """Return an error's text as a line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
@@ -232,56 +234,56 @@ def one_line(error: BaseException) -> str:
 NUMBERS = 1 << 40  # numbers in a request are below this
 
 
-class Body:
-    """An object of JSON that a page has sent.
+class JsonBody:
+    """A JSON object in the body of a request.
 
     Args:
-        data: as it came.
+        data: the received bytes.
 
     Raises:
-        Refused: it is no JSON, or no object.
+        RequestError: the body is not a JSON object.
     """
 
     def __init__(self, data: bytes) -> None:
         try:
-            found: Any = json.loads(data)
+            fields: Any = json.loads(data)
         except (ValueError, RecursionError):
-            raise Refused(400, "the body is no JSON") from None
-        if not isinstance(found, dict):
-            raise Refused(400, "the body must be an object")
-        self._fields: dict[str, Any] = found
+            raise RequestError(400, "the body is not JSON") from None
+        if not isinstance(fields, dict):
+            raise RequestError(400, "the body must be an object")
+        self._fields: dict[str, Any] = fields
 
     def number(self, name: str, otherwise: int | None) -> int | None:
-        """Return a whole number, or ``otherwise`` where there is none.
+        """Return a whole number, or ``otherwise`` if the field is missing.
 
         Raises:
-            Refused: it is something else.
+            RequestError: the field is something else.
         """
-        found = self._fields.get(name)
-        if found is None:
+        value = self._fields.get(name)
+        if value is None:
             return otherwise
-        if type(found) is not int or not 0 <= found < NUMBERS:
-            raise Refused(400, f"{name} must be a whole number from 0 on")
-        return found
+        if type(value) is not int or not 0 <= value < NUMBERS:
+            raise RequestError(400, f"{name} must be a whole number from 0 on")
+        return value
 
-    def due(self, name: str) -> int:
-        """Return a whole number that must be there.
+    def required(self, name: str) -> int:
+        """Return a required whole number.
 
         Raises:
-            Refused: it is not.
+            RequestError: the field is missing.
         """
-        found = self.number(name, None)
-        if found is None:
-            raise Refused(400, f"{name} is missing")
-        return found
+        value = self.number(name, None)
+        if value is None:
+            raise RequestError(400, f"{name} is missing")
+        return value
 
     def text(self, name: str, longest: int) -> str | None:
-        """Return a text, or None where there is none.
+        """Return a text, or None if the field is missing.
 
         Raises:
-            Refused: it is something else, or longer than ``longest`` characters.
+            RequestError: the field is something else, or longer than ``longest`` characters.
         """
-        found = self._fields.get(name)
-        if found is not None and (not isinstance(found, str) or len(found) > longest):
-            raise Refused(400, f"{name} must be a text of at most {longest} characters")
-        return found
+        value = self._fields.get(name)
+        if value is not None and (not isinstance(value, str) or len(value) > longest):
+            raise RequestError(400, f"{name} must be a text of at most {longest} characters")
+        return value

@@ -1,4 +1,4 @@
-"""What each address answers: functions of the watch and the parameters, without a server."""
+"""The answers of the HTTP API as functions of the runs and the parameters, without a server."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ import numpy as np
 
 from sparring.run.folder import PLAYED
 from sparring.view import standings
-from sparring.view.action_probabilities import Chances
+from sparring.view.action_probabilities import ActionProbabilities
 from sparring.view.episode_replay import Replays, siblings
-from sparring.view.episode_search import find, whole
-from sparring.view.http_requests import Refused
+from sparring.view.episode_search import find, int_param
+from sparring.view.http_requests import RequestError
 from sparring.view.league_members import family
-from sparring.view.meta_strategy import MetaStrategies
-from sparring.view.position_pictures import Boards, Picture
-from sparring.view.run_files import Figures, axis, thinned
-from sparring.view.runs import PEOPLE, Run
+from sparring.view.league_weights import MetaStrategies
+from sparring.view.position_pictures import Picture, PositionPictures
+from sparring.view.run_files import FigureColumns, axis, thinned
 from sparring.view.static_pages import replay_page
-from sparring.view.watch import Watch
-from sparring.view.worker_process import Aside
+from sparring.view.viewed_run import PEOPLE, ViewedRun
+from sparring.view.watch import RunWatcher
+from sparring.view.worker_process import WorkerProcess
 
-COMPARED = ("nash_conv/", "regret/", "optimal_rate/")  # a run with none of these is not solved
-BUSY = 20.0  # seconds that a search waits for the one before it
+COMPARED = ("nash_conv/", "regret/", "optimal_rate/")  # without these a run has no references
+BUSY = 20.0  # seconds that a search waits for the previous one
 SPARKS = 60  # points of a small curve
-WARMED = 8  # runs whose tokenizers are made at the start
-SEARCHES = 16  # whose answers are kept
-NAMES = 64  # figures of one request
-Asked = Mapping[str, str]
+WARMED = 8  # runs whose tokenizers are loaded at the start
+SEARCHES = 16  # size of the cache of searches
+NAMES = 64  # largest number of figures in one request
+QueryParams = Mapping[str, str]
 Answer = dict[str, Any]
 AXES = ("step", "plays", "tokens", "seconds")
-POINTS = 2000  # of a curve, at most
-EVENTS = 500  # newest ones that are sent
+POINTS = 2000  # largest number of points of a curve
+EVENTS = 500  # largest number of events in an answer, newest first
 
 
 class Pages:
-    """The answers to requests; threads may share it.
+    """The answers to requests; thread-safe.
 
     Args:
         watch: of the runs.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: RunWatcher) -> None:
         self.watch = watch
         self.replays = Replays()
-        self._boards, self._chances = Boards(), Chances()
-        self._reference_lines = Aside("sparring.view.pages")
+        self._boards, self._chances = PositionPictures(), ActionProbabilities()
+        self._reference_lines = WorkerProcess("sparring.view.pages")
         self._meta = MetaStrategies()
         self._heavy = threading.Lock()  # one search at a time
         self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # the latest
 
     def warm(self) -> None:
-        """Make ready what the first replay would wait for: the tokenizers of a few runs."""
+        """Load the tokenizers of a few runs, so that the first replay need not wait."""
         self.watch.idle.wait()
         for run in self.watch.runs[:WARMED]:
             self.replays.decoder(self._read_run(run))
 
-    def runs(self, asked: Asked) -> Answer:
+    def runs(self, params: QueryParams) -> Answer:
         """Return the table of runs."""
         self.watch.look()
-        return self._of(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
+        return self._versioned(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
 
-    def _summary(self, run: Run) -> Answer:
+    def _summary(self, run: ViewedRun) -> Answer:
         with run.lock:
             row = run.refresh().summary()
         index = self.watch.index
         steps = [place for place in list(index.known) if place.run == run.number]
         row["episodes"] = {
-            "parts": index.wanted.get(run.number, 0),
+            "parts": index.num_stored.get(run.number, 0),
             "indexed": len(steps),
             "rows": sum(index.rows.get(place, 0) for place in steps),
             "indexing": self.watch.indexing(run.number),
@@ -79,11 +79,11 @@ class Pages:
         }
         return row
 
-    def run(self, asked: Asked) -> Answer:
-        """Return all that is known of a run."""
-        run = self.watch.run(asked["run"])
+    def run(self, params: QueryParams) -> Answer:
+        """Return the details of a run."""
+        run = self.watch.run(params["run"])
 
-        def told() -> Answer:
+        def respond() -> Answer:
             with run.lock:
                 run.refresh()
                 return {
@@ -103,223 +103,237 @@ class Pages:
                     "notes": run.notes(),
                 }
 
-        return self._of(told)
+        return self._versioned(respond)
 
-    def differences(self, asked: Asked) -> Answer:
-        """Return in what the configurations of runs differ."""
-        runs = self.watch.several(asked.get("runs", ""))
+    def differences(self, params: QueryParams) -> Answer:
+        """Return the differences between the configurations of runs."""
+        runs = self.watch.runs_of(params.get("runs", ""))
         for run in runs:
             with run.lock:
                 run.refresh()
-        return self._of(lambda: {"runs": [run.number for run in runs], "rows": differences(runs)})
+        return self._versioned(
+            lambda: {"runs": [run.number for run in runs], "rows": differences(runs)}
+        )
 
-    def series(self, asked: Asked) -> Answer:
+    def series(self, params: QueryParams) -> Answer:
         """Return curves of a run."""
-        run = self.watch.run(asked["run"])
-        points = max(2, whole(asked, "points", POINTS, POINTS))
+        run = self.watch.run(params["run"])
+        points = max(2, int_param(params, "points", POINTS, POINTS))
 
-        def told() -> Answer:
+        def respond() -> Answer:
             with run.lock:
                 run.refresh()
-                x, since = asked.get("x", "step"), asked.get("since", "")
-                return series(run, _names(asked), x, since, points)
+                x, since = params.get("x", "step"), params.get("since", "")
+                return series(run, _names(params), x, since, points)
 
-        return self._of(told)
+        return self._versioned(respond)
 
-    def references(self, asked: Asked) -> Answer:
-        """Return what random and best play have of a run's figures."""
-        run = self.watch.run(asked["run"])
+    def references(self, params: QueryParams) -> Answer:
+        """Return the values of random and best play for a run's figures."""
+        run = self.watch.run(params["run"])
         with run.lock:
             names = sorted(run.refresh().metrics.curves)
         if not any(name.startswith(COMPARED) for name in names):
-            return self._of(lambda: {"run": run.number, "figures": {}})
+            return self._versioned(lambda: {"run": run.number, "figures": {}})
         config = {key: run.config[key] for key in ("environments", "games") if key in run.config}
         question = {"config": config, "names": names}
-        return self._of(lambda: {"run": run.number, **self._reference_lines.ask(question)})
+        return self._versioned(lambda: {"run": run.number, **self._reference_lines.ask(question)})
 
-    def sparks(self, asked: Asked) -> Answer:
+    def sparks(self, params: QueryParams) -> Answer:
         """Return small curves of several runs."""
-        runs = self.watch.several(asked.get("runs", ""))
-        points = max(2, whole(asked, "points", SPARKS, 200))
+        runs = self.watch.runs_of(params.get("runs", ""))
+        points = max(2, int_param(params, "points", SPARKS, 200))
 
-        def told() -> Answer:
-            found: dict[int, Answer] = {}
+        def respond() -> Answer:
+            by_run: dict[int, Answer] = {}
             for run in runs:
                 with run.lock:
                     run.refresh()
-                    curves = {name: spark(run, name, points) for name in _names(asked)}
-                found[run.number] = {name: own for name, own in curves.items() if own is not None}
-            return {"runs": found}
+                    curves = {name: spark(run, name, points) for name in _names(params)}
+                by_run[run.number] = {
+                    name: curve for name, curve in curves.items() if curve is not None
+                }
+            return {"runs": by_run}
 
-        return self._of(told)
+        return self._versioned(respond)
 
-    def league(self, asked: Asked) -> Answer:
-        """Return how the players of a run have done against each other."""
-        return self._of_run(asked, standings.league)
+    def league(self, params: QueryParams) -> Answer:
+        """Return the results between the players of a run."""
+        return self._of_run(params, standings.league)
 
-    def family(self, asked: Asked) -> Answer:
-        """Return the members of a run's league, and who came from whom."""
-        return self._of_run(asked, family)
+    def family(self, params: QueryParams) -> Answer:
+        """Return the members of a run's league with their parents."""
+        return self._of_run(params, family)
 
-    def meta(self, asked: Asked) -> Answer:
-        """Return how much each member of a run's league weighs, by a meta-solver."""
-        run = self._read_run(self.watch.run(asked["run"]))
-        solver, environment = asked.get("solver", ""), asked.get("environment", "")
-        return self._of(lambda: self._meta.of(run, solver, environment))
+    def meta(self, params: QueryParams) -> Answer:
+        """Return the weight of each league member by a meta-solver."""
+        run = self._read_run(self.watch.run(params["run"]))
+        solver, environment = params.get("solver", ""), params.get("environment", "")
+        return self._versioned(lambda: self._meta.of(run, solver, environment))
 
-    def workers(self, asked: Asked) -> Answer:
-        """Return who played, waited and was lost."""
-        return self._of_run(asked, standings.workers)
+    def workers(self, params: QueryParams) -> Answer:
+        """Return the utilisation and the losses of workers."""
+        return self._of_run(params, standings.workers)
 
-    def episodes(self, asked: Asked) -> Answer:
+    def episodes(self, params: QueryParams) -> Answer:
         """Return a page of the episodes that meet all conditions."""
         watch = self.watch
-        watch.want()
+        watch.note_use()
 
-        def told() -> Answer:
+        def respond() -> Answer:
             if not self._heavy.acquire(timeout=BUSY):
-                raise Refused(503, "another search is going on; try again")
+                raise RequestError(503, "another search is going on; try again")
             try:
-                return self._found(asked)
+                return self._search(params)
             finally:
                 self._heavy.release()
 
-        return self._of(told)
+        return self._versioned(respond)
 
-    def _found(self, asked: Asked) -> Answer:
-        """Return what a search finds; the same search of the same index is not made again."""
+    def _search(self, params: QueryParams) -> Answer:
+        """Return the results of a search, from the cache if the index has not changed."""
         index = self.watch.index
-        key = (index.generation, *sorted(asked.items()))
+        key = (index.generation, *sorted(params.items()))
         if key not in self._searches:
             left_out = [
                 {
                     "run": place.run % PEOPLE,
-                    "part": f"{PLAYED}/" * (place.run >= PEOPLE) + one.part,
-                    "why": one.why,
+                    "part": f"{PLAYED}/" * (place.run >= PEOPLE) + part.part,
+                    "why": part.why,
                 }
-                for (place, _), one in sorted(index.left_out.copy().items())
+                for (place, _), part in sorted(index.left_out.copy().items())
             ]
-            found = find(index, asked, self.watch.folders(run.number for run in self.watch.runs))
-            self._searches[key] = {**found, "indexed": self.watch.indexed(), "left_out": left_out}
+            results = find(index, params, self.watch.folders(run.number for run in self.watch.runs))
+            self._searches[key] = {**results, "indexed": self.watch.indexed(), "left_out": left_out}
             while len(self._searches) > SEARCHES:
                 self._searches.popitem(last=False)
         return self._searches[key]
 
-    def episode(self, asked: Asked) -> Answer:
+    def episode(self, params: QueryParams) -> Answer:
         """Return one episode."""
-        run, step, number, seat = self._place(asked)
-        return self._of(lambda: self.replays.show(run, step, number, seat))
+        run, step, number, seat = self._episode_of(params)
+        return self._versioned(lambda: self.replays.show(run, step, number, seat))
 
-    def group(self, asked: Asked) -> Answer:
-        """Return the episodes that share a start."""
-        run = self.watch.run(asked["run"])
-        step, group = whole(asked, "step", 0, 1 << 53), whole(asked, "group", 0, 1 << 62)
-        return self._of(lambda: {"run": run.number, **siblings(run, step, group, _seat(asked))})
+    def group(self, params: QueryParams) -> Answer:
+        """Return the episodes of a group, which share an initial state."""
+        run = self.watch.run(params["run"])
+        step, group = (
+            int_param(params, "step", 0, 1 << 53),
+            int_param(params, "group", 0, 1 << 62),
+        )
+        return self._versioned(
+            lambda: {"run": run.number, **siblings(run, step, group, _seat(params))}
+        )
 
-    def board(self, asked: Asked) -> Picture:
+    def board(self, params: QueryParams) -> Picture:
         """Return a picture of the position before a turn, or at the end.
 
         Raises:
-            Refused: there is no such episode, turn or seat.
+            RequestError: the episode, turn or seat does not exist.
         """
-        run, step, number, seat = self._place(asked)
+        run, step, number, seat = self._episode_of(params)
         episode = self.replays.find(run, step, number).episode
-        turn, dark = whole(asked, "turn", 0, 10**6), asked.get("theme") == "dark"
+        turn, dark = int_param(params, "turn", 0, 10**6), params.get("theme") == "dark"
         if turn > len(episode.turns):
-            raise Refused(404, "there is no such turn")
+            raise RequestError(404, "there is no such turn")
         if seat is not None and seat >= len(episode.roles):
-            raise Refused(404, "there is no such seat")
+            raise RequestError(404, "there is no such seat")
         return self._boards.draw(run, step, number, turn, seat, "dark" if dark else "light")
 
-    def policy(self, asked: Asked) -> Answer:
-        """Return how likely the policy says each legal action at a turn.
+    def policy(self, params: QueryParams) -> Answer:
+        """Return the policy's probability of each legal action at a turn.
 
         Raises:
-            Refused: there is no such episode or turn, or it is another seat's.
+            RequestError: the episode or turn does not exist, or it is another seat's turn.
         """
-        run, step, number, seat = self._place(asked)
-        episode, turn = self.replays.find(run, step, number).episode, whole(asked, "turn", 0, 10**6)
+        run, step, number, seat = self._episode_of(params)
+        episode, turn = (
+            self.replays.find(run, step, number).episode,
+            int_param(params, "turn", 0, 10**6),
+        )
         if turn >= len(episode.turns):
-            raise Refused(404, "there is no such turn")
+            raise RequestError(404, "there is no such turn")
         if seat not in (None, episode.turns[turn].seat):
-            raise Refused(404, "the turn is another seat's")
-        return self._of(lambda: {**self._chances.at(run, step, episode, turn)})
+            raise RequestError(404, "the turn is another seat's")
+        return self._versioned(lambda: {**self._chances.at(run, step, episode, turn)})
 
-    def exported(self, asked: Asked) -> bytes:
+    def exported(self, params: QueryParams) -> bytes:
         """Return a replay as one HTML file."""
-        run, step, number, seat = self._place(asked)
-        shown = self.replays.show(run, step, number, seat)
-        if not shown["pictures"]:
-            return replay_page(shown, {})
+        run, step, number, seat = self._episode_of(params)
+        replay = self.replays.show(run, step, number, seat)
+        if not replay["pictures"]:
+            return replay_page(replay, {})
         episode = self.replays.find(run, step, number).episode
-        return replay_page(shown, self._boards.all(run, step, episode, seat))
+        return replay_page(replay, self._boards.all(run, step, episode, seat))
 
     def close(self) -> None:
-        """End what was started for answers."""
+        """End the processes that were started for answers."""
         self._boards.close()
         self._reference_lines.close()
         self._chances.close()
 
-    def changes(self, asked: Asked) -> Answer | None:
+    def changes(self, params: QueryParams) -> Answer | None:
         """Return what has changed since a version; None where nothing has."""
-        return self.watch.changes(whole(asked, "since", 0, 1 << 53))
+        return self.watch.changes(int_param(params, "since", 0, 1 << 53))
 
-    def _of(self, told: Callable[[], Answer]) -> Answer:
-        """Return an answer with the version from before it was read."""
+    def _versioned(self, respond: Callable[[], Answer]) -> Answer:
+        """Return an answer with the version at the time before it was computed."""
         version = self.watch.version
-        return {"version": version, **told()}
+        return {"version": version, **respond()}
 
-    def _of_run(self, asked: Asked, told: Callable[[Run], Answer]) -> Answer:
-        run = self.watch.run(asked["run"])
+    def _of_run(self, params: QueryParams, respond: Callable[[ViewedRun], Answer]) -> Answer:
+        run = self.watch.run(params["run"])
 
         def locked() -> Answer:
             with run.lock:
-                return told(run.refresh())
+                return respond(run.refresh())
 
-        return self._of(locked)
+        return self._versioned(locked)
 
-    def _place(self, asked: Asked) -> tuple[Run, int, int, int | None]:
-        run = self._read_run(self.watch.run(asked["run"]))
-        step, number = whole(asked, "step", 0, 1 << 53), whole(asked, "episode", 0, 1 << 62)
-        return run, step, number, _seat(asked)
+    def _episode_of(self, params: QueryParams) -> tuple[ViewedRun, int, int, int | None]:
+        run = self._read_run(self.watch.run(params["run"]))
+        step, number = (
+            int_param(params, "step", 0, 1 << 53),
+            int_param(params, "episode", 0, 1 << 62),
+        )
+        return run, step, number, _seat(params)
 
-    def _read_run(self, run: Run) -> Run:
+    def _read_run(self, run: ViewedRun) -> ViewedRun:
         with run.lock:
             return run.refresh()
 
 
-def _names(asked: Asked) -> list[str]:
-    return [name for name in asked.get("names", "").split(",") if name][:NAMES]
+def _names(params: QueryParams) -> list[str]:
+    return [name for name in params.get("names", "").split(",") if name][:NAMES]
 
 
-def _seat(asked: Asked) -> int | None:
-    """Return the seat that looks; None for all."""
-    return whole(asked, "seat", 0, 10**6) if asked.get("seat") else None
+def _seat(params: QueryParams) -> int | None:
+    return int_param(params, "seat", 0, 10**6) if params.get("seat") else None
 
 
-def series(run: Run, names: Sequence[str], x: str, since: str, points: int) -> dict[str, Any]:
+def series(run: ViewedRun, names: Sequence[str], x: str, since: str, points: int) -> dict[str, Any]:
     """Return curves of a run, and the events of its health rules.
 
     Args:
         run: refreshed, its lock held.
         names: of figures of metrics.jsonl or timing.jsonl.
         x: one of ``AXES``.
-        since: the cursor of an earlier answer; only what is newer is returned then.
-        points: of a curve, at most.
+        since: the cursor of an earlier answer, which limits the answer to newer data.
+        points: largest number of points of a curve.
 
     Raises:
-        Refused: there is no such axis.
+        RequestError: the axis does not exist.
     """
     if x not in AXES:
-        raise Refused(400, f"x is one of {', '.join(AXES)}")
+        raise RequestError(400, f"x is one of {', '.join(AXES)}")
     ends = _ends(run, x)
     begins, fresh = _begins(run, since, ends)
-    found = {}
+    curves = {}
     for name in names:
         for place, figures in enumerate((run.metrics, run.timing)):
             if name in figures.curves:
                 span = (begins[place], ends[place])
-                found[name] = _curve(run, figures, name, x, span, points)
+                curves[name] = _curve(run, figures, name, x, span, points)
                 break
     events = run.health.events[begins[2] : ends[2]][-EVENTS:]
     places = axis(x, [event["step"] for event in events], run.timing).tolist()
@@ -328,24 +342,24 @@ def series(run: Run, names: Sequence[str], x: str, since: str, points: int) -> d
         "x": x,
         "cursor": ".".join(map(str, (*_generations(run), *ends))),
         "from_start": fresh,
-        "series": found,
+        "series": curves,
         "events": [event | {"x": place} for event, place in zip(events, places, strict=True)],
     }
 
 
-def _generations(run: Run) -> list[int]:
+def _generations(run: ViewedRun) -> list[int]:
     return [lines.generation for lines in (run.metrics, run.timing, run.health)]
 
 
-def _ends(run: Run, x: str) -> list[int]:
-    """A line of metrics is written before the one of timing that says where it lies."""
+def _ends(run: ViewedRun, x: str) -> list[int]:
+    """Return the counts of usable lines; metrics are written before the timing that places them."""
     metrics = len(run.metrics.steps)
     if x != "step" and run.timing.steps:
         metrics = bisect_right(run.metrics.steps, run.timing.steps[-1])
     return [metrics, len(run.timing.steps), len(run.health.events)]
 
 
-def _begins(run: Run, since: str, ends: Sequence[int]) -> tuple[list[int], bool]:
+def _begins(run: ViewedRun, since: str, ends: Sequence[int]) -> tuple[list[int], bool]:
     parts = since.split(".")
     if len(parts) != 6 or not all(part.isascii() and part.isdigit() for part in parts):
         return [0, 0, 0], True
@@ -357,41 +371,41 @@ def _begins(run: Run, since: str, ends: Sequence[int]) -> tuple[list[int], bool]
 
 
 def _curve(
-    run: Run, figures: Figures, name: str, x: str, span: tuple[int, int], points: int
+    run: ViewedRun, figures: FigureColumns, name: str, x: str, span: tuple[int, int], points: int
 ) -> dict[str, Any]:
     curve = figures.curves[name]
     first, last = np.searchsorted(np.array(curve.lines), span)
     steps = np.array(figures.steps)[np.array(curve.lines[first:last], dtype=np.int64)]
     values = np.array(curve.values[first:last])
     places = axis(x, steps.tolist(), run.timing)
-    kept = thinned(places, values, points)
+    chosen = thinned(places, values, points)
     return {
-        "step": steps[kept].tolist(),
-        "x": places[kept].tolist(),
-        "y": values[kept].tolist(),
-        "thinned": len(kept) < len(values),
+        "step": steps[chosen].tolist(),
+        "x": places[chosen].tolist(),
+        "y": values[chosen].tolist(),
+        "thinned": len(chosen) < len(values),
     }
 
 
-def spark(run: Run, name: str, points: int) -> list[float] | None:
-    """Return the values of a figure for a small picture; None where the run has none."""
+def spark(run: ViewedRun, name: str, points: int) -> list[float] | None:
+    """Return the values of a figure for a small chart; None if the run has none."""
     curve = run.metrics.curves.get(name) or run.timing.curves.get(name)
     if curve is None:
         return None
     values = np.array(curve.values)
-    found: list[float] = values[thinned(values, values, points)].tolist()
-    return found
+    points_of_curve: list[float] = values[thinned(values, values, points)].tolist()
+    return points_of_curve
 
 
-def differences(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return the keys of configurations that are not equal in all runs, with the values."""
+def differences(runs: Sequence[ViewedRun]) -> list[dict[str, Any]]:
+    """Return the configuration keys that differ between runs, with their values."""
     keys = sorted({key for run in runs for key in run.flat})
     rows = [{"key": key, "values": [run.flat.get(key) for run in runs]} for key in keys]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"])]
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what random and best play have of figures; it runs in another process.
+    """Return the values of random and best play; called in another process.
 
     Args:
         question: ``config`` with the environments of a run, and ``names`` of figures.
@@ -401,7 +415,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     known = known_values(question["config"], question["names"])
     return {
         "figures": {
-            name: [{"label": one.label, "value": one.value} for one in references]
+            name: [{"label": reference.label, "value": reference.value} for reference in references]
             for name, references in known.items()
         }
     }

@@ -1,7 +1,7 @@
-"""The process in which people's plays go on, so that a crash of one takes no page down.
+"""The process of human plays, separate so that a crash does not stop the server.
 
-A job is ``[kind, ...]`` in plain data; so is its answer. Each one may come twice: the second time
-nothing happens, and the answer is how things stand.
+Jobs ``[kind, ...]`` and answers are plain data. A repeated job changes nothing and returns the
+current state.
 """
 
 from __future__ import annotations
@@ -20,66 +20,65 @@ from sparring.environments.base import Drawable, is_searchable_play
 from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.foreign import environment_call, no_rules
 from sparring.environments.openspiel.people import rules_of
-from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import regret
-from sparring.report.episode_summary import drawn_line, ending, thoughts, verdict
+from sparring.report.episode_summary import ending, member_line, policy_probabilities, verdict
 from sparring.run.folder import CONFIG
-from sparring.view.http_requests import Refused
+from sparring.view.http_requests import RequestError
 from sparring.view.run_files import Signature, signature
 
-JUDGES, PLAYS = 60.0, 300.0  # seconds that a call of an oracle may take, and that of anything else
+JUDGES, PLAYS = 60.0, 300.0  # timeouts in seconds of an oracle's call, and of other calls
 
 
 def make(settings: dict[str, Any]) -> Callable[[Job], Any]:
-    """Return what answers jobs; see ``core.worker_pool``.
+    """Return the function that answers jobs; see ``core.worker_pool``.
 
     Args:
-        settings: ``trusted``, players that may be asked for besides; ``step``, of the checkpoint
-            that is meant where none is named, or None; ``answer``, who answers for a run, or None.
+        settings: keyword arguments of ``PlayWorker``.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"  # no request leaves the machine
     return PlayWorker(**settings)
 
 
-class Session:
-    """A person at a room: plays one after another.
+class PlaySession:
+    """A series of plays of one person.
 
     Args:
-        room: what may be played.
-        asked: run, environment, seat, against and seed, as the page sent them.
+        lobby: environments and players.
+        choices: run, environment, seat, against and seed, as the page sent them.
     """
 
-    def __init__(self, room: Lobby, asked: Answer) -> None:
-        self.room, self.asked = room, asked
-        self.game = room.game(asked["environment"])
+    def __init__(self, lobby: Lobby, choices: Answer) -> None:
+        self.lobby, self.choices = lobby, choices
+        self.game = lobby.game(choices["environment"])
         self.play = 0
-        self.said: dict[int, str] = {}  # what was typed at the turns of this play
-        self.sat(asked["seat"], asked["against"])
+        self.replies: dict[int, str] = {}  # by the turn of this play
+        self.begin(choices["seat"], choices["against"])
 
-    def sat(self, seat: int, against: str | None) -> None:
+    def begin(self, seat: int, against: str | None) -> None:
         """Begin the next play.
 
         Raises:
-            ConfigError: there is no such seat.
+            ConfigError: the seat does not exist.
             SparringError: the play cannot begin.
         """
         if not 0 <= seat < self.game.num_seats:
             raise ConfigError(
                 f"seat {seat}: {self.game.name} has seats 0 to {self.game.num_seats - 1}."
             )
-        opposite = self.room.opponent(self.game, against)
-        given = self.asked["seed"]
-        seed = fresh_seed() if given is None else given + self.play
+        opponent = self.lobby.opponent(self.game, against)
+        first_seed = self.choices["seed"]
+        seed = fresh_seed() if first_seed is None else first_seed + self.play
         self.close()
-        self.sitting = InteractiveSession(self.game, seat, opposite, seed)
+        self.sitting = InteractiveSession(self.game, seat, opponent, seed)
         self.play += 1
         self.against = against
-        self.said, self.trouble = {}, ""
+        self.replies, self.trouble = {}, ""
         self.hint: Answer | None = None
         self.end: Answer | None = None
         self.stored: Answer | None = None
-        self._ended()
+        self._finish()
 
     def close(self) -> None:
         """Close the play, if there is one."""
@@ -87,70 +86,73 @@ class Session:
             self.sitting.close()
 
     def move(self, turn: int, text: str) -> None:
-        """Take a reply to a turn, unless it has been taken.
+        """Apply a reply to a turn; a repeated reply changes nothing.
 
-        Where the play cannot go on, its state says why.
+        If the play cannot go on, ``trouble`` has the reason.
 
         Raises:
-            Refused: another reply was given at this turn, or it has not come.
+            RequestError: the turn has another reply, or is not due yet.
         """
-        if self.said.get(turn) == text and turn < self.sitting.turn:
+        if self.replies.get(turn) == text and turn < self.sitting.turn:
             return
         if turn != self.sitting.turn or self.sitting.pending is None:
-            raise Refused(409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}")
+            raise RequestError(
+                409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}"
+            )
         try:
             self.trouble = self.sitting.say(text)
         except SparringError as error:
             self.trouble = f"This play cannot go on: {error}"
         if self.sitting.turn > turn:
-            self.said[turn], self.hint = text, None
-            self._ended()
+            self.replies[turn], self.hint = text, None
+            self._finish()
 
-    def _ended(self) -> None:
+    def _finish(self) -> None:
         sitting = self.sitting
         if sitting.episode is None or self.end is not None:
             return
-        self._keep(sitting.episode)  # first, so that it is kept whatever shows it
+        self._keep(sitting.episode)  # before anything that can fail
         try:
-            self.end = {**show_down(sitting, sitting.episode), "judgement": None, "why": None}
+            self.end = {**revealed_end(sitting, sitting.episode), "judgement": None, "why": None}
         except SparringError as error:
             self.trouble = f"The end cannot be shown: {error}"
 
     def _keep(self, episode: Any) -> None:
-        """Store the play, where there is a run."""
-        if self.room.run is None:
+        if self.lobby.run is None:
             return
         try:
             number = keep(
-                self.room.run, self.sitting.record(episode), (self.stored or {}).get("number")
+                self.lobby.run, self.sitting.record(episode), (self.stored or {}).get("number")
             )
             self.stored = {"number": number, "why": None}
         except (RunError, OSError) as error:
             self.stored = {"number": None, "why": str(error)}
 
     def ask_hint(self, turn: int, oracle: Oracle | None, why: str) -> None:
-        """Ask the oracle about the turn that is due.
+        """Ask the oracle about the current turn.
 
         Raises:
-            Refused: another turn is due.
+            RequestError: another turn is due.
         """
         if turn != self.sitting.turn or self.sitting.pending is None:
-            raise Refused(409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}")
+            raise RequestError(
+                409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}"
+            )
         if self.hint is None:
-            found = None if oracle is None else opinion(self.sitting.hint(oracle))
+            hint = None if oracle is None else verdict_data(self.sitting.hint(oracle))
             name = None if oracle is None else oracle.name
-            none = why or "the oracle does not say anything of this position"
-            self.hint = {"turn": turn, "oracle": name, "why": None if found else none}
-            self.hint.update(found or {})
+            reason = why or "the oracle has no verdict on this position"
+            self.hint = {"turn": turn, "oracle": name, "why": None if hint else reason}
+            self.hint.update(hint or {})
 
     def judge(self, oracle: Oracle | None, why: str) -> None:
-        """Let the oracle judge the play that is over.
+        """Judge the finished play.
 
         Raises:
-            Refused: it is not over.
+            RequestError: the play is not over.
         """
         if self.end is None:
-            raise Refused(409, "the play is not over")
+            raise RequestError(409, "the play is not over")
         if self.end["judgement"] is not None or self.end["why"] is not None:
             return
         if oracle is None:
@@ -161,15 +163,15 @@ class Session:
         except SparringError as error:
             self.end["why"] = f"the oracle {oracle.name} cannot judge this play: {error}"
             return
-        found = judgement(episode, self.sitting.seat)
-        self.end.update(show_down(self.sitting, episode))
-        self.end["judgement"] = {**found, "oracle": oracle.name}
+        figures = judgement(episode, self.sitting.seat)
+        self.end.update(revealed_end(self.sitting, episode))
+        self.end["judgement"] = {**figures, "oracle": oracle.name}
         self._keep(episode)
 
     def state(self) -> Answer:
-        """Return how things stand."""
-        sitting, opposite = self.sitting, self.sitting.opponent
-        other = "" if opposite is None else opposite.label
+        """Return the state of the session."""
+        sitting, opponent = self.sitting, self.sitting.opponent
+        other = "" if opponent is None else opponent.label
         return {
             "play": self.play,
             "environment": self.game.name,
@@ -188,68 +190,70 @@ class Session:
 
 
 class PlayWorker:
-    """Answers jobs; one at a time.
+    """Answers jobs, one at a time.
 
     Args:
-        trusted: players that may be asked for besides.
-        step: of the checkpoint that is meant where none is named.
-        answer: who answers for a run; None: whom its configuration names.
+        trusted: further allowed players.
+        step: of the default checkpoint; None: the newest.
+        answer: the policy that represents a run, as ``league.answer``; None: by its configuration.
     """
 
     def __init__(self, trusted: list[str], step: int | None, answer: str | None = None) -> None:
         self.trusted, self.step, self.answer = trusted, step, answer
-        self._rooms: dict[str | None, tuple[Signature | None, Lobby]] = {}
-        self._sessions: dict[str, Session] = {}
+        self._lobbies: dict[str | None, tuple[Signature | None, Lobby]] = {}
+        self._sessions: dict[str, PlaySession] = {}
         self._oracles: dict[tuple[Lobby, str], tuple[Oracle | None, str]] = {}
 
     def __call__(self, job: Job) -> Answer:
-        """Return the answer to a job; an error is one, with its status."""
+        """Return the answer to a job; errors become answers with a status."""
         kind, *rest = job
         try:
             with CallWatch(JUDGES if kind in ("hint", "judge") else PLAYS):
-                found: Answer = getattr(self, f"on_{kind}")(*rest)
-        except Refused as refused:
+                result: Answer = getattr(self, f"on_{kind}")(*rest)
+        except RequestError as refused:
             return {"error": str(refused), "status": refused.status}
         except SparringError as error:
             return {"error": str(error), "status": 400}
-        return found
+        return result
 
     def on_options(self, run: str | None, environment: str | None) -> Answer:
-        """Return what may be played, and the seats and players of one environment."""
-        room = self._room(run)
-        names = list(room.environments)
+        """Return the environments, and the seats and players of one of them."""
+        lobby = self._lobby(run)
+        names = list(lobby.environments)
         chosen = environment if environment is not None else names[0]
-        game = room.game(chosen)
+        game = lobby.game(chosen)
         return {
             "environments": names,
             "environment": chosen,
             "roles": list(game.roles),
-            "against": [{"name": name, "said": said} for name, said in room.opponent_choices(game)],
+            "against": [
+                {"name": name, "said": label} for name, label in lobby.opponent_choices(game)
+            ],
         }
 
-    def on_begin(self, name: str, asked: Answer, dropped: list[str]) -> Answer:
-        """Begin a session, and forget others."""
+    def on_begin(self, name: str, choices: Answer, dropped: list[str]) -> Answer:
+        """Begin a session, and drop others."""
         for other in dropped:
             if (session := self._sessions.pop(other, None)) is not None:
                 session.close()
         if name not in self._sessions:
-            self._sessions[name] = Session(self._room(asked["run"]), asked)
+            self._sessions[name] = PlaySession(self._lobby(choices["run"]), choices)
         return self._sessions[name].state()
 
     def on_move(self, name: str, play: int, turn: int, text: str) -> Answer:
-        """Take a reply."""
+        """Apply a reply."""
         session = self._session(name, play)
         session.move(turn, text)
         return session.state()
 
     def on_hint(self, name: str, play: int, turn: int) -> Answer:
-        """Ask the oracle about the turn that is due."""
+        """Ask the oracle about the current turn."""
         session = self._session(name, play)
         session.ask_hint(turn, *self._oracle(session))
         return session.state()
 
     def on_judge(self, name: str, play: int) -> Answer:
-        """Have a finished play judged."""
+        """Judge a finished play."""
         session = self._session(name, play)
         session.judge(*self._oracle(session))
         return session.state()
@@ -259,36 +263,36 @@ class PlayWorker:
         session = self._session(name)
         if session.play != play + 1:
             self._session(name, play)
-            session.sat(seat, against)
+            session.begin(seat, against)
         return session.state()
 
-    def _room(self, run: str | None) -> Lobby:
-        """Return the room of a run as it is now, or that of no run."""
+    def _lobby(self, run: str | None) -> Lobby:
         path = None if run is None else Path(run)
         now = None if path is None else signature(path / CONFIG)
-        before, room = self._rooms.get(run, (None, None))
-        if room is None or before != now:  # none yet, or the run was overwritten or removed
-            self._oracles = {key: one for key, one in self._oracles.items() if key[0] is not room}
+        before, lobby = self._lobbies.get(run, (None, None))
+        if lobby is None or before != now:  # none yet, or the run was overwritten or removed
+            self._oracles = {
+                key: oracle for key, oracle in self._oracles.items() if key[0] is not lobby
+            }
             meant = (None, None) if path is None else (self.step, self.answer)
-            room = Lobby(path, meant[0], self.trusted, meant[1])
-            self._rooms[run] = now, room
-        return room
+            lobby = Lobby(path, meant[0], self.trusted, meant[1])
+            self._lobbies[run] = now, lobby
+        return lobby
 
-    def _session(self, name: str, play: int | None = None) -> Session:
+    def _session(self, name: str, play: int | None = None) -> PlaySession:
         if name not in self._sessions:
-            raise Refused(404, "this session has ended; begin a new one")
+            raise RequestError(404, "this session has ended; begin a new one")
         session = self._sessions[name]
         if play is not None and play != session.play:
-            raise Refused(409, f"play {play} is not the one that goes on; that is {session.play}")
+            raise RequestError(409, f"play {play} is not the current one, {session.play}")
         return session
 
-    def _oracle(self, session: Session) -> tuple[Oracle | None, str]:
-        """Return the oracle of a session's environment; None with the reason."""
-        room, game = session.room, session.game
-        key = room, game.name
+    def _oracle(self, session: PlaySession) -> tuple[Oracle | None, str]:
+        lobby, game = session.lobby, session.game
+        key = lobby, game.name
         if key not in self._oracles:
             try:
-                oracle, note = chosen_oracle(game, room.oracle(game))
+                oracle, note = choose_oracle(game, lobby.oracle(game))
             except HungError:
                 oracle, note = None, f"it takes longer than {JUDGES:g} s to judge a position"
             except SparringError as error:
@@ -303,10 +307,10 @@ Answer = dict[str, Any]
 
 
 def position(sitting: InteractiveSession) -> Answer:
-    """Return where a play stands, as the person's seat sees it.
+    """Return the position as the person's seat sees it.
 
     Args:
-        sitting: that goes on, or is over.
+        sitting: a play, finished or not.
     """
     first = sitting.past[0].prompt if sitting.past else sitting.prompt
     legal = sitting.legal
@@ -325,11 +329,11 @@ def position(sitting: InteractiveSession) -> Answer:
 
 
 def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
-    """Return the position drawn in both themes and in words; None where nothing draws it.
+    """Return the position drawn in both themes and in words; None if it cannot be drawn.
 
     Args:
-        sitting: that goes on, or is over.
-        seat: whose view it is; None hides nothing.
+        sitting: a play, finished or not.
+        seat: the viewer's; None hides nothing.
     """
     play = sitting.play
     if is_searchable_play(play) and sitting.people is not sitting.game:
@@ -338,36 +342,36 @@ def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
         return None
     try:
         with environment_call(sitting.game):
-            found: Answer = {theme: play.draw(seat, theme) for theme in THEMES}
-            return {**found, "said": play.described(seat)}
+            drawings: Answer = {theme: play.draw(seat, theme) for theme in THEMES}
+            return {**drawings, "said": play.described(seat)}
     except SparringError:
-        return None  # the told text is shown in its place
+        return None  # the prompt is shown instead
 
 
-def opinion(found: Verdict | None) -> Answer | None:
-    """Return what an oracle said of a decision."""
-    if found is None:
+def verdict_data(verdict: Verdict | None) -> Answer | None:
+    """Return a verdict as plain data."""
+    if verdict is None:
         return None
     return {
-        "actions": list(found.actions),
-        "values": list(found.values),
-        "best": [action for action in found.actions if action in found.best],
-        "certainty": found.certainty,
-        "bound": found.bound,
+        "actions": list(verdict.actions),
+        "values": list(verdict.values),
+        "best": [action for action in verdict.actions if action in verdict.best],
+        "certainty": verdict.certainty,
+        "bound": verdict.bound,
     }
 
 
-def show_down(sitting: InteractiveSession, episode: Episode) -> Answer:
-    """Return a finished play with everything that was hidden.
+def revealed_end(sitting: InteractiveSession, episode: Episode) -> Answer:
+    """Return a finished play with all hidden information.
 
     Args:
-        sitting: that is over.
+        sitting: a finished play.
         episode: its record, judged or not.
     """
-    game, opposite = sitting.game, sitting.opponent
+    game, opponent = sitting.game, sitting.opponent
     known = {}
-    if opposite is not None and not no_rules(game):
-        known = thoughts(game, episode, opposite.agent, opposite.name)
+    if opponent is not None and not no_rules(game):
+        known = policy_probabilities(game, episode, opponent.agent, opponent.name)
     turns = [
         {**_turn(sitting, turn), "index": number, "thought": known.get(number, "")}
         for number, turn in enumerate(episode.turns)
@@ -378,7 +382,7 @@ def show_down(sitting: InteractiveSession, episode: Episode) -> Answer:
         "ending": "" if no_rules(game) else ending(game, episode, sitting.seat),
         "turns": turns,
         "cut": episode.cut,
-        "drawn": drawn_line(sitting.drawn_members) if sitting.drawn_members else "",
+        "drawn": member_line(sitting.drawn_members) if sitting.drawn_members else "",
         "seed": sitting.seed,
     }
 
@@ -392,22 +396,22 @@ def _turn(sitting: InteractiveSession, turn: Turn) -> Answer:
         "reply": turn.reply,
         "action": turn.action,
         "event": turn.event,
-        "oracle": opinion(turn.verdict),
+        "oracle": verdict_data(turn.verdict),
         "regret": regret(turn),
     }
 
 
 def judgement(episode: Episode, seat: int) -> Answer:
-    """Return how good a seat's moves were, as the oracle says.
+    """Return the oracle's judgement of a seat's moves.
 
     Args:
-        episode: judged.
+        episode: a judged one.
         seat: the person's.
     """
-    own = [turn for turn in episode.decisions if turn.seat == seat]
-    found = [value for turn in own if (value := regret(turn)) is not None]
+    turns = [turn for turn in episode.decisions if turn.seat == seat]
+    regrets = [value for turn in turns if (value := regret(turn)) is not None]
     best = sum(
         turn.verdict is not None and turn.event == "ok" and turn.action in turn.verdict.best
-        for turn in own
+        for turn in turns
     )
-    return {"moves": len(own), "judged": len(found), "best": best, "regret": sum(found)}
+    return {"moves": len(turns), "judged": len(regrets), "best": best, "regret": sum(regrets)}

@@ -1,4 +1,4 @@
-"""Pictures of positions, drawn aside: the page goes on if an environment does not."""
+"""Pictures of positions, drawn in a separate process, as environments may fail."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from sparring.core.errors import RolloutError
 from sparring.core.records import Episode
 from sparring.play.episode_pictures import picture
 from sparring.play.store import EpisodeStore
-from sparring.view.http_requests import Refused
+from sparring.view.http_requests import RequestError
 from sparring.view.run_files import Signature, signature
-from sparring.view.runs import Run
-from sparring.view.worker_process import Aside
+from sparring.view.viewed_run import ViewedRun
+from sparring.view.worker_process import WorkerProcess
 
-MOST = 200  # pictures of an exported replay
+MOST = 200  # largest number of pictures of an exported replay
 Picture = Mapping[str, str | None]  # svg; said, the same in words; why there is none
 
 
-class Boards:
-    """What draws positions; threads may share it."""
+class PositionPictures:
+    """Draws positions; thread-safe."""
 
     def __init__(self) -> None:
-        self._aside = Aside("sparring.view.position_pictures")
+        self._process = WorkerProcess("sparring.view.position_pictures")
 
     def draw(
-        self, run: Run, step: int, number: int, turn: int, seat: int | None, theme: str
+        self, run: ViewedRun, step: int, number: int, turn: int, seat: int | None, theme: str
     ) -> Picture:
-        """Return the position before a turn of an episode.
-
-        Where it cannot be drawn, ``svg`` and ``said`` are null, and ``why`` says the reason.
+        """Return the position before a turn of an episode, or null with the reason ``why``.
 
         Args:
-            run: that played it.
-            step: it was played in.
+            run: of the episode.
+            step: of the episode.
             number: of the episode.
-            turn: number of the turn, from 0; the number of turns stands for the end.
-            seat: whose view is drawn; None draws all.
+            turn: number of the turn, from 0; the number of turns means the end.
+            seat: the viewer's; None hides nothing.
             theme: light or dark.
         """
-        asked = {"folder": str(run.path), "step": step, "episode": number, "turn": turn}
+        question = {"folder": str(run.path), "step": step, "episode": number, "turn": turn}
         try:
-            found = self._aside.ask({**asked, "seat": seat, "theme": theme})
-        except Refused as refused:
+            drawing = self._process.ask({**question, "seat": seat, "theme": theme})
+        except RequestError as refused:
             return {"svg": None, "said": None, "why": str(refused)}
-        return {"svg": found["svg"], "said": found["said"], "why": None}
+        return {"svg": drawing["svg"], "said": drawing["said"], "why": None}
 
-    def all(self, run: Run, step: int, episode: Episode, seat: int | None) -> dict[int, Picture]:
-        """Return the pictures of an episode's turns and of its end, as far as they can be drawn."""
-        found: dict[int, Picture] = {}
+    def all(
+        self, run: ViewedRun, step: int, episode: Episode, seat: int | None
+    ) -> dict[int, Picture]:
+        """Return the pictures of an episode's turns and end, up to the first failure."""
+        drawings: dict[int, Picture] = {}
         for turn in range(min(len(episode.turns) + 1, MOST)):
-            drawn = self.draw(run, step, episode.episode_id, turn, seat, "light")
-            if drawn["svg"] is None:
+            drawing = self.draw(run, step, episode.episode_id, turn, seat, "light")
+            if drawing["svg"] is None:
                 break
-            found[turn] = drawn
-        return found
+            drawings[turn] = drawing
+        return drawings
 
     def close(self) -> None:
-        """End the process that draws."""
-        self._aside.close()
+        """End the drawing process."""
+        self._process.close()
 
 
 def has_pictures(episode: Episode) -> bool:
-    """Return whether positions of an episode may be drawn: its record names its environment."""
+    """Return whether the record names its environment, so that positions may be drawn."""
     return episode.environment is not None
 
 
-KEPT = 8  # episodes, of which a page asks for one picture after the other
+KEPT = 8  # episodes in the cache, as a page requests one picture after the other
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,18 +78,17 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
         question: folder of the run, step, episode, turn, seat (or null) and theme.
 
     Raises:
-        SparringError: it cannot be drawn.
+        SparringError: the position cannot be drawn.
     """
     folder = Path(question["folder"]) / "episodes"
     changed = signature(EpisodeStore(folder).path(question["step"]))
     episode = _read(folder, question["step"], question["episode"], changed)
     if episode is None:
         raise RolloutError(f"Step {question['step']} has no episode {question['episode']}.")
-    drawn = picture(episode, question["turn"], question["seat"], question["theme"])
-    return {"svg": drawn.svg, "said": drawn.said}
+    drawing = picture(episode, question["turn"], question["seat"], question["theme"])
+    return {"svg": drawing.svg, "said": drawing.said}
 
 
 @lru_cache(maxsize=KEPT)
 def _read(folder: Path, step: int, number: int, changed: Signature | None) -> Episode | None:
-    """Return an episode; its part is read once, as long as it does not change."""
     return EpisodeStore(folder).one(step, number)

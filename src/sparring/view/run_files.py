@@ -1,7 +1,4 @@
-"""Files of a run folder as the viewer opens them: regular ones, and figures as they grow.
-
-None leads out of the folder.
-"""
+"""The viewer's readers for files of a run folder: regular files only, and growing figures."""
 
 from __future__ import annotations
 
@@ -27,27 +24,27 @@ Signature = tuple[
 
 
 def signature(path: Path) -> Signature | None:
-    """Return what changes when a file or folder does; None where there is none."""
+    """Return the signature of a file or folder, which changes with it; None if it is missing."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def read_from(path: Path, offset: int) -> tuple[bytes, int]:
-    """Return the bytes of a file from an offset on, and the file's number on the disk.
+    """Return (bytes of a file from an offset on, its inode).
 
     Raises:
-        OSError: there is no such file, or it is a link, a pipe or a device.
+        OSError: the file does not exist, or is a link, a pipe or a device.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as stream:
-        found = os.fstat(stream.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(f"{path.name} is no file")
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{path.name} is not a regular file")
         stream.seek(offset)
-        return stream.read(), found.st_ino
+        return stream.read(), status.st_ino
 
 
 def is_own(folder: Path, path: Path) -> bool:
@@ -63,7 +60,7 @@ class Curve(NamedTuple):
 
     Attributes:
         lines: numbers of the lines that have it, from 0.
-        values: one per line; not-a-number where it was not finite.
+        values: one per line; NaN if it was not finite.
     """
 
     lines: array[int]
@@ -71,13 +68,13 @@ class Curve(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Lines(ABC):
-    """The whole lines of a file of JSON objects, each with its step.
+class JsonLines(ABC):
+    """The complete lines of a file of JSON objects, each with its step.
 
     Attributes:
-        path: of the file; it may not be there yet.
-        generation: counts how often the file was replaced by a shorter or another one.
-        damaged: lines that are no figures of a step, and were passed over.
+        path: of the file, which may not exist yet.
+        generation: counts replacements of the file by a shorter or another one.
+        damaged: number of skipped lines, which are not figures of a step.
     """
 
     path: Path
@@ -88,30 +85,30 @@ class Lines(ABC):
     _file: int = 0  # its number on the disk
 
     def update(self) -> bool:
-        """Read what was written since the last call; return whether there was anything.
+        """Read new lines; return whether anything changed.
 
-        A file that is gone, or no plain file, has no lines.
+        A file that is missing or not regular has no lines.
         """
-        found = signature(self.path)
-        if found is None:
+        current = signature(self.path)
+        if current is None:
             return self._offset > 0 and self._restart()
-        if found[0] == self._seen and found[2] == self._file:
+        if current[0] == self._seen and current[2] == self._file:
             return False
-        if self._offset and (found[0] < self._seen or found[2] != self._file):
+        if self._offset and (current[0] < self._seen or current[2] != self._file):
             self._restart()
         try:
             data, self._file = read_from(self.path, self._offset)
         except OSError:
             return False
         self._seen = self._offset + len(data)
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for text in whole.decode("utf-8", "replace").splitlines():
+        complete = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for text in complete.decode("utf-8", "replace").splitlines():
             self._read(text)
-        return bool(whole)
+        return bool(complete)
 
     def _read(self, text: str) -> None:
-        """Take a line, if it is one of a step."""
+        """Parse a line; count it as damaged if it is not one of a step."""
         try:
             line = parse_json(text)
         except ValueError:
@@ -123,7 +120,6 @@ class Lines(ABC):
             self.damaged += 1
 
     def _restart(self) -> bool:
-        """Forget everything: the file is another one now."""
         self.generation, self._offset, self._seen = self.generation + 1, 0, 0
         self.damaged = 0
         self.forget()
@@ -131,15 +127,15 @@ class Lines(ABC):
 
     @abstractmethod
     def take(self, step: int, line: dict[str, Any]) -> None:
-        """Take the figures of a line."""
+        """Store the figures of a line."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Drop what was taken."""
+        """Drop all stored figures."""
 
 
 @dataclass(kw_only=True)
-class Figures(Lines):
+class FigureColumns(JsonLines):
     """metrics.jsonl or timing.jsonl by columns.
 
     Attributes:
@@ -175,17 +171,17 @@ class Figures(Lines):
         return self.steps[curve.lines[-1]], curve.values[-1]
 
     def column(self, name: str) -> Numbers:
-        """Return a figure for every line; not-a-number where a line has none."""
-        found = np.full(len(self.steps), np.nan)
+        """Return a figure for every line; NaN for lines without it."""
+        values = np.full(len(self.steps), np.nan)
         curve = self.curves.get(name)
         if curve is not None:
-            found[np.array(curve.lines)] = np.array(curve.values)
-        return found
+            values[np.array(curve.lines)] = np.array(curve.values)
+        return values
 
 
 @dataclass(kw_only=True)
-class Events(Lines):
-    """health.jsonl: what health rules found.
+class HealthEvents(JsonLines):
+    """health.jsonl: the events of health rules.
 
     Attributes:
         events: as they were recorded, oldest first.
@@ -218,12 +214,12 @@ def _is_figure(value: Any) -> bool:
 
 
 def thinned(x: Numbers, y: Numbers, points: int) -> NDArray[np.int64]:
-    """Return which points stay: of each bucket of equally many the smallest and the largest.
+    """Return the indices of a thinned curve: smallest and largest of equally large buckets.
 
     Args:
         x: places, which are only counted.
-        y: values; not-a-number where there is none.
-        points: how many may stay, at least 2.
+        y: values; NaN for missing ones.
+        points: largest number of points, at least 2.
     """
     if len(x) <= points:
         return np.arange(len(x))
@@ -232,20 +228,20 @@ def thinned(x: Numbers, y: Numbers, points: int) -> NDArray[np.int64]:
     smallest = np.where(np.isnan(y), np.inf, y)
     largest = np.where(np.isnan(y), -np.inf, y)
     ends = np.append(cuts[1:], len(y))
-    kept: set[int] = set()
+    chosen: set[int] = set()
     for begin, end in zip(cuts.tolist(), ends.tolist(), strict=True):
-        kept.add(begin + int(np.argmin(smallest[begin:end])))
-        kept.add(begin + int(np.argmax(largest[begin:end])))
-    return np.array(sorted(kept), dtype=np.int64)
+        chosen.add(begin + int(np.argmin(smallest[begin:end])))
+        chosen.add(begin + int(np.argmax(largest[begin:end])))
+    return np.array(sorted(chosen), dtype=np.int64)
 
 
-def axis(kind: str, steps: Sequence[int], timing: Figures) -> Numbers:
-    """Return where steps lie on an axis.
+def axis(kind: str, steps: Sequence[int], timing: FigureColumns) -> Numbers:
+    """Return the positions of steps on an axis.
 
     Args:
-        kind: step, plays, tokens (trained on), or seconds (of rounds and measuring).
-        steps: that are placed.
-        timing: of the run; a step that it lacks lies where the last one before it does.
+        kind: step, plays, tokens (trained on), or seconds (of rounds and evaluations).
+        steps: numbers of steps.
+        timing: of the run; a missing step has the position of the last one before it.
     """
     if kind == "step":
         return np.array(steps, dtype=np.float64)
@@ -257,5 +253,5 @@ def axis(kind: str, steps: Sequence[int], timing: Figures) -> Numbers:
         each = np.rint(np.nan_to_num(timing.column(rate)) * seconds)
     total = np.concatenate([[0.0], np.cumsum(each)])
     known = np.array(timing.steps, dtype=np.int64)
-    found: Numbers = total[np.searchsorted(known, np.array(steps, dtype=np.int64), side="right")]
-    return found
+    places: Numbers = total[np.searchsorted(known, np.array(steps, dtype=np.int64), side="right")]
+    return places

@@ -1,4 +1,4 @@
-"""The server of the viewer: one address, one token, and a way to open it in a browser."""
+"""The server of the viewer, with one address and one token, and its start in a browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.core.errors import ConfigError, RunError
 from sparring.view.http_requests import is_loopback, new_token
 
 PORT = 7460
-EVERYWHERE = ("0.0.0.0", "::")  # addresses that listen on all of a machine's
+EVERYWHERE = ("0.0.0.0", "::")  # addresses that listen on all interfaces
 MISSING = "sparring view needs packages that are not installed; run pip install 'sparring[view]'."
 
 
@@ -24,7 +24,7 @@ def serve(
     roots: Sequence[Path],
     host: str,
     port: int | None,
-    told: Callable[[str], None],
+    print_line: Callable[[str], None],
     *,
     browser: bool,
     query: str = "",
@@ -36,53 +36,53 @@ def serve(
 
     Args:
         roots: run folders, or folders that hold some.
-        host: address that is listened on.
-        port: number; None takes 7460, or any free one if that is taken.
-        told: called with lines for the user.
-        browser: whether the page is opened.
-        query: of the address that is told and opened, such as ``?view=play``.
-        trusted: players against whom people may play besides the usual ones.
+        host: address to listen on.
+        port: number; None takes 7460, or any free one if 7460 is in use.
+        print_line: called with lines for the user.
+        browser: whether to open the page.
+        query: of the printed address, such as ``?view=play``.
+        trusted: further opponents for human plays, besides the usual ones.
         step: of the checkpoint that people play against; None: the newest.
-        answer: of the run that people play against; None: as its configuration says.
+        answer: of the run that people play against; None: by its configuration.
 
     Raises:
-        ConfigError: the extra ``view`` is not installed, or there is no such folder.
-        RunError: the address cannot be listened on.
+        ConfigError: the extra ``view`` is not installed, or a folder does not exist.
+        RunError: the server cannot listen on the address.
     """
     try:
         import uvicorn
 
         from sparring.view.app import application
         from sparring.view.pages import Pages
-        from sparring.view.plays import Plays
-        from sparring.view.watch import Watch
+        from sparring.view.play_server import PlayServer
+        from sparring.view.watch import RunWatcher
 
         for root in roots:
             if not root.is_dir():
                 raise ConfigError(f"There is no folder {root}; name run folders, or one with runs.")
-        watch = Watch(roots)
+        watch = RunWatcher(roots)
     except ImportError as error:
         raise ConfigError(f"{MISSING} ({error})") from None
-    listening = bound(host, port)
+    listening = bind_socket(host, port)
     number = listening.getsockname()[1]
-    pages, token, address = Pages(watch), new_token(), f"http://{_named(host)}:{number}/{query}"
-    plays = Plays(watch, trusted, step, answer=answer)
-    hosts = [_named(host).lower(), socket.gethostname().lower(), socket.getfqdn().lower()]
+    pages, token, address = Pages(watch), new_token(), f"http://{_url_host(host)}:{number}/{query}"
+    plays = PlayServer(watch, trusted, step, answer=answer)
+    hosts = [_url_host(host).lower(), socket.gethostname().lower(), socket.getfqdn().lower()]
     loopback = is_loopback(host)
     app = application(pages, token, () if loopback else hosts, not loopback, plays)
-    told(f"{'Play' if query else f'{len(watch.runs)} runs'}: {address}#token={token}")
+    print_line(f"{'Play' if query else f'{len(watch.runs)} runs'}: {address}#token={token}")
     if not loopback:
-        told(
-            f"{host} can be reached from other machines. This is plain HTTP: who listens on the "
+        print_line(
+            f"{host} can be reached from other machines. This is plain HTTP: anybody on the "
             "network can read the token and all runs. ssh -L is safer: see docs/view.md."
         )
-    told("Ctrl-C ends it.")
+    print_line("Ctrl-C ends it.")
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="off"
     )
     watch.start()
     threading.Thread(target=pages.warm, name="warm", daemon=True).start()
-    opened = _opened(f"{address}#token={token}") if browser and loopback else None
+    opened = _open_browser(f"{address}#token={token}") if browser and loopback else None
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
@@ -95,42 +95,42 @@ def serve(
             opened.unlink(missing_ok=True)
 
 
-def bound(host: str, port: int | None) -> socket.socket:
-    """Return a socket that is bound to an address.
+def bind_socket(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens on an address.
 
     Raises:
-        RunError: it cannot be listened on.
+        RunError: the address is in use or not available.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    wanted = [PORT, 0] if port is None else [port]
-    tcp = socket.IPPROTO_TCP  # named, or asyncio leaves out TCP_NODELAY: 40 ms for each answer
-    for number in wanted:
+    ports = [PORT, 0] if port is None else [port]
+    tcp = socket.IPPROTO_TCP  # without it asyncio leaves out TCP_NODELAY: 40 ms for each answer
+    for number in ports:
         listening = socket.socket(family, socket.SOCK_STREAM, tcp)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host.strip("[]"), number))
-            listening.listen(128)  # who asks before the server is ready waits
+            listening.listen(128)  # early requests wait until the server is ready
         except (OSError, OverflowError) as error:
             listening.close()
-            if number == wanted[-1]:
+            if number == ports[-1]:
                 cause = getattr(error, "strerror", None) or str(error)
                 raise RunError(
-                    f"{host} port {number} cannot be listened on: {cause}. Name another with "
-                    "--port; 0 takes any that is free."
+                    f"Cannot listen on {host} port {number}: {cause}. Name another port with "
+                    "--port; 0 takes any free one."
                 ) from None
         else:
             return listening
     raise RunError(f"{host} has no free port.")
 
 
-def _named(host: str) -> str:
+def _url_host(host: str) -> str:
     if host in EVERYWHERE:
         return socket.gethostname()
     return f"[{host.strip('[]')}]" if ":" in host else host
 
 
-def _opened(address: str) -> Path | None:
-    """Open an address by a private file, as all users can read command lines; return the file."""
+def _open_browser(address: str) -> Path | None:
+    """Open an address through a private file, because all users can read command lines."""
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):

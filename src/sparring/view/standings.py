@@ -1,4 +1,4 @@
-"""Who beats whom, and who plays, waits and is lost: from a run's records."""
+"""Results between a run's players, and the utilisation of its workers, from its records."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.engine.workers.scheduler import LANES
+from sparring.engine.workers.unit_scheduler import RECORDED_WORKERS
 from sparring.ops.statistics import wilson_count
-from sparring.report.ratings import Standing, standings_of
+from sparring.report.ratings import PairResults, standings_of
 from sparring.report.worker_status import (
     ACCOUNT,
     FAULTS,
@@ -18,26 +18,23 @@ from sparring.report.worker_status import (
 )
 from sparring.run.state import STATE, RunState
 from sparring.view.league_members import newest
-from sparring.view.meta_strategy import answer_said
-from sparring.view.runs import Run
+from sparring.view.league_weights import answer_in_words
+from sparring.view.viewed_run import ViewedRun
 
-HALF = 0.05  # half-width of an interval of a win rate that is narrow enough
-STEPS = 2000  # newest ones whose workers are shown
+HALF = 0.05  # largest half-width of an interval of a win rate that counts as narrow
+STEPS = 2000  # largest number of steps whose workers are shown, newest ones
 Lines = Sequence[Mapping[str, Any]]
 
 
-def league(run: Run) -> dict[str, Any]:
-    """Return the payoff book of the newest checkpoint that can be read.
-
-    Rows of a player against itself are left out: their win rate is one half.
-    """
+def league(run: ViewedRun) -> dict[str, Any]:
+    """Return the payoff book of the newest readable checkpoint, without self-play rows."""
     notes: list[str] = []
-    step, found = newest(
+    step, results = newest(
         run, (STATE,), lambda state: standings_of(RunState(owners=state).payoffs), notes
     )
-    standings = [one for one in found or [] if one.player != one.opponent]
-    fades = _fades(run)
-    players = {one.player for one in standings} | {one.opponent for one in standings}
+    standings = [row for row in results or [] if row.player != row.opponent]
+    fades = _has_decay(run)
+    players = {row.player for row in standings} | {row.opponent for row in standings}
     return {
         "run": run.number,
         "step": step,
@@ -45,10 +42,10 @@ def league(run: Run) -> dict[str, Any]:
         "players": sorted(players),
         "half": HALF,
         "standings": [
-            {**one._asdict(), "plays_more": _plays_more(one, fades)} for one in standings
+            {**row._asdict(), "plays_more": _missing_plays(row, fades)} for row in standings
         ],
         "fades": fades,
-        "answer": answer_said(run.config),
+        "answer": answer_in_words(run.config),
         "exploitability": sorted(
             name for name in run.metrics.curves if name.startswith("nash_conv/")
         ),
@@ -57,7 +54,6 @@ def league(run: Run) -> dict[str, Any]:
 
 
 def _why_none(config: Mapping[str, Any]) -> str | None:
-    """Return a sentence for a run whose configuration takes no snapshots; None for any other."""
     league, matchmaker = config.get("league"), config.get("matchmaker")
     if isinstance(league, Mapping) and any(league.get(key) for key in ("every", "start")):
         return None
@@ -66,26 +62,26 @@ def _why_none(config: Mapping[str, Any]) -> str | None:
     return f"This run has no league{how}. league.every keeps snapshots to play: see docs/league.md."
 
 
-def _fades(run: Run) -> bool:
-    """Return whether older results count less, so that more plays make no interval narrower."""
+def _has_decay(run: ViewedRun) -> bool:
+    """Return whether older results count less; intervals then do not shrink with more plays."""
     league = run.config.get("league")
     decay = league.get("payoff_decay") if isinstance(league, dict) else None
     return isinstance(decay, int | float) and decay > 0
 
 
-def _plays_more(one: Standing, fades: bool) -> int | None:
-    """0 where the interval is narrow or exact; None where nothing was decided or results fade."""
-    if one.exact:
+def _missing_plays(row: PairResults, fades: bool) -> int | None:
+    """Return the plays needed for a narrow interval; None if results fade or are undecided."""
+    if row.exact:
         return 0
-    if one.win_rate is None or fades:
+    if row.win_rate is None or fades:
         return None
-    if one.high - one.low <= 2 * HALF:
+    if row.high - row.low <= 2 * HALF:
         return 0
-    return max(math.ceil(wilson_count(one.win_rate, HALF) - one.games), 1)
+    return max(math.ceil(wilson_count(row.win_rate, HALF) - row.games), 1)
 
 
-def workers(run: Run) -> dict[str, Any]:
-    """Return what timing.jsonl says of a run's workers, step by step."""
+def workers(run: ViewedRun) -> dict[str, Any]:
+    """Return the workers' figures in timing.jsonl, step by step."""
     timing, metrics = run.timing, run.metrics
     names = [*timing.curves]
     lines = [
@@ -97,86 +93,90 @@ def workers(run: Run) -> dict[str, Any]:
         )
     ]
     needed = ("workers", "workers_idle")
-    told = [line for line in lines if all(line.get(name, math.nan) >= 0 for name in needed)]
+    with_workers = [line for line in lines if all(line.get(name, math.nan) >= 0 for name in needed)]
     lag = dict(zip(metrics.steps, metrics.column("lag").tolist(), strict=True))
     newest = metrics.newest("lag")
     return {
         "run": run.number,
-        "workers": bool(told),
-        "sentence": workers_sentence(told, None if newest is None else newest[1]) if told else "",
-        "step": [line["step"] for line in told],
-        "ready": [line["workers"] for line in told],
-        "players_idle": [line["workers_idle"] for line in told],
-        "learner_idle": [learner_idle(line) for line in told],
-        "lag": [lag.get(line["step"]) for line in told],
-        **lanes(run, told),
+        "workers": bool(with_workers),
+        "sentence": workers_sentence(with_workers, None if newest is None else newest[1])
+        if with_workers
+        else "",
+        "step": [line["step"] for line in with_workers],
+        "ready": [line["workers"] for line in with_workers],
+        "players_idle": [line["workers_idle"] for line in with_workers],
+        "learner_idle": [learner_idle(line) for line in with_workers],
+        "lag": [lag.get(line["step"]) for line in with_workers],
+        **lanes(run, with_workers),
         "faults": [
             {"name": name, "text": text, "total": sum(count for _, count in steps), "steps": steps}
             for name, text in FAULTS.items()
-            for steps in [[[row["step"], row[name]] for row in told if row.get(name, 0.0) > 0]]
+            for steps in [
+                [[row["step"], row[name]] for row in with_workers if row.get(name, 0.0) > 0]
+            ]
         ],
         "account": _plays(run),
     }
 
 
-def _plays(run: Run) -> list[dict[str, Any]]:
-    """Return what has become of the plays of a run in fresh order; empty in pinned order."""
+def _plays(run: ViewedRun) -> list[dict[str, Any]]:
     newest = {name: run.metrics.newest(name) for name in ACCOUNT}
-    account = account_of({name: one and one[1] for name, one in newest.items()})
+    account = account_of({name: pair and pair[1] for name, pair in newest.items()})
     return [{"text": ACCOUNT[name], "number": number} for name, number in account.items()]
 
 
-def lanes(run: Run, told: Lines) -> dict[str, Any]:
-    """Return the shares of each step in which workers played, waited and were not there.
+def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
+    """Return the shares of each step in which workers played, waited and were absent.
 
     Args:
-        run: whose workers they are.
-        told: lines of timing.jsonl in which workers played.
+        run: the run of the workers.
+        lines: of timing.jsonl in which workers played.
 
     Returns:
-        ``lanes``, one for each worker whose own figures are recorded, and ``all``, what the totals
-        of a step say of all workers together: it counts who was there at the end of the step.
+        ``lanes``, one per worker with recorded figures, and ``all``, by the totals of a step; it
+        counts workers at the end of the step.
     """
-    wanted = _wanted(run, told)
+    count = _num_workers(run, lines)
     return {
-        "wanted": wanted,
+        "wanted": count,
         "all": {
-            "playing": [_share(1 - line["workers_idle"]) for line in told],
-            "ready": [_there(line, wanted) for line in told],
-            "lost": _lost(told, "lost_workers"),
+            "playing": [_share(1 - line["workers_idle"]) for line in lines],
+            "ready": [_ready_share(line, count) for line in lines],
+            "lost": _losses(lines, "lost_workers"),
         },
         "lanes": [
             {
                 "worker": worker,
-                "playing": [_share(line.get(f"{own}/playing")) for line in told],
-                "ready": [_share(line.get(f"{own}/ready")) for line in told],
-                "lost": _lost(told, f"{own}/lost"),
+                "playing": [_share(line.get(f"{prefix}/playing")) for line in lines],
+                "ready": [_share(line.get(f"{prefix}/ready")) for line in lines],
+                "lost": _losses(lines, f"{prefix}/lost"),
             }
-            for worker, own in enumerate(f"worker/{number}" for number in range(LANES))
-            if any(f"{own}/playing" in line for line in told[-1:])
+            for worker, prefix in enumerate(
+                f"worker/{number}" for number in range(RECORDED_WORKERS)
+            )
+            if any(f"{prefix}/playing" in line for line in lines[-1:])
         ],
     }
 
 
-def _wanted(run: Run, told: Lines) -> int:
+def _num_workers(run: ViewedRun, lines: Lines) -> int:
     scale = run.config.get("scale")
-    wanted = scale.get("workers") if isinstance(scale, Mapping) else None
-    most = max((int(line["workers"]) for line in told), default=0)
-    return max(wanted if type(wanted) is int else 0, most, 1)
+    configured = scale.get("workers") if isinstance(scale, Mapping) else None
+    most = max((int(line["workers"]) for line in lines), default=0)
+    return max(configured if type(configured) is int else 0, most, 1)
 
 
-def _there(line: Mapping[str, Any], wanted: int) -> float | None:
-    """Return the share of the workers that were there; those that played were."""
-    played, there = _share(1 - line["workers_idle"]), _share(line["workers"] / wanted)
-    return there if played is None or there is None else max(played, there)
+def _ready_share(line: Mapping[str, Any], count: int) -> float | None:
+    """Return the share of the workers that were present; workers that played count."""
+    played, ready = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
+    return ready if played is None or ready is None else max(played, ready)
 
 
 def _share(value: Any) -> float | None:
-    """Return a share as one between 0 and 1; None where it is not recorded."""
     if value is None or not math.isfinite(value):
         return None
     return round(min(max(float(value), 0.0), 1.0), 3)
 
 
-def _lost(told: Lines, name: str) -> list[list[Any]]:
-    return [[line["step"], line[name]] for line in told if line.get(name, 0.0) > 0]
+def _losses(lines: Lines, name: str) -> list[list[Any]]:
+    return [[line["step"], line[name]] for line in lines if line.get(name, 0.0) > 0]

@@ -1,7 +1,7 @@
-"""The page of the viewer, with links to the modules of a view, and a replay as one HTML file.
+"""The page of the viewer with links to its modules, and a replay as one HTML file.
 
-A browser finds modules level by level, as it reads what each of them imports. The links name them
-all at once. They are read off the modules, so that no list has to be kept.
+A browser finds modules level by level from their imports; the links name all modules at once. The
+links are computed from the modules' imports.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ from pathlib import Path
 from typing import Any
 
 from sparring.core import version
-from sparring.report.run_page import allowed
-from sparring.view.http_requests import Refused, json_bytes
+from sparring.report.run_page import csp_source
+from sparring.view.http_requests import RequestError, json_bytes
 from sparring.view.position_pictures import Picture
 from sparring.view.run_files import read_from
 
 STATIC = Path(__file__).parent / "static"
-AHEAD, MAIN = "ahead.js", "main.js"  # what the page itself runs: the first asks for data
+AHEAD, MAIN = "ahead.js", "main.js"  # scripts of the page; the first requests data
 FIRST_VIEW = "runs"
-MARK = "<!-- modules -->"  # in index.html: where the links stand
+MARK = "<!-- modules -->"  # place of the links in index.html
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"']*["']\./([\w./-]+)["'];""", re.MULTILINE)
 _VIEW = re.compile(r"""(\w+): \{[^{}]*import\("\./([\w.-]+)"\)""")
 
 
-def shell(asked: Mapping[str, str]) -> bytes:
+def shell(params: Mapping[str, str]) -> bytes:
     """Return the page for an address.
 
     Args:
-        asked: its query; ``view`` names the view.
+        params: its query; ``view`` names the view.
 
     Raises:
-        OSError: a file of the page is not there.
+        OSError: a file of the page is missing.
     """
     links = (
         f'<link rel="modulepreload" href="/static/{name}" />'
-        for name in modules(asked.get("view", FIRST_VIEW))
+        for name in modules(params.get("view", FIRST_VIEW))
     )
     return _text("index.html").replace(MARK, "\n    ".join(links)).encode()
 
 
 def modules(view: str) -> tuple[str, ...]:
-    """Return the modules that a view needs, those first that others wait for.
+    """Return the modules of a view, those first that others wait for.
 
     Args:
-        view: its name in main.js; any other text stands for the table of runs.
+        view: its name in main.js; any other text means the table of runs.
 
     Raises:
-        OSError: a file of the page is not there.
+        OSError: a file of the page is missing.
     """
     known = views()
     level = [AHEAD, MAIN, known.get(view, known[FIRST_VIEW])]
@@ -62,7 +62,7 @@ def modules(view: str) -> tuple[str, ...]:
 
 
 def views() -> dict[str, str]:
-    """Return the module of each view, as main.js loads it."""
+    """Return the module of each view in main.js."""
     return dict(_VIEW.findall(_text(MAIN)))
 
 
@@ -80,19 +80,19 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
     """Return the page of a replay.
 
     Args:
-        episode: as the page asks for it; of one seat's view it holds that alone.
+        episode: of ``Replays.show``, for all seats or one.
         boards: pictures by the number of the turn.
 
     Raises:
-        Refused: the page's script is not here.
+        RequestError: the page's script is missing.
     """
     data = {"episode": episode, "boards": boards, "made_by": f"sparring {version()}"}
     parts = [_EXPORT.sub("", _IMPORT_LINE.sub("", text)) for text in _listed(SCRIPTS)]
-    # one classic script, in a scope of its own
-    script = _checked('(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n", "script")
-    style = _checked("\n".join(_listed(STYLES)), "style")
+    # one classic script in its own scope
+    script = _check_element('(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n", "script")
+    style = _check_element("\n".join(_listed(STYLES)), "style")
     policy = (
-        f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; "
+        f"default-src 'none'; script-src {csp_source(script)}; style-src {csp_source(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     title = html.escape(f"{episode['game']}, episode {episode['episode']}")
@@ -102,15 +102,15 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
         f"<title>{title}</title><style>{style}</style>"
     )
     body = (
-        f'<main id="main"></main><script type="application/json" id="replay">{embedded(data)}'
+        f'<main id="main"></main><script type="application/json" id="replay">{script_json(data)}'
         f"</script><script>{script}</script>"
     )
     text = f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
     return text.encode("utf-8")
 
 
-def embedded(data: Any) -> str:
-    """Return data as JSON that can stand in a script element: it cannot end it."""
+def script_json(data: Any) -> str:
+    """Return data as JSON that is safe inside a script element."""
     text = json_bytes(data).decode("ascii")
     return re.sub("[<>&]", lambda found: _ESCAPES[found[0]], text)
 
@@ -120,10 +120,10 @@ def _listed(name: str) -> list[str]:
         names = (STATIC / name).read_text(encoding="utf-8").split()
         return [(STATIC / Path(part).name).read_text(encoding="utf-8") for part in names]
     except OSError as error:
-        raise Refused(404, f"{Path(error.filename).name} is not installed") from None
+        raise RequestError(404, f"{Path(error.filename).name} is not installed") from None
 
 
-def _checked(text: str, element: str) -> str:
+def _check_element(text: str, element: str) -> str:
     if f"</{element}" in text.lower() or "<!--" in text:
         raise ValueError(f"the exported {element} would end its own element")
     return text

@@ -1,7 +1,6 @@
-"""Work in a process of its own: environments and their plug-ins may be slow, hang, or crash.
+"""A separate process for environments and plug-ins, which may be slow, hang, or crash.
 
-The page goes on then, and the next question starts a new process. Both sides speak JSON, so that
-nothing is unpickled.
+After a failure the next question starts a new process. Both sides exchange JSON, not pickles.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from typing import Any
 
 from sparring.config.plugins.guard import CallWatch
 from sparring.core.files import parse_json
-from sparring.view.http_requests import Refused, json_bytes, one_line
+from sparring.view.http_requests import RequestError, json_bytes, one_line
 
-SECONDS = 20.0  # that an answer may take, the start of the process included
+SECONDS = 20.0  # timeout of an answer, the start of the process included
 STARTS = multiprocessing.get_context("spawn")
 
 
-class Aside:
-    """A process that answers one question at a time; threads may share it.
+class WorkerProcess:
+    """A process that answers one question at a time; thread-safe.
 
     Args:
-        module: its function ``answer`` takes a mapping of JSON and returns one.
-        seconds: that an answer may take.
+        module: a module whose function ``answer`` maps a JSON object to another.
+        seconds: timeout of an answer.
     """
 
     def __init__(self, module: str, seconds: float = SECONDS) -> None:
@@ -41,39 +40,38 @@ class Aside:
         """Return the answer to a question.
 
         Raises:
-            Refused: there is none: what was asked cannot be done, took too long, or crashed.
+            RequestError: the question cannot be answered, took too long, or crashed the process.
         """
         with self._lock:
-            pipe = self._running()
+            pipe = self._ensure_started()
             try:
                 pipe.send_bytes(json_bytes(question))
-                came = pipe.poll(self._seconds)
-                found: dict[str, Any] | None = parse_json(pipe.recv_bytes()) if came else None
+                is_ready = pipe.poll(self._seconds)
+                answer: dict[str, Any] | None = parse_json(pipe.recv_bytes()) if is_ready else None
             except (EOFError, OSError, ValueError):
                 self._stop()
-                raise Refused(503, "the process that was asked has crashed") from None
-            if found is None:
+                raise RequestError(503, "the process that was asked has crashed") from None
+            if answer is None:
                 self._stop()
-                raise Refused(503, f"no answer came within {self._seconds:.0f} s")
-        if "error" in found:
-            raise Refused(404, found["error"])
-        return found
+                raise RequestError(503, f"no answer came within {self._seconds:.0f} s")
+        if "error" in answer:
+            raise RequestError(404, answer["error"])
+        return answer
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process."""
         with self._lock:
             self._stop()
 
-    def _running(self) -> Connection:
-        """Return the pipe to the process, which is started if there is none."""
+    def _ensure_started(self) -> Connection:
         if self._pipe is None or not self._process.is_alive():
             self._stop()
-            self._pipe, theirs = STARTS.Pipe()
+            self._pipe, child_pipe = STARTS.Pipe()
             self._process = STARTS.Process(
-                target=_answering, args=(theirs, self._module), daemon=True
+                target=_answer_questions, args=(child_pipe, self._module), daemon=True
             )
             self._process.start()
-            theirs.close()
+            child_pipe.close()
         return self._pipe
 
     def _stop(self) -> None:
@@ -85,10 +83,9 @@ class Aside:
         self._process = self._pipe = None
 
 
-def _answering(pipe: Connection, module: str) -> None:
-    """Answer questions until the other side is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the server, which ends this process
-    # also while an answer is being made; no signal of the kernel's, which comes when a thread ends
+def _answer_questions(pipe: Connection, module: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles it and ends this process
+    # a thread, because the kernel's parent-death signal fires when the starting thread ends
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     os.environ["HF_HUB_OFFLINE"] = "1"  # no request leaves the machine
     with CallWatch():
@@ -99,7 +96,7 @@ def _answering(pipe: Connection, module: str) -> None:
                 return
             try:
                 answer = import_module(module).answer(question)
-            except Exception as error:  # of anything that an environment does
+            except Exception as error:  # an environment may raise anything
                 answer = {"error": one_line(error)}
             pipe.send_bytes(json_bytes(answer))
 

@@ -13,7 +13,7 @@ from sparring.engine.run_processes import playing
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from tests.engine.fleet.harmed_runs import before_the_fleet
+from tests.engine.fleet.faulty_runs import before_the_fleet
 
 SMALL = (
     *("threads=1", "warmup.updates=0", "rollout.games_per_step=64", "evaluation.exact=false", "scale.unit_games=8"),

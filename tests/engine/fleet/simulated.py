@@ -22,15 +22,15 @@ from sparring.core.files import parse_json
 from sparring.core.rng import Stream
 from sparring.engine import run_processes as workers
 from sparring.engine.workers.fleet.base import WorkerMessage
-from sparring.engine.workers.units import Weights, news_of, numbers_of
-from sparring.engine.workers.worker import Worker, answered, ready
-from tests.engine.fleet.weather import STORM, Weather, lognormal, rubbish
+from sparring.engine.workers.units import WeightsFile, news_of, numbers_of
+from sparring.engine.workers.worker import Worker, ready_message, task_answer
+from tests.engine.fleet.network_model import STORM, NetworkModel, lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message
 
 
 def weights_of(data):
-    return (Weights(*one) for unit in parse_json(data)["units"] for one in unit[2])
+    return (WeightsFile(*one) for unit in parse_json(data)["units"] for one in unit[2])
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Simulated:
         workers: int,
         seed: int,
         *,
-        weather: Weather = STORM,
+        weather: NetworkModel = STORM,
         memo: MutableMapping[bytes, bytes] | None = None,
     ) -> None:
         self.workers, self.weather = workers, weather
@@ -98,7 +98,7 @@ class Simulated:
         self._lives[worker] = next(self._order)
         own, weather = self._stream(worker), self.weather
         if own.uniform(FATE) >= weather.lost:
-            self._soon(worker, lognormal(own, TIME, weather.starting, weather.sigma), ready())
+            self._soon(worker, lognormal(own, TIME, weather.starting, weather.sigma), ready_message())
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message; see ``Fleet``. Files are read here: they may be gone later."""
@@ -182,7 +182,7 @@ class Simulated:
                 return fate
         return ""
 
-    def _read(self, weights: Iterable[Weights]) -> None:
+    def _read(self, weights: Iterable[WeightsFile]) -> None:
         """Read the files of weights that were not read before."""
         for one in weights:
             if one.digest not in self._contents:
@@ -202,7 +202,7 @@ class Simulated:
             if self._worker is None:  # with the threads of this process, as it shares them
                 self._worker = Worker(self._config, threads=self._config["threads"])
             hears = self._hearing(task, self._worker) if self._told else None
-            found = answered(self._worker, task.message, self._contents, hears)
+            found = task_answer(self._worker, task.message, self._contents, hears)
             if memo is not None:
                 memo[task.message] = found
         return found

@@ -6,11 +6,11 @@ import pytest
 
 from sparring.core.errors import PluginError, RolloutError, RunError
 from sparring.core.files import TEMPORARY
-from sparring.engine.workers import distributed
+from sparring.engine.workers import worker_weights
 from sparring.run import checkpoint
 from tests.engine.fleet import simulated
+from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import simulated_workers
-from tests.engine.fleet.weather import Weather
 
 WORKERS = ("scale.fleet=processes", "scale.workers=3", "scale.restarts=1000")
 PLUGINS = '''
@@ -37,7 +37,7 @@ def broken():
 
 @pytest.fixture(autouse=True)
 def calm():
-    with simulated_workers(weather=Weather(sigma=1.0)):
+    with simulated_workers(weather=NetworkModel(sigma=1.0)):
         yield
 
 
@@ -73,7 +73,7 @@ def test_plays_that_fail_are_begun_anew_and_dropped_as_without_workers(tmp_path,
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_path, kuhn, monkeypatch, mixed):
-    monkeypatch.setattr(simulated, "ready", lambda: b'{"ready": {"torch": "9.9"}}')
+    monkeypatch.setattr(simulated, "ready_message", lambda: b'{"ready": {"torch": "9.9"}}')
     changes = ("steps=1", *WORKERS, f"scale.mixed={str(mixed).lower()}")
     if mixed:
         assert kuhn(tmp_path / "run", *changes).timing[-1]["workers"] == 3
@@ -85,7 +85,7 @@ def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_pat
 @pytest.mark.parametrize("where", ["save_weights", "replace"])
 def test_a_disk_that_is_full_says_so_and_leaves_the_checkpoints(tmp_path, kuhn, monkeypatch, where):
     path, calls = tmp_path / "run", []
-    module = distributed if where == "save_weights" else distributed.os
+    module = worker_weights if where == "save_weights" else worker_weights.os
     real = getattr(module, where)
 
     def full(*args):
@@ -153,5 +153,5 @@ def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
 
 
 def test_a_unit_that_ends_every_worker_names_the_command_that_plays_it_alone(tmp_path, kuhn):
-    with simulated_workers(weather=Weather(dies=1.0, most=99)), pytest.raises(RolloutError, match=rf"sparring replay-unit {tmp_path / 'run'} 1 [0-7]\.$"):
+    with simulated_workers(weather=NetworkModel(dies=1.0, most=99)), pytest.raises(RolloutError, match=rf"sparring replay-unit {tmp_path / 'run'} 1 [0-7]\.$"):
         kuhn(tmp_path / "run", "steps=2", *WORKERS)

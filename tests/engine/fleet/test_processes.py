@@ -15,7 +15,7 @@ from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import HungError, PluginError, RolloutError
 from sparring.engine.workers.fleet import processes
 from sparring.engine.workers.fleet.base import WorkerMessage
-from sparring.engine.workers.fleet.processes import Processes
+from sparring.engine.workers.fleet.processes import ProcessFleet
 from sparring.engine.workers.units import numbers_of
 
 WORKERS = ("scale.fleet=processes", "scale.workers=2")
@@ -146,7 +146,7 @@ import os, sys, time
 from sparring.engine.workers.fleet import processes
 work = "processes.end_with_parent(); os.write({say}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
 processes.CODE = "import os, sys, time; sys.path[:] = {path!r}; from sparring.engine.workers.fleet import processes; " + work + " # {module} {hear}"
-fleet = processes.Processes({}, 1)
+fleet = processes.ProcessFleet({}, 1)
 fleet.start(0)
 assert fleet.poll(60.0)
 print(fleet.pids[0], flush=True)
@@ -173,7 +173,7 @@ def light(monkeypatch, body):
 
 @pytest.fixture
 def fleet():
-    found = Processes({}, 1)
+    found = ProcessFleet({}, 1)
     yield found
     found.close()
 

@@ -232,7 +232,7 @@ def test_contents_are_shared_once_and_damaged_ones_never(tmp_path, monkeypatch):
 
     put = []
     monkeypatch.setattr(ray_driver.ray, "put", lambda content: put.append(content) or ("shared", content))
-    driver = ray_driver.Driver({"config": {}, "weights": "ray", "gpus_per_worker": 0}, lambda head, data: None)
+    driver = ray_driver.RayDriver({"config": {}, "weights": "ray", "gpus_per_worker": 0}, lambda head, data: None)
     good = [b"weights %d" % number for number in range(ray_driver.SHARED + 1)]
     files = {sha256(content).hexdigest(): str(tmp_path / f"{number}") for number, content in enumerate(good)}
     first = next(iter(files))

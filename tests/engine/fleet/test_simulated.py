@@ -11,22 +11,22 @@ from sparring.core.errors import RolloutError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
-from sparring.engine.workers.distributed import Distributed
-from sparring.engine.workers.units import Unit, UnreadableError, answer_of, head_of
+from sparring.engine.workers.distributed import DistributedRollouts
+from sparring.engine.workers.units import UnreadableError, WorkUnit, answer_of, head_of
 from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from tests.engine.fleet.network_model import NetworkModel, lognormal, rubbish
 from tests.engine.fleet.simulated import Simulated, simulated_workers
-from tests.engine.fleet.weather import Weather, lognormal, rubbish
 
 CHANGES = (
     *( "steps=4", "threads=1", "warmup.updates=1", "warmup.games=16", "rollout.games_per_step=64", "league.every=2", ),
     *( "matchmaker.name=pfsp", "matchmaker.past=0.4", "evaluation.exact=false", "model.hidden_size=16", "model.layers=1", "model.heads=2", ),
     *("scale.unit_games=8", "scale.fleet=processes", "scale.workers=3", "scale.restarts=10000"),
 )
-GALE = Weather(mean=5, sigma=1, starting=5, dies=0.1, dies_idle=0.08, hangs=0.05, lost=0.05, twice=0.2, late=0.7, rubbish=0.1)
-CALM = Weather(mean=5, sigma=1)
+GALE = NetworkModel(mean=5, sigma=1, starting=5, dies=0.1, dies_idle=0.08, hangs=0.05, lost=0.05, twice=0.2, late=0.7, rubbish=0.1)
+CALM = NetworkModel(mean=5, sigma=1)
 COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 
 
@@ -47,10 +47,10 @@ def run(path, fleet=None, changes=()):
     engine = LocalEngine(config)
     with RunFolder.create(path, to_yaml(config), overwrite=path.exists()) as folder:
         if fleet is not None:
-            engine.elsewhere = Distributed(engine, fleet, path / "weights")
+            engine.workers = DistributedRollouts(engine, fleet, path / "weights")
         train(config, engine, folder)
-        if engine.elsewhere is not None:
-            engine.elsewhere.close()
+        if engine.workers is not None:
+            engine.workers.close()
     last = checkpoint.load_latest(path).path
     weights = {file.name: file.read_bytes() for file in last.glob("*.safetensors")}
     lines = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]
@@ -93,12 +93,12 @@ def test_good_luck_changes_no_byte_and_nothing_is_counted(room, memo, alone):
 @pytest.mark.parametrize(
     ("weather", "counted"),
     [
-        (Weather(dies=0.2), {"lost_workers", "resent_units"}),
-        (Weather(dies_idle=0.3), {"lost_workers"}),
-        (Weather(hangs=0.1), {"lost_workers", "resent_units", "timed_out_units"}),
-        (Weather(lost=0.1), {"lost_workers", "resent_units", "timed_out_units"}),
-        (Weather(twice=0.5), {"duplicate_units"}),
-        (Weather(rubbish=0.2), {"lost_workers", "resent_units"}),
+        (NetworkModel(dies=0.2), {"lost_workers", "resent_units"}),
+        (NetworkModel(dies_idle=0.3), {"lost_workers"}),
+        (NetworkModel(hangs=0.1), {"lost_workers", "resent_units", "timed_out_units"}),
+        (NetworkModel(lost=0.1), {"lost_workers", "resent_units", "timed_out_units"}),
+        (NetworkModel(twice=0.5), {"duplicate_units"}),
+        (NetworkModel(rubbish=0.2), {"lost_workers", "resent_units"}),
     ],
     ids=["dies", "dies_idle", "hangs", "lost", "twice", "rubbish"],
 )
@@ -110,7 +110,7 @@ def test_each_harm_is_counted_as_what_it_is(room, memo, alone, weather, counted)
 
 def test_the_answer_of_a_worker_that_was_ended_is_of_no_account(room, memo, alone):
     """Units that take longer than they may: each is played by several, and all of them answer."""
-    slow = Weather(mean=40, sigma=1.6, late=1.0, starting=1)
+    slow = NetworkModel(mean=40, sigma=1.6, late=1.0, starting=1)
     counts = check(room, memo, alone, 1, slow)
     assert counts["timed_out_units"] > 0
 
@@ -133,7 +133,7 @@ def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(room):
         for number in range(60)
     ]
     for seed in range(3):
-        workers = Distributed(engine, simulated(seed), room.parent / "weights")
+        workers = DistributedRollouts(engine, simulated(seed), room.parent / "weights")
         assert workers.play(specs) == engine.play(specs)
         workers.close()
 
@@ -148,12 +148,12 @@ def test_a_unit_that_always_ends_its_worker_is_given_up_with_the_command_that_pl
     room, memo
 ):
     with pytest.raises(RolloutError, match=rf"ended 5 workers.*sparring replay-unit {room} 1 0\."):
-        run(room, simulated(0, memo, Weather(dies=1.0, most=1000)), ("warmup.updates=0",))
+        run(room, simulated(0, memo, NetworkModel(dies=1.0, most=1000)), ("warmup.updates=0",))
 
 
 def test_workers_that_never_come_are_given_up(room, memo):
     with pytest.raises(RolloutError, match=r"lost more than 3 times"):
-        run(room, simulated(0, memo, Weather(lost=1.0)), ("scale.restarts=3",))
+        run(room, simulated(0, memo, NetworkModel(lost=1.0)), ("scale.restarts=3",))
 
 
 def test_it_stands_in_for_worker_processes_and_leaves_the_threads_alone(room, alone):
@@ -194,4 +194,4 @@ def test_rubbish_is_never_an_answer():
     for message in found:
         with pytest.raises(UnreadableError):
             head_of(message)
-            answer_of(message, {0: Unit((), (), None)})
+            answer_of(message, {0: WorkUnit((), (), None)})

@@ -16,7 +16,7 @@ from sparring.environments.bargain import BargainPlay
 from sparring.environments.bargain.rules import BargainTable, Scenario
 from sparring.environments.base import spec_of
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.play.players.house import house
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
@@ -204,7 +204,7 @@ def test_what_the_house_does_and_banks():
     assert len(other.starts() - drawn) > 500
     config = resolve({"environments": [{"name": "bargain", "options": {"scenarios": 100}}], "steps": 1})
     rules = bargain(scenarios=100)
-    unseen, seen = columns(rules, SeenInitialStates(config, [rules]))
+    unseen, seen = measured_starts(rules, SeenInitialStates(config, [rules]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     root = Stream.from_seed(0)
     dealt = {rules.start_of(unseen.game.reset(unseen.deal(root.child(n), n))) for n in range(200)}

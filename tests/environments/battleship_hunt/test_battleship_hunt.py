@@ -38,12 +38,12 @@ def test_answers_banks_and_what_is_told():
     after = shoot(SEA, 0, 5, 2, 15, 1, 11)
     assert after.answers == (1, 0, 1, 1, 2, 2)
     assert after.view(0) == "xsx./.o../...s/...x"
-    assert (after.sunk, after.hits, after.left) == (2, 5, 4)
+    assert (after.sunk, after.hits, after.shots_left) == (2, 5, 4)
     assert after.player == pyspiel.PlayerId.TERMINAL and after.returns() == [1.0]
     assert after.key(0) == "shots: a1 hit b2 miss a3 hit d4 hit a2 sunk c4 sunk won"
     sea = replace(SEA, shots=5)
     spent = shoot(sea, 0, 1, 2, 11, 3)
-    assert spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.told(4) == ("miss", "lost")
+    assert spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.feedback(4) == ("miss", "lost")
     assert shoot(sea, 0, 1, 2, 11, 15).returns() == [1.0]  # with the very last shot
     assert shoot(sea, 0, 1, 2, 11).returns() == [0.0] and shoot(sea, 0, 1, 2, 11).player == 0
     share = replace(sea, pay="share")
@@ -58,8 +58,8 @@ def test_answers_banks_and_what_is_told():
     assert len({state.spiel.table.ships for state in states}) > 10
     assert len({state.observe(0) for state in states}) == 1
     other = replace(SEA, ships=(bits(0, 1, 2), bits(10, 11)))
-    one, two = shoot(SEA, 0, 5, 1), shoot(other, 0, 5, 1)
-    assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
+    first, second = shoot(SEA, 0, 5, 1), shoot(other, 0, 5, 1)
+    assert first.key(0) == second.key(0) and first.view(0) == second.view(0) and str(first) != str(second)
     state = start(game())
     state.apply("b2")
     assert "b2" not in state.legal_actions() and state.parse("b2") == "b2"
@@ -67,9 +67,9 @@ def test_answers_banks_and_what_is_told():
         with pytest.raises(GameError, match="not legal"):
             state.apply(word)
     assert state.parse("e1") is None
-    made = game()
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 10)
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+    environment = game()
+    assert (environment.num_seats, environment.cooperative, environment.zero_sum, environment.max_turns) == (1, True, False, 10)
+    pyspiel.random_sim_test(environment.spiel, num_sims=3, serialize=True, verbose=False)
     assert pyspiel.load_game("battleship").num_players() == 2  # OpenSpiel's own, left alone
 
 
@@ -80,17 +80,17 @@ def test_play_against_an_independent_sea(data):
     lengths = sorted(data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=3 if rows * columns >= 9 else 1)), reverse=True)
     touch, share = rows * columns < 12 or data.draw(st.booleans()), data.draw(st.booleans())
     shots = data.draw(st.integers(sum(lengths), rows * columns))
-    made = game(rows=rows, columns=columns, fleet=" ".join(map(str, lengths)), shots=shots, touch=touch, pay="share" if share else "sunk", layouts=20)
-    state = start(made, data.draw(st.integers(0, 999)))
+    environment = game(rows=rows, columns=columns, fleet=" ".join(map(str, lengths)), shots=shots, touch=touch, pay="share" if share else "sunk", layouts=20)
+    state = start(environment, data.draw(st.integers(0, 999)))
     ships = [{divmod(cell, columns) for cell in range(64) if mask >> cell & 1} for mask in state.spiel.table.ships]
     assert [len(ship) for ship in ships] == lengths
     for ship in ships:
         (low_row, low), (high_row, high) = min(ship), max(ship)
         assert (low_row == high_row or low == high) and high_row - low_row + high - low == len(ship) - 1
-    for one, other in itertools.combinations(ships, 2):
-        apart = min(max(abs(a - c), abs(b - d)) for a, b in one for c, d in other)
+    for cells, others in itertools.combinations(ships, 2):
+        apart = min(max(abs(a - c), abs(b - d)) for a, b in cells for c, d in others)
         assert apart >= (1 if touch else 2)
-    afloat, shot, told = [set(ship) for ship in ships], set(), []
+    afloat, shot, answers = [set(ship) for ship in ships], set(), []
     while not state.done:
         assert state.spiel.legal_actions() == [cell for cell in range(rows * columns) if cell not in shot]
         cell = data.draw(st.sampled_from(state.spiel.legal_actions()))
@@ -99,12 +99,12 @@ def test_play_against_an_independent_sea(data):
         struck = [ship for ship in afloat if divmod(cell, columns) in ship]
         for ship in struck:
             ship.remove(divmod(cell, columns))
-        told.append("miss" if not struck else "hit" if struck[0] else "sunk")
-        assert state.spiel.table.told(len(shot) - 1)[0] == told[-1]
+        answers.append("miss" if not struck else "hit" if struck[0] else "sunk")
+        assert state.spiel.table.feedback(len(shot) - 1)[0] == answers[-1]
         assert state.done == (len(shot) == shots or not any(afloat))
-    sunk, hit = not any(afloat), sum(word != "miss" for word in told)
+    sunk, hit = not any(afloat), sum(word != "miss" for word in answers)
     assert state.returns == (hit / sum(lengths) if share else float(sunk),)
-    assert state.spiel.table.told(len(shot) - 1)[1:] == ("won" if sunk else "lost",)
+    assert state.spiel.table.feedback(len(shot) - 1)[1:] == ("won" if sunk else "lost",)
 
 
 @pytest.mark.parametrize(("lengths", "touch", "number"), [((2, 2), True, 44), ((2, 1), False, 8 * 3)], ids=["alike", "apart"])
@@ -115,11 +115,11 @@ def test_every_layout_is_equally_likely(lengths, touch, number):
     assert stats.chisquare(list(seen.values())).pvalue > 0.005
 
 
-def told(made, table):
+def told(environment, table):
     """Return a state in which a table has been reached by its moves."""
-    numbers = range(made.spiel.opening.layouts)
-    number = next(n for n in numbers if made.spiel.new_initial_state().child(n).table.ships == table.ships)
-    state = made.state_of(made.spiel.new_initial_state().child(number))
+    numbers = range(environment.spiel.opening.layouts)
+    number = next(n for n in numbers if environment.spiel.new_initial_state().child(n).table.ships == table.ships)
+    state = environment.state_of(environment.spiel.new_initial_state().child(number))
     for move in table.moves:
         state.apply_index(move)
     return state
@@ -128,13 +128,13 @@ def told(made, table):
 def test_wording():
     assert len(game().vocabulary()) == 16 + 4 + 5
     options = {"rows": 2, "columns": 3, "fleet": "2", "shots": 4, "layouts": 60}
-    made, full = (game(**options, style=style) for style in ("brief", "full"))
+    environment, full = (game(**options, style=style) for style in ("brief", "full"))
     board = Sea(rows=2, columns=3, lengths=(2,), shots=4, layouts=60, pay="sunk", ships=(bits(1, 4),))
     won, lost = shoot(board, 0, 1, 4), shoot(board, 0, 1, 2, 5)
-    assert start(made).observe(0).text == "battleship hunter"
-    assert told(made, won).observe(0).text == "battleship hunter a1 miss a2 hit b2 sunk won"
-    assert [told(made, won).observe(0, since).text for since in (1, 2, 3)] == ["miss hit sunk won", "hit sunk won", "sunk won"]
-    assert told(made, lost).observe(0, 4).text == "miss lost"
+    assert start(environment).observe(0).text == "battleship hunter"
+    assert told(environment, won).observe(0).text == "battleship hunter a1 miss a2 hit b2 sunk won"
+    assert [told(environment, won).observe(0, since).text for since in (1, 2, 3)] == ["miss hit sunk won", "hit sunk won", "sunk won"]
+    assert told(environment, lost).observe(0, 4).text == "miss lost"
     check_says(
         told(full, won).observe(0).text, "2 rows and 3 columns: 1 ship(s), of 2 cell(s).",
         "You shot at a1: a miss. You shot at a2: a hit. You shot at b2: a hit, and a ship is sunk. All ships are sunk.",
@@ -147,7 +147,7 @@ def test_wording():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"rows": 0}, "rows"), ({"columns": 9}, "columns"), ({"fleet": ""}, "fleet"), ({"fleet": "3 x"}, "fleet"), ({"fleet": "3 0"}, "fleet"),
         ({"fleet": "1 1 1 1 1"}, "fleet"), ({"fleet": "5"}, "longer"), ({"shots": 4}, "shots"), ({"shots": 17}, "shots"), ({"layouts": 0}, "layouts"),
@@ -157,9 +157,9 @@ def test_wording():
     ],
     ids=str,
 )
-def test_options_out_of_range_are_refused(options, said):
-    if not said:  # tight, but it fits
+def test_options_out_of_range_are_refused(options, message):
+    if not message:  # tight, but it fits
         assert start(game(**options)).legal_actions()
         return
-    with pytest.raises(ConfigError, match=f"battleship_hunt.*{said}"):
+    with pytest.raises(ConfigError, match=f"battleship_hunt.*{message}"):
         game(**options)

@@ -23,8 +23,8 @@ def bits(columns, ship):
     return sum(1 << r * columns + c for r, c in ship)
 
 
-def near(one, other):
-    return any(max(abs(a - c), abs(b - d)) <= 1 for a, b in one for c, d in other)
+def near(ship, other):
+    return any(max(abs(a - c), abs(b - d)) <= 1 for a, b in ship for c, d in other)
 
 
 def every_fleet(rows, columns, lengths, touch):
@@ -32,7 +32,7 @@ def every_fleet(rows, columns, lengths, touch):
     out = set()
     for ships in itertools.product(*(lines(rows, columns, length) for length in lengths)):
         pairs = itertools.combinations(ships, 2)
-        if not any(one & other if touch else near(one, other) for one, other in pairs):
+        if not any(a & b if touch else near(a, b) for a, b in pairs):
             out.add(tuple(sorted((bits(columns, ship) for ship in ships), key=lambda mask: (-mask.bit_count(), mask))))
     return out
 

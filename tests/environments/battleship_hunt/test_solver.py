@@ -29,26 +29,26 @@ def every_fleet(opening):
         lines.append({frozenset(ship) for ship in across + down})
     out = set()
     for ships in itertools.product(*lines):
-        near = [max(abs(a - c), abs(b - d)) for one, other in itertools.combinations(ships, 2) for a, b in one for c, d in other]
+        near = [max(abs(a - c), abs(b - d)) for cells, others in itertools.combinations(ships, 2) for a, b in cells for c, d in others]
         if min(near, default=9) >= (1 if opening.touch else 2):
             masks = [sum(1 << r * opening.columns + c for r, c in ship) for ship in ships]
             out.add(tuple(sorted(masks, key=lambda mask: (-mask.bit_count(), mask))))
     return sorted(out)
 
 
-def fleets_of(made, prior):
+def fleets_of(environment, prior):
     """Return the fleets that are possible, the same one as often as a bank has it."""
-    o = made.spiel.opening
+    o = environment.spiel.opening
     if prior == "uniform":
         return every_fleet(o)
     return [fleet_of(o.rows, o.columns, o.lengths, o.touch, o.bank, index) for index in range(o.layouts)]
 
 
-def agreeing(made, fleets, table):
+def agreeing(environment, fleets, table):
     """Return the positions, one per fleet, in which the same shots had the same answers: by playing them all."""
     out = []
     for fleet in fleets:
-        other = replace(made.spiel.opening, ships=fleet)
+        other = replace(environment.spiel.opening, ships=fleet)
         for move in table.moves:
             other = other.after(move) if other.player == 0 else None
             if other is None:
@@ -73,11 +73,11 @@ def action_values(tables):
     return values
 
 
-def played(made, number, *, seed=0):
+def played(environment, number, *, seed=0):
     """Return the states of plays that shoot at ships more often than chance would."""
     out, root = [], Stream.from_seed(seed)
     for episode in range(number):
-        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        state, draws = environment.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
             out.append(state.clone())
             legal, cover = state.spiel.legal_actions(), sum(state.spiel.table.ships)
@@ -99,19 +99,19 @@ IDS = ["one", "two", "alike", "three", "apart"]
 @pytest.mark.parametrize("pay", ["sunk", "share"])
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, pay, prior):
-    made = game(**options, pay=pay)
-    fleets, seen = fleets_of(made, prior), set()
-    for state in played(made, 12):
+    environment = game(**options, pay=pay)
+    fleets, seen = fleets_of(environment, prior), set()
+    for state in played(environment, 12):
         table = state.spiel.table
-        if table.left > 3 or state.observe(0).key in seen:
+        if table.shots_left > 3 or state.observe(0).key in seen:
             continue
         seen.add(state.observe(0).key)
-        worlds = agreeing(made, fleets, table)
-        found = belief(state, prior=prior, worlds=1000, beliefs=100_000)
-        assert found.values == pytest.approx([value / len(worlds) for value in action_values(worlds)], abs=1e-12)
+        worlds = agreeing(environment, fleets, table)
+        judgement = belief(state, prior=prior, worlds=1000, beliefs=100_000)
+        assert judgement.values == pytest.approx([value / len(worlds) for value in action_values(worlds)], abs=1e-12)
         many = Counter(world.ships for world in worlds).values()
-        assert found.entropy == pytest.approx(-sum(n / len(worlds) * log(n / len(worlds)) for n in many), abs=1e-12)
-        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
+        assert judgement.entropy == pytest.approx(-sum(n / len(worlds) * log(n / len(worlds)) for n in many), abs=1e-12)
+        assert (judgement.certainty, judgement.bound, judgement.best) == (1.0, 0.0, None)
     assert len(seen) > 8
 
 
@@ -120,35 +120,35 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, pay, prio
 def test_chances_are_those_of_all_worlds_whatever_was_shot_and_sunk(data):
     rows, columns = data.draw(st.integers(2, 4)), data.draw(st.integers(3, 4))
     fleet = data.draw(st.sampled_from(["2", "3 2", "2 2", "2 1 1", "3 1", "2 2 2"] if rows * columns > 8 else ["2", "3 1", "2 1 1"]))
-    made = game(rows=rows, columns=columns, fleet=fleet, shots=rows * columns, layouts=40, touch=rows * columns < 12 or data.draw(st.booleans()))
+    environment = game(rows=rows, columns=columns, fleet=fleet, shots=rows * columns, layouts=40, touch=rows * columns < 12 or data.draw(st.booleans()))
     for prior in ("uniform", "bank"):
-        fleets = fleets_of(made, prior)
-        for state in played(made, 1, seed=data.draw(st.integers(0, 999))):
+        fleets = fleets_of(environment, prior)
+        for state in played(environment, 1, seed=data.draw(st.integers(0, 999))):
             table = state.spiel.table
-            worlds = agreeing(made, fleets, table)
-            found = posterior_of(table, prior, 20)
-            assert found.fleets == len(worlds)
+            worlds = agreeing(environment, fleets, table)
+            posterior = posterior_of(table, prior, 20)
+            assert posterior.fleets == len(worlds)
             cover = [sum(sum(world.ships) >> cell & 1 for world in worlds) / len(worlds) for cell in range(table.cells)]
-            assert found.chances == pytest.approx(cover, abs=1e-12)
-            assert sorted(found.some) == (sorted(world.ships for world in worlds) if len(worlds) <= 20 else [])
+            assert posterior.chances == pytest.approx(cover, abs=1e-12)
+            assert sorted(posterior.layouts) == (sorted(world.ships for world in worlds) if len(worlds) <= 20 else [])
 
 
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
     rows, columns = data.draw(st.sampled_from([(3, 3), (2, 4), (1, 7)]))
-    made = game(
+    environment = game(
         rows=rows, columns=columns, fleet=data.draw(st.sampled_from(["2", "3", "2 1"])), shots=data.draw(st.integers(3, 5)), layouts=30,
         pay=data.draw(st.sampled_from(["sunk", "share"])),
     )
-    for state in played(made, 2, seed=data.draw(st.integers(0, 99))):
+    for state in played(environment, 2, seed=data.draw(st.integers(0, 99))):
         table = state.spiel.table
         exact, short = belief(state, worlds=1000, beliefs=100_000), belief(state, worlds=0)
         assert exact.certainty == 1.0 and exact.bound == 0.0
         assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
         assert short.certainty == (0.5 if short.bound else 1.0)
         afloat = sum(table.lengths) - table.hits
-        assert short.bound > 0.0 or table.left == 1 or (made.spiel.opening.pay == "sunk" and afloat > table.left)
+        assert short.bound > 0.0 or table.shots_left == 1 or (environment.spiel.opening.pay == "sunk" and afloat > table.shots_left)
         assert short.entropy == exact.entropy
         tiny = belief(state, worlds=1000, beliefs=1)
         assert tiny in (exact, short)  # a search that stops early leaves nothing behind
@@ -170,8 +170,8 @@ class Held:
 def test_by_hand_and_the_largest_board():
     # 1 x 5, a ship of two, three shots: it begins at cell 0, 1, 2 or 3
     sea = Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,))
-    found = posterior_of(sea, "uniform", 9)
-    assert found.chances == pytest.approx([1 / 4, 1 / 2, 1 / 2, 1 / 2, 1 / 4]) and found.entropy == pytest.approx(log(4))
+    posterior = posterior_of(sea, "uniform", 9)
+    assert posterior.chances == pytest.approx([1 / 4, 1 / 2, 1 / 2, 1 / 2, 1 / 4]) and posterior.entropy == pytest.approx(log(4))
     assert belief(Held(sea)).values == pytest.approx(
         [1 / 2, 3 / 4, 3 / 4, 3 / 4, 1 / 2]
     )  # a2: a hit wins; after a miss a4 hits, then a guess
@@ -192,29 +192,29 @@ def test_by_hand_and_the_largest_board():
     assert least(hit) == 1  # a1 or a3: a shot at either tells which, one at a4 or a5 nothing, and both leave the same belief
     assert least(Sea(rows=2, columns=2, lengths=(2, 2), shots=4, layouts=1, pay="sunk", ships=(0b0011, 0b1100))) == 0  # the ships fill the board
     assert least(Sea(rows=1, columns=6, lengths=(2,), shots=4, layouts=1, pay="sunk", ships=(0b000110,))) == 27  # 28 if no shot were passed over
-    made = game(rows=8, columns=8, fleet="4 3 3 2", shots=40, layouts=5)
-    for state in played(made, 1)[::4]:
+    environment = game(rows=8, columns=8, fleet="4 3 3 2", shots=40, layouts=5)
+    for state in played(environment, 1)[::4]:
         table = state.spiel.table
-        found = posterior_of(table, "uniform")
+        posterior = posterior_of(table, "uniform")
         cover = sum(table.ships)
-        assert found.chances.sum() == pytest.approx(12)  # the ships' cells
-        assert all(found.chances[cell] > 0 for cell in range(64) if cover >> cell & 1)
-        assert not any(found.chances[cell] == 1.0 for cell in range(64) if not cover >> cell & 1)
+        assert posterior.chances.sum() == pytest.approx(12)  # the ships' cells
+        assert all(posterior.chances[cell] > 0 for cell in range(64) if cover >> cell & 1)
+        assert not any(posterior.chances[cell] == 1.0 for cell in range(64) if not cover >> cell & 1)
     sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
     hits = reached(sea, 1, 3)  # a2 and a4 hit, neither sunk
-    assert set(posterior_of(hits, "uniform", 9).some) == {
+    assert set(posterior_of(hits, "uniform", 9).layouts) == {
         (0b000111, 0b011000), (0b001110, 0b110000), (0b011100, 0b000011), (0b111000, 0b000011), (0b111000, 0b000110),
     }
     sunk = reached(sea, 1, 3, 4)  # a5 sinks the ship of two: it is a4 a5
-    assert posterior_of(sunk, "uniform", 9).some == [(0b000111, 0b011000)]
+    assert posterior_of(sunk, "uniform", 9).layouts == [(0b000111, 0b011000)]
     late = reached(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
-    assert posterior_of(late, "uniform", 9).some == [(0b000111, 0b011000)]
+    assert posterior_of(late, "uniform", 9).layouts == [(0b000111, 0b011000)]
     sea = Sea(rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000))
     sunk = reached(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
-    assert posterior_of(sunk, "uniform", 9).some == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
+    assert posterior_of(sunk, "uniform", 9).layouts == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
     sea = Sea(rows=1, columns=6, lengths=(2, 2), shots=6, layouts=1, pay="sunk", ships=(0b000011, 0b001100))
-    one, two = reached(sea, 0, 5, 2), reached(sea, 2, 0, 5)
-    assert key(Held(one), prior="uniform") == key(Held(two), prior="uniform")
+    first, second = reached(sea, 0, 5, 2), reached(sea, 2, 0, 5)
+    assert key(Held(first), prior="uniform") == key(Held(second), prior="uniform")
     early, late = reached(sea, 2, 1, 0), reached(sea, 1, 0, 2)  # hit a3 before or after a1 sank a ship
     assert early.view(0) == late.view(0) and key(Held(early), prior="uniform") != key(Held(late), prior="uniform")
     verdict = registry.bind("oracles", "posterior", {})().judge(played(game(), 1)[-1:])[0]

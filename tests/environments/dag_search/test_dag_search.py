@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from sparring.core.errors import GameError
 from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
-from sparring.environments.dag_search import RESULTS, Dag, World, dag_search
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.environments.dag_search import RESULTS, Dag, DagWorld, dag_search
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.environments.worlds import keeping, refusing, steps
 
 # 1 and 2 are ready at first; 3 needs both
-WORLD = World((("ardan",), ("bemir", "cosol"), ("dutek",)), ("red", "blue", "gold"), ((), (), (0, 1)))
+WORLD = DagWorld((("ardan",), ("bemir", "cosol"), ("dutek",)), ("red", "blue", "gold"), ((), (), (0, 1)))
 
 
 def begun(**options):
@@ -34,7 +34,7 @@ def test_plays_by_hand():
     play.step({0: "call 2"})
     assert play.due() == (1, 2) and play.critical_steps == 3 and play.legal(0) == ()
     assert play.observe(1).told == "worker 1 begin ardan left 4" and play.observe(1).fresh
-    assert play.legal(1) == (*(f"open {name}" for name in ("ardan", "bemir", "cosol", "dutek")), *(f"note {one}" for one in RESULTS), "done")
+    assert play.legal(1) == (*(f"open {name}" for name in ("ardan", "bemir", "cosol", "dutek")), *(f"note {colour}" for colour in RESULTS), "done")
     play.step({1: "open ardan", 2: "open bemir"})
     assert play.observe(1).told == "page ardan result red left 3" and not play.observe(1).fresh
     assert play.observe(2).told == "page bemir next cosol left 3"
@@ -75,7 +75,7 @@ def test_plays_by_hand():
 
 
 def test_what_lead_and_workers_know():
-    other = World(WORLD.pages, ("red", "pink", "grey"), WORLD.needs)
+    other = DagWorld(WORLD.pages, ("red", "pink", "grey"), WORLD.needs)
     plays = [Dag(dag_search(tasks=3, workers=3, turns=4), start) for start in (WORLD, other)]
     assert plays[0].observe(0) == plays[1].observe(0) and plays[0].draw(0) == plays[1].draw(0)
     for play in plays:
@@ -94,8 +94,8 @@ def test_what_lead_and_workers_know():
         keys.add(play.observe(0).key)
     assert len(keys) == 2
     play = begun(style="full")
-    told = play.observe(0).text
-    assert "Sub-task 3 takes 2 turns and needs 1, 2." in told and "call N" in told and "and 1 for each worker" in told
+    prompt = play.observe(0).text
+    assert "Sub-task 3 takes 2 turns and needs 1, 2." in prompt and "call N" in prompt and "and 1 for each worker" in prompt
     assert "for each worker" not in begun(style="full", handout=0).observe(0).told
     play.step({0: "call 2"})
     assert "Open the page of ardan" in play.observe(1).text and "note RESULT" in play.observe(1).text
@@ -109,7 +109,7 @@ def test_worlds(number, shape, tasks, edges):
     start = rules.start(number)
     assert start == rules.start(number) and len(set(start.names)) == len(start.names) == sum(start.steps) - tasks
     assert all(other < task for task, needs in enumerate(start.needs) for other in needs)
-    assert all(2 <= one <= 5 for one in start.steps) and list(start.names) == sorted(start.names)
+    assert all(2 <= count <= 5 for count in start.steps) and list(start.names) == sorted(start.names)
     if shape == "independent":
         assert not any(start.needs)
     if shape == "chain":
@@ -118,13 +118,13 @@ def test_worlds(number, shape, tasks, edges):
 
 def test_banks_limits_and_parts():
     game = make_game("dag_search", options={"worlds": 50})
-    (unseen, *_) = columns(game, SeenInitialStates(None))
+    (unseen, *_) = measured_starts(game, SeenInitialStates(None))
     other = make_game("dag_search", options={"worlds": 50, "bank": 1})
     starts = {game.start(number) for number in range(50)}
     assert len(starts) == 50 and not starts & {other.start(number) for number in range(50)} and unseen
     # 2.2 times 45 is 99; in floating point it is a little more.
-    needs = ((), *((one,) for one in range(7)))
-    chain = World((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
+    needs = ((), *((task,) for task in range(7)))
+    chain = DagWorld((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
     play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
     assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
     # Workers 1 and 2 do a sub-task each, and the third one needs both: it is nobody's alone.
@@ -139,14 +139,14 @@ def test_banks_limits_and_parts():
     assert play.own_share(1) == 1.0 and play.own_share(2) == 0.0  # of three calls and of one
     play.done_by = {0: 1, 1: 2, 2: 1}
     assert play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == pytest.approx(1 / 3) and play.worth((1, 2)) == 1.0
-    play.asked = {1: 4, 2: 1}
+    play.num_calls = {1: 4, 2: 1}
     assert play.own_share(1) == pytest.approx(2 / 4)
 
 
 @pytest.mark.parametrize(("seat", "reply"), [(0, "call 4"), (0, "call 0"), (0, "call"), (1, "done"), (0, "open ardan"), (9, "call 1")])
-def test_what_is_no_action_is_refused(seat, reply):
+def test_illegal_replies_are_refused(seat, reply):
     play = begun()
-    with pytest.raises(GameError, match="no action of seat"):
+    with pytest.raises(GameError, match="is illegal for seat"):
         play.step({seat: reply})
     assert play.due() == (0,) and not play.waves
 

@@ -8,14 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.environments.dag_search import RESULTS, After, Best, Dag, Schedule, World, dag_search
+from sparring.environments.dag_search import (
+    RESULTS,
+    BestSchedule,
+    Dag,
+    DagWorld,
+    WaveOutcome,
+    WaveSchedule,
+    dag_search,
+)
 from sparring.environments.wide_search.world import NAMES
 
 
 def world_of(steps, needs):
-    ends = [sum(one - 1 for one in steps[: number + 1]) for number in range(len(steps))]
+    ends = [sum(count - 1 for count in steps[: number + 1]) for number in range(len(steps))]
     pages = tuple(tuple(NAMES[begin:end]) for begin, end in pairwise((0, *ends)))
-    return World(pages, tuple(RESULTS[number % 8] for number in range(len(steps))), tuple(needs))
+    return DagWorld(pages, tuple(RESULTS[number % 8] for number in range(len(steps))), tuple(needs))
 
 
 def worked(play, width):
@@ -23,11 +31,11 @@ def worked(play, width):
     play = play.clone()
     play.step({0: f"call {width}"})
     while play.calls:
-        said = {}
+        replies = {}
         for seat, call in play.calls.items():
-            pages, at = play.start.pages[call.task], len(call.told) // 2
-            said[seat] = f"open {pages[at]}" if at < len(pages) else f"note {play.start.results[call.task]}"
-        play.step(said)
+            pages, at = play.start.pages[call.task], len(call.log) // 2
+            replies[seat] = f"open {pages[at]}" if at < len(pages) else f"note {play.start.results[call.task]}"
+        play.step(replies)
     return play
 
 
@@ -46,32 +54,32 @@ def test_schedules_by_hand():
     # Sub-task 3 takes 5 turns and needs 1, of 2 turns; 2 takes 5. Both at first: 1 + 2 + 5, then 1 + 1 + 5.
     # 
     # One at first: 1 + 1 + 2, then both others: 1 + 2 + 5.
-    schedule = Schedule((2, 5, 5), ((), (), (0,)), 2, 1)
-    assert schedule.best() == Best(12, 2) and schedule.best(0b001) == Best(8, 2) and schedule.best(0b011) == Best(7, 1)
+    schedule = WaveSchedule((2, 5, 5), ((), (), (0,)), 2, 1)
+    assert schedule.best() == BestSchedule(12, 2) and schedule.best(0b001) == BestSchedule(8, 2) and schedule.best(0b011) == BestSchedule(7, 1)
     assert schedule.ready(0) == [0, 1] and schedule.ready(0b001) == [1, 2] and schedule.ready(0b111) == []
-    assert schedule.after(0, 12, 1) == After(0b001, 8) and schedule.after(0, 12, 2) == After(0b011, 4)
+    assert schedule.after(0, 12, 1) == WaveOutcome(0b001, 8) and schedule.after(0, 12, 2) == WaveOutcome(0b011, 4)
     # with twelve steps: all, or the two of the first wave
     assert schedule.values(0, 12, (1, 2)) == [1.0, pytest.approx(2 / 3)]
     # the lead's own steps are more than are left
-    assert schedule.after(0, 3, 2) == After(0, 0) and schedule.value(0b001, 0) == pytest.approx(1 / 3)
+    assert schedule.after(0, 3, 2) == WaveOutcome(0, 0) and schedule.value(0b001, 0) == pytest.approx(1 / 3)
     page = (Path(__file__).parents[3] / "docs" / "teams.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `call (\d)` \| (all|two of three)", page, re.MULTILINE)
-    schedule = Schedule((2, 5, 5), ((), (), (0,)), 3, 1)
+    schedule = WaveSchedule((2, 5, 5), ((), (), (0,)), 3, 1)
     worth = {"all": 1.0, "two of three": 2 / 3}
     assert "12 critical steps" in page and [int(width) for width, _ in rows] == [1, 2, 3]
-    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(worth[said]) for _, said in rows]
+    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(worth[entry]) for _, entry in rows]
 
 
 @pytest.mark.parametrize(
     ("needs", "handout", "expected"),
     [
-        (((), (), (), ()), 1, Best(1 + 4 + 3, 4)),  # independent: one wave of four
-        (((), (0,), (1,), (2,)), 1, Best(4 * (2 + 3), 1)),  # a chain: four of one
-        (((), (0,), (0,), (1, 2)), 0, Best(3 * (1 + 3), 2)),  # a diamond
+        (((), (), (), ()), 1, BestSchedule(1 + 4 + 3, 4)),  # independent: one wave of four
+        (((), (0,), (1,), (2,)), 1, BestSchedule(4 * (2 + 3), 1)),  # a chain: four of one
+        (((), (0,), (0,), (1, 2)), 0, BestSchedule(3 * (1 + 3), 2)),  # a diamond
     ],
 )
 def test_shapes_by_hand(needs, handout, expected):
-    assert Schedule((3,) * 4, needs, 4, handout).best() == expected
+    assert WaveSchedule((3,) * 4, needs, 4, handout).best() == expected
 
 
 DAGS = st.integers(1, 5).flatmap(
@@ -91,7 +99,7 @@ def test_the_best_is_the_best_of_all_plays(dag, workers, handout):
     assert all(end.returns[0] == 1.0 for end in ends)
     quickest = min(end.critical_steps for end in ends)
     narrowest = min(max(map(len, end.waves)) for end in ends if end.critical_steps == quickest)
-    assert play.schedule.best() == Best(quickest, narrowest)
+    assert play.schedule.best() == BestSchedule(quickest, narrowest)
     figures = ends[0].figures()
     assert (figures["optimal_critical_steps"][0], figures["optimal_width"][0]) == (quickest, narrowest)
 
@@ -102,10 +110,10 @@ def test_values_are_the_best_returns_of_all_plays_that_go_on_so(dag, workers, ha
     play = begun(*dag, workers=workers, handout=handout)
     play.limit = max(play.limit - short, 1)
     widths = range(1, workers + 1)
-    found = play.schedule.values(0, play.left, widths)
-    assert found == [max(end.returns[0] for end in tried(worked(play, width))) for width in widths]
+    values = play.schedule.values(0, play.steps_left, widths)
+    assert values == [max(end.returns[0] for end in tried(worked(play, width))) for width in widths]
     if not short:
-        assert max(found) == 1.0
+        assert max(values) == 1.0
 
 
 @settings(max_examples=100, deadline=None)
@@ -113,10 +121,10 @@ def test_values_are_the_best_returns_of_all_plays_that_go_on_so(dag, workers, ha
 def test_bounds(dag, workers, handout):
     """At least the longest way through the graph; at most all one after the other; more workers cost nothing."""
     steps, needs = dag
-    best = Schedule(steps, needs, workers, handout).best()
+    best = WaveSchedule(steps, needs, workers, handout).best()
     longest = [0] * len(steps)
-    for task, own in enumerate(needs):
-        longest[task] = steps[task] + max((longest[other] for other in own), default=0)
-    assert max(longest) < best.steps <= sum(1 + handout + one for one in steps)
+    for task, needed in enumerate(needs):
+        longest[task] = steps[task] + max((longest[other] for other in needed), default=0)
+    assert max(longest) < best.steps <= sum(1 + handout + turns for turns in steps)
     assert 1 <= best.width <= min(workers, len(steps))
-    assert Schedule(steps, needs, workers + 1, handout).best().steps <= best.steps
+    assert WaveSchedule(steps, needs, workers + 1, handout).best().steps <= best.steps

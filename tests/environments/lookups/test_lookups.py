@@ -19,7 +19,7 @@ from sparring.environments.lookups import (
     library,
     lookups,
 )
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.cases import every_case
 from tests.environments.worlds import keeping, refusing
 
@@ -134,7 +134,7 @@ def test_banks_of_libraries_and_random_play():
         rollout = type("Rollout", (), {"starts": 0})
         seed = 0
     game = make_game("lookups", options={"libraries": 64})
-    unseen, seen = columns(game, SeenInitialStates(Config, [game]))
+    unseen, seen = measured_starts(game, SeenInitialStates(Config, [game]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     known = game.starts()
     for number in range(50):

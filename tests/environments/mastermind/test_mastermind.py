@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import GameError
-from sparring.environments.mastermind import Board, answer_of, bank_of, code_of, word_of
+from sparring.environments.mastermind import MastermindTable, answer_of, bank_of, code_of, word_of
 from tests.environments.worlds import actions, check_says, maker, refusing, start
 
 game = maker("mastermind")
@@ -35,15 +35,15 @@ def test_answers_by_hand(guess, code, answer):
 
 def pegs_matched(guess, code):
     """Return the answer by laying pegs: exact ones are taken away, then each other peg takes one of its colour."""
-    left, other, exact = [], [], 0
-    for one, two in zip(guess, code, strict=True):
-        if one == two:
+    unmatched, other, exact = [], [], 0
+    for guessed, hidden in zip(guess, code, strict=True):
+        if guessed == hidden:
             exact += 1
         else:
-            left.append(one)
-            other.append(two)
+            unmatched.append(guessed)
+            other.append(hidden)
     misplaced = 0
-    for colour in left:
+    for colour in unmatched:
         if colour in other:
             other.remove(colour)
             misplaced += 1
@@ -55,9 +55,9 @@ def pegs_matched(guess, code):
 def test_answers_by_laying_pegs_are_symmetric_and_bounded(data, pegs):
     codes = st.lists(st.integers(0, 5), min_size=pegs, max_size=pegs).map(tuple)
     guess, code = data.draw(codes), data.draw(codes)
-    found = answer_of(guess, code)
-    assert found == pegs_matched(guess, code) == answer_of(code, guess)
-    assert sum(found) <= pegs and found != (pegs - 1, 1) and (found[0] == pegs) == (guess == code)
+    answer = answer_of(guess, code)
+    assert answer == pegs_matched(guess, code) == answer_of(code, guess)
+    assert sum(answer) <= pegs and answer != (pegs - 1, 1) and (answer[0] == pegs) == (guess == code)
 
 
 def test_banks_and_a_game_for_one():
@@ -65,8 +65,8 @@ def test_banks_and_a_game_for_one():
     assert [code_of(4, 6, index) for index in range(6**4)] == list(itertools.product(range(6), repeat=4))
     assert len({word_of(4, 6, index) for index in range(6**4)}) == 6**4
     assert not {"".join(letters) for letters in itertools.product("rgbwpv", repeat=2)} & {"be", "by", "go", "we", "a", "or"}
-    made, number = game(pegs=2, colours=4), 3200
-    seen = Counter(start(made, seed).spiel.table.hidden for seed in range(number))
+    environment, number = game(pegs=2, colours=4), 3200
+    seen = Counter(start(environment, seed).spiel.table.hidden for seed in range(number))
     assert set(seen) == set(range(16))
     assert stats.chisquare([seen[index] for index in range(16)]).pvalue > 0.005
     assert sorted(bank_of(3, 3, 5)) == list(range(27))
@@ -75,17 +75,17 @@ def test_banks_and_a_game_for_one():
     assert game(codes=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
     states = [start(game(), seed) for seed in range(40)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
-    one, two = (Board(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
-    assert one.answers == two.answers and one.key(0) == two.key(0) and str(one) != str(two)
+    first, second = (MastermindTable(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
+    assert first.answers == second.answers and first.key(0) == second.key(0) and str(first) != str(second)
     state = start(game(), 1)
     actions(state, "rrr", "rrr")
     assert state.parse("rrw") is state.parse("rr") is state.parse("rrrr") is None
     with pytest.raises(GameError, match="not legal"):
         state.apply("rrw")
-    made = game(guesses=7)
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 7)
-    assert (made.min_utility, made.max_utility) == (0.0, 1.0)
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+    environment = game(guesses=7)
+    assert (environment.num_seats, environment.cooperative, environment.zero_sum, environment.max_turns) == (1, True, False, 7)
+    assert (environment.min_utility, environment.max_utility) == (0.0, 1.0)
+    pyspiel.random_sim_test(environment.spiel, num_sims=3, serialize=True, verbose=False)
 
 
 @pytest.mark.parametrize("pay", ["cracked", "left"])
@@ -93,52 +93,52 @@ def test_banks_and_a_game_for_one():
 @given(data=st.data())
 def test_play_against_an_independent_judge(pay, data):
     pegs, colours, guesses = data.draw(st.integers(2, 3)), data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
-    made = game(pegs=pegs, colours=colours, guesses=guesses, pay=pay)
-    state = start(made, data.draw(st.integers(0, 999)))
+    environment = game(pegs=pegs, colours=colours, guesses=guesses, pay=pay)
+    state = start(environment, data.draw(st.integers(0, 999)))
     code = code_of(pegs, colours, state.spiel.table.hidden)
     for number in range(guesses):
-        assert state.legal_actions() == made.words and not state.done and state.returns == (0.0,)
-        guess = data.draw(st.one_of(st.just(made.words[state.spiel.table.hidden]), st.sampled_from(made.words)))
+        assert state.legal_actions() == environment.words and not state.done and state.returns == (0.0,)
+        guess = data.draw(st.one_of(st.just(environment.words[state.spiel.table.hidden]), st.sampled_from(environment.words)))
         state.apply(guess)
-        said = state.observe(0, state.plies).text.split()
-        assert tuple(map(int, said[:2])) == pegs_matched(["rgbw".index(letter) for letter in guess], code)
-        if int(said[0]) == pegs:
-            assert said[2:] == ["cracked"] and state.done
+        words = state.observe(0, state.plies).text.split()
+        assert tuple(map(int, words[:2])) == pegs_matched(["rgbw".index(letter) for letter in guess], code)
+        if int(words[0]) == pegs:
+            assert words[2:] == ["cracked"] and state.done
             assert state.returns == pytest.approx(((guesses - number) / guesses if pay == "left" else 1.0,))
             return
     assert state.done and state.returns == (0.0,)
-    assert said[2:] == ["lost", made.words[state.spiel.table.hidden]]
+    assert words[2:] == ["lost", environment.words[state.spiel.table.hidden]]
 
 
-def told(made, code, *guesses):
+def told(environment, code, *guesses):
     """Return the state of a game with a given code after some guesses."""
-    draw = bank_of(made.pegs, len({letter for word in made.words for letter in word}), 0).index(made.indices[code])
-    state = made.state_of(made.spiel.new_initial_state().child(draw))
+    draw = bank_of(environment.pegs, len({letter for word in environment.words for letter in word}), 0).index(environment.indices[code])
+    state = environment.state_of(environment.spiel.new_initial_state().child(draw))
     for guess in guesses:
         state.apply(guess)
     return state
 
 
 def test_wording():
-    made = game(guesses=3)
-    assert len(made.vocabulary()) == 27 + 4 + 2 + 4 and "lost" in made.vocabulary()
-    assert told(made, "rgb").observe(0).text == "mastermind breaker"
-    state = told(made, "rgb", "rrg", "rbg")
+    environment = game(guesses=3)
+    assert len(environment.vocabulary()) == 27 + 4 + 2 + 4 and "lost" in environment.vocabulary()
+    assert told(environment, "rgb").observe(0).text == "mastermind breaker"
+    state = told(environment, "rgb", "rrg", "rbg")
     assert state.observe(0).text == "mastermind breaker rrg 1 1 rbg 1 2"
     assert (state.observe(0, 1).text, state.observe(0, 2).text) == ("1 1 1 2", "1 2")
-    assert told(made, "rgb", "rrg", "rgb").observe(0, 2).text == "3 0 cracked"
-    assert told(made, "rgb", "rrg", "rbg", "bbb").observe(0, 3).text == "1 0 lost rgb"
-    made = game(guesses=3, style="full")
-    text = told(made, "rgb", "rrg").observe(0).text
+    assert told(environment, "rgb", "rrg", "rgb").observe(0, 2).text == "3 0 cracked"
+    assert told(environment, "rgb", "rrg", "rbg", "bbb").observe(0, 3).text == "1 0 lost rgb"
+    environment = game(guesses=3, style="full")
+    text = told(environment, "rgb", "rrg").observe(0).text
     check_says(
         text, "3 pegs is hidden; each peg has one of 3 colours (r for red, g for green, b for blue)",
         "If the code were rrg, the guess rgr would be answered: 1 exact, 2 misplaced. You get 1 point if", "You guessed rrg: 1 exact, 1 misplaced.",
         "You have 2 guess(es) left.",
     )
-    assert "You cracked the code." in told(made, "rgb", "rgb").observe(0, 1).text
-    assert "No guess is left; the code was rgb." in told(made, "rgb", "rrg", "rrg", "rrg").observe(0, 3).text
+    assert "You cracked the code." in told(environment, "rgb", "rgb").observe(0, 1).text
+    assert "No guess is left; the code was rgb." in told(environment, "rgb", "rrg", "rrg", "rrg").observe(0, 3).text
     assert "0.25 less for every later guess" in start(game(pay="left", style="full")).observe(0).text
-    assert start(made).parse("I think that red-green-blue is likely: [rgb]") == "rgb"
+    assert start(environment).parse("I think that red-green-blue is likely: [rgb]") == "rgb"
     state = start(game(pegs=4, colours=6, guesses=10, style="full"))
     text = state.observe(0).text
     assert "Legal actions: every word of 4 letters out of r, g, b, w, p, v.\nPlease reply" in text and len(text) < 1500

@@ -19,11 +19,11 @@ game = maker("mastermind")
 belief = solver_of("mastermind")
 
 
-def random_states(made, plays, seed=0):
+def random_states(environment, plays, seed=0):
     """Return the states of random plays, half of whose guesses agree with all answers so far."""
     out, root = [], Stream.from_seed(seed)
     for episode in range(plays):
-        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        state, draws = environment.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
             out.append(state.clone())
             words = consistent(state) if draws.uniform(2 * state.plies) < 0.5 else state.legal_actions()
@@ -37,8 +37,8 @@ def consistent(state, codes=None):
     words = []
     for index in range(len(state.game.words)) if codes is None else codes:
         code = code_of(table.pegs, table.colours, index)
-        asked = [code_of(table.pegs, table.colours, move) for move in table.moves]
-        if all(answer_of(guess, code) == answer for guess, answer in zip(asked, table.answers, strict=True)):
+        guesses = [code_of(table.pegs, table.colours, move) for move in table.moves]
+        if all(answer_of(guess, code) == answer for guess, answer in zip(guesses, table.answers, strict=True)):
             words.append(state.game.words[index])
     return words
 
@@ -65,12 +65,12 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options):
             continue
         seen.add(state.observe(0).key)
         values, hidden = worlds.judged(state)
-        found = belief(state, prior="bank")
-        assert found.values == pytest.approx(values, abs=1e-12)
-        assert found.entropy == pytest.approx(hidden, abs=1e-12)
-        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
+        judgement = belief(state, prior="bank")
+        assert judgement.values == pytest.approx(values, abs=1e-12)
+        assert judgement.entropy == pytest.approx(hidden, abs=1e-12)
+        assert (judgement.certainty, judgement.bound, judgement.best) == (1.0, 0.0, None)
         if "codes" not in options:
-            assert belief(state) == found
+            assert belief(state) == judgement
     assert len(seen) > 5
 
 
@@ -78,16 +78,16 @@ def naive(pegs, colours, early):
     """Return the value of a set of codes with so many guesses left, times its size: all guesses, nothing cut, answers asked of the game."""
     codes = [code_of(pegs, colours, index) for index in range(colours**pegs)]
 
-    def guessing(left_over, guess, left):
+    def guessing(left_over, guess, guesses):
         classes = {}
         for index in left_over:
             classes.setdefault(answer_of(codes[guess], codes[index]), []).append(index)
-        cracked = left if early else 1
-        return sum(cracked if answer[0] == pegs else value(tuple(part), left - 1) for answer, part in classes.items())
+        cracked = guesses if early else 1
+        return sum(cracked if answer[0] == pegs else value(tuple(part), guesses - 1) for answer, part in classes.items())
 
     @cache
-    def value(left_over, left):
-        return max((guessing(left_over, guess, left) for guess in range(len(codes))), default=0) if left else 0
+    def value(left_over, guesses):
+        return max((guessing(left_over, guess, guesses) for guess in range(len(codes))), default=0) if guesses else 0
 
     return guessing
 
@@ -95,14 +95,14 @@ def naive(pegs, colours, early):
 @pytest.mark.parametrize("early", [False, True], ids=["cracked", "left"])
 @pytest.mark.parametrize(("pegs", "colours", "guesses"), [(2, 3, 5), (2, 4, 4), (3, 2, 6), (3, 3, 3)])
 def test_a_search_without_any_cut_says_the_same(pegs, colours, guesses, early):
-    guessing, made = naive(pegs, colours, early), game(pegs=pegs, colours=colours, guesses=guesses, pay="left" if early else "cracked")
-    for state in random_states(made, 3, seed=1)[:6] if colours**pegs < 20 else random_states(made, 3, seed=1)[1:3]:
-        left_over = tuple(made.indices[word] for word in consistent(state))
+    guessing, environment = naive(pegs, colours, early), game(pegs=pegs, colours=colours, guesses=guesses, pay="left" if early else "cracked")
+    for state in random_states(environment, 3, seed=1)[:6] if colours**pegs < 20 else random_states(environment, 3, seed=1)[1:3]:
+        left_over = tuple(environment.indices[word] for word in consistent(state))
         whole = len(left_over) * (guesses if early else 1)
-        expected = [guessing(left_over, guess, state.spiel.table.left) / whole for guess in range(len(made.words))]
-        found = belief(state)
-        assert found.values == pytest.approx(expected, abs=1e-12) and found.certainty == 1.0
-        assert found.entropy == pytest.approx(log(len(left_over)))
+        expected = [guessing(left_over, guess, state.spiel.table.guesses_left) / whole for guess in range(len(environment.words))]
+        judgement = belief(state)
+        assert judgement.values == pytest.approx(expected, abs=1e-12) and judgement.certainty == 1.0
+        assert judgement.entropy == pytest.approx(log(len(left_over)))
 
 
 @pytest.mark.parametrize(("pegs", "colours", "total", "most"), [(2, 3, 21, 3), (2, 4, 45, 4), (3, 3, 73, 4), (3, 4, 206, 4)])
@@ -115,11 +115,11 @@ def test_expected_guesses_are_the_least_that_are_known(pegs, colours, total, mos
     assert max(belief(game(pegs=pegs, colours=colours, guesses=most - 1).reset(Stream.from_seed(0))).values) < 1.0
 
 
-def after(made, code, *guesses):
+def after(environment, code, *guesses):
     """Return the state of a game with a given code after some guesses."""
-    table = made.spiel.opening
-    draw = bank_of(table.pegs, table.colours, table.bank).index(made.indices[code])
-    state = made.state_of(made.spiel.new_initial_state().child(draw))
+    table = environment.spiel.opening
+    draw = bank_of(table.pegs, table.colours, table.bank).index(environment.indices[code])
+    state = environment.state_of(environment.spiel.new_initial_state().child(draw))
     for guess in guesses:
         state.apply(guess)
     return state
@@ -129,48 +129,48 @@ def after(made, code, *guesses):
 def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, inside, outside):
     state = after(game(pegs=2, colours=5, guesses=4, pay=pay), "rb", "rr", "gr")
     assert consistent(state) == ["rb", "rw", "rp"]
-    found = dict(zip(state.game.words, belief(state).values, strict=True))
-    assert found["rb"] == found["rw"] == pytest.approx(inside)  # two guesses for three codes that only differ in one peg
-    assert found["bw"] == found["pb"] == max(found.values()) == pytest.approx(outside)
-    assert found["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # told before
+    values = dict(zip(state.game.words, belief(state).values, strict=True))
+    assert values["rb"] == values["rw"] == pytest.approx(inside)  # two guesses for three codes that only differ in one peg
+    assert values["bw"] == values["pb"] == max(values.values()) == pytest.approx(outside)
+    assert values["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # told before
 
 
 def test_last_guesses_keys_and_refusals():
     state = after(game(guesses=2), "rgb", "rgg")
-    left = consistent(state)
-    found = belief(state)
-    assert [word for word, value in zip(state.game.words, found.values, strict=True) if value] == left
-    assert max(found.values) == pytest.approx(1 / len(left))
-    made = game(codes=3, bank=4, guesses=2)
-    state = made.reset(Stream.from_seed(0))
+    codes = consistent(state)
+    judgement = belief(state)
+    assert [word for word, value in zip(state.game.words, judgement.values, strict=True) if value] == codes
+    assert max(judgement.values) == pytest.approx(1 / len(codes))
+    environment = game(codes=3, bank=4, guesses=2)
+    state = environment.reset(Stream.from_seed(0))
     assert belief(state).entropy == pytest.approx(log(27)) and belief(state, prior="bank").entropy == pytest.approx(log(3))
-    possible = {made.words[index] for index in bank_of(3, 3, 4)[:3]}
-    state.apply(sorted(possible - {made.words[state.spiel.table.hidden]})[0])
+    possible = {environment.words[index] for index in bank_of(3, 3, 4)[:3]}
+    state.apply(sorted(possible - {environment.words[state.spiel.table.hidden]})[0])
     if not state.done:
-        found = belief(state, prior="bank")
-        assert {word for word, value in zip(made.words, found.values, strict=True) if value} <= possible
-    made = game(guesses=5)
-    one, two = after(made, "rgb", "rrr", "ggb", "rrr"), after(made, "rgb", "ggb", "rrr", "ggb")
-    assert key(one, prior="uniform") == key(two, prior="uniform") and belief(one) == belief(two)
-    assert key(one, prior="uniform") != key(after(made, "rgb", "rrr", "ggb"), prior="uniform")
-    with pytest.raises(OracleError, match="no guess is to be made"):
+        judgement = belief(state, prior="bank")
+        assert {word for word, value in zip(environment.words, judgement.values, strict=True) if value} <= possible
+    environment = game(guesses=5)
+    first, second = after(environment, "rgb", "rrr", "ggb", "rrr"), after(environment, "rgb", "ggb", "rrr", "ggb")
+    assert key(first, prior="uniform") == key(second, prior="uniform") and belief(first) == belief(second)
+    assert key(first, prior="uniform") != key(after(environment, "rgb", "rrr", "ggb"), prior="uniform")
+    with pytest.raises(OracleError, match="no player acts"):
         belief(after(game(), "rgb", "rgb"))
-    made = game(codes=1, bank=0)
+    environment = game(codes=1, bank=0)
     alien = game().state_of(game().spiel.new_initial_state())
-    with pytest.raises(OracleError, match="no guess is to be made"):
+    with pytest.raises(OracleError, match="no player acts"):
         belief(alien)
-    state = made.reset(Stream.from_seed(0))
+    state = environment.reset(Stream.from_seed(0))
     assert belief(state, prior="bank").entropy == 0.0
 
 
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
-    made = game(
+    environment = game(
         pegs=data.draw(st.integers(2, 3)), colours=data.draw(st.integers(2, 3)), guesses=data.draw(st.integers(1, 5)),
         pay=data.draw(st.sampled_from(["cracked", "left"])),
     )
-    for state in random_states(made, 1, seed=data.draw(st.integers(0, 99))):
+    for state in random_states(environment, 1, seed=data.draw(st.integers(0, 99))):
         exact, short = belief(state), belief(state, work=1)
         assert (exact.certainty, exact.bound, short.certainty) == (1.0, 0.0, 0.5)
         assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
@@ -183,16 +183,16 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
 def test_no_play_beats_the_value_and_more_guesses_never_hurt(seed, pay):
     play = breaker(3, 3, 6, pay == "left")
     codes = np.sort(Stream.from_seed(seed).generator().permutation(27)[: 1 + seed % 20])
-    values = [play.value(codes, left, 10**9)[0] for left in range(1, 7)]
+    values = [play.value(codes, guesses, 10**9)[0] for guesses in range(1, 7)]
     assert values == sorted(values)
-    for left, value in enumerate(values, start=1):
-        assert play.low[left, len(codes)] <= value <= play.high[left, len(codes)]
-        assert value == max(play.all_guesses(codes, left, 10**9))
+    for guesses, value in enumerate(values, start=1):
+        assert play.low[guesses, len(codes)] <= value <= play.high[guesses, len(codes)]
+        assert value == max(play.all_guesses(codes, guesses, 10**9))
 
 
 def test_budgets_of_work():
-    made, limits = game(guesses=5), [10**power for power in range(2, 8)]
-    states = random_states(made, 3, seed=5)
+    environment, limits = game(guesses=5), [10**power for power in range(2, 8)]
+    states = random_states(environment, 3, seed=5)
     breaker.cache_clear()
     fresh = []
     for state in states:
@@ -202,13 +202,13 @@ def test_budgets_of_work():
     breaker.cache_clear()
     again = [belief(state, work=limit) for state in states[::-1] for limit in limits[::-1]][::-1]
     assert again == fresh
-    assert {found.certainty for found in fresh} == {0.5, 1.0}
+    assert {judgement.certainty for judgement in fresh} == {0.5, 1.0}
     state = game(pegs=4, colours=6, guesses=6).reset(Stream.from_seed(3))
     seen = []
     while not state.done:
-        found = belief(state, work=1_000_000)
-        seen.append(found.certainty)
-        assert (found.bound == 0.0) == (found.certainty == 1.0)
-        assert found.entropy == pytest.approx(log(len(consistent(state))))
-        state.apply(state.legal_actions()[max(range(len(found.values)), key=found.values.__getitem__)])
+        judgement = belief(state, work=1_000_000)
+        seen.append(judgement.certainty)
+        assert (judgement.bound == 0.0) == (judgement.certainty == 1.0)
+        assert judgement.entropy == pytest.approx(log(len(consistent(state))))
+        state.apply(state.legal_actions()[max(range(len(judgement.values)), key=judgement.values.__getitem__)])
     assert seen[0] == 0.5 and seen[-1] == 1.0 and state.returns == (1.0,)

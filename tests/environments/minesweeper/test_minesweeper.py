@@ -66,10 +66,10 @@ def test_mines_cascades_and_what_is_told():
     assert len({state.spiel.table.order for state in states}) > 10
     assert len({state.observe(0) for state in states}) == 1
     table = field(2, 3, (1, 3))
-    one, two = (replace(table, order=order).after(0) for order in ((1, 3, 0, 2, 4, 5), (1, 4, 0, 2, 3, 5)))
-    assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
-    made = game(flags=True)
-    state = start(made)
+    first, second = (replace(table, order=order).after(0) for order in ((1, 3, 0, 2, 4, 5), (1, 4, 0, 2, 3, 5)))
+    assert first.key(0) == second.key(0) and first.view(0) == second.view(0) and str(first) != str(second)
+    environment = game(flags=True)
+    state = start(environment)
     with pytest.raises(GameError, match="not legal"):
         state.apply("f1c1")
     state.apply("r1c1")
@@ -78,14 +78,14 @@ def test_mines_cascades_and_what_is_told():
         with pytest.raises(GameError, match="not legal"):
             state.apply(word)
     mine = min(table.mined)
-    flag = made.words[16 + mine]
+    flag = environment.words[16 + mine]
     state.apply(flag)
-    for word in (flag, made.words[mine]):
+    for word in (flag, environment.words[mine]):
         with pytest.raises(GameError, match="not legal"):
             state.apply(word)
-    made = game(flags=True)
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns, game().max_turns) == (1, True, False, 16, 13)
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+    environment = game(flags=True)
+    assert (environment.num_seats, environment.cooperative, environment.zero_sum, environment.max_turns, game().max_turns) == (1, True, False, 16, 13)
+    pyspiel.random_sim_test(environment.spiel, num_sims=3, serialize=True, verbose=False)
 
 
 def opened_by(rows, columns, mined, start):
@@ -153,11 +153,11 @@ def test_given_the_first_reveal_every_set_of_mines_is_equally_likely(first):
     assert stats.chisquare([seen[pair] for pair in sets]).pvalue > 0.005
 
 
-def told(made, table):
+def told(environment, table):
     """Return a state in which a table has been reached by its moves."""
-    state = made.state_of(made.spiel.new_initial_state())
-    for number in range(made.spiel.opening.layouts):
-        state = made.state_of(made.spiel.new_initial_state().child(number))
+    state = environment.state_of(environment.spiel.new_initial_state())
+    for number in range(environment.spiel.opening.layouts):
+        state = environment.state_of(environment.spiel.new_initial_state().child(number))
         if mines_of(state.spiel.table.order, table.mines, table.moves[0]) == table.mined:
             break
     for move in table.moves:
@@ -168,14 +168,14 @@ def told(made, table):
 def test_wording():
     assert len(game().vocabulary()) == 16 + 4 + 2 + 4
     assert len(game(flags=True).vocabulary()) == 32 + 4 + 3 + 4
-    made, full = (game(rows=2, columns=3, mines=1, layouts=50, flags=True, style=style) for style in ("brief", "full"))
+    environment, full = (game(rows=2, columns=3, mines=1, layouts=50, flags=True, style=style) for style in ("brief", "full"))
     board = field(2, 3, (5,), flags=True)
     won, burst, wrong = board.after(1).after(11).after(0).after(2), board.after(1).after(5), board.after(1).after(10)
-    assert told(made, won).observe(0).text == "minesweeper sweeper r1c2 1 f2c3 r1c1 0 r2c1 0 r2c2 1 r1c3 1 cleared"
-    assert [told(made, won).observe(0, since).text for since in (1, 2, 4)] == ["1 0 r2c1 0 r2c2 1 1 cleared", "0 r2c1 0 r2c2 1 1 cleared", "1 cleared"]
-    assert told(made, board.after(1).after(11)).observe(0, 2).text == "."
-    assert told(made, burst).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
-    assert told(made, wrong).observe(0, 2).text == "wrong"
+    assert told(environment, won).observe(0).text == "minesweeper sweeper r1c2 1 f2c3 r1c1 0 r2c1 0 r2c2 1 r1c3 1 cleared"
+    assert [told(environment, won).observe(0, since).text for since in (1, 2, 4)] == ["1 0 r2c1 0 r2c2 1 1 cleared", "0 r2c1 0 r2c2 1 1 cleared", "1 cleared"]
+    assert told(environment, board.after(1).after(11)).observe(0, 2).text == "."
+    assert told(environment, burst).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
+    assert told(environment, wrong).observe(0, 2).text == "wrong"
     text = told(full, won).observe(0).text
     check_says(
         text, "2 rows and 3 columns; 1 cell(s) hold a mine", "You flagged f2c3. You revealed r1c1: it has 0 mine(s) next to it, and 2 more cell(s) opened.",
@@ -194,10 +194,10 @@ test_options_out_of_range_are_refused = refusing(
 
 @pytest.mark.parametrize("style", ["brief", "full"])
 def test_the_middle_may_be_open_at_the_start(style):
-    made = make_game("minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "centre": True, "style": style})
+    environment = make_game("minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "centre": True, "style": style})
     plain = make_game("minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "style": style})
     for number in range(30):
-        state, other = (game.reset(Stream.from_seed(number)) for game in (made, plain))
+        state, other = (game.reset(Stream.from_seed(number)) for game in (environment, plain))
         other.apply("r2c3")  # the middle of 3 rows and 5 columns
         assert state.plies == 0 and state.table.view(0) == other.table.view(0) and state.table.mined == other.table.mined
         if not state.done:
@@ -208,4 +208,4 @@ def test_the_middle_may_be_open_at_the_start(style):
             assert state.returns == other.returns and state.done == other.done
             if not state.done:
                 assert state.observe(0, 1).told == other.observe(0, 2).told  # what the action showed, and nothing twice
-    assert "is open at the start" in made.rules and "is open at the start" not in plain.rules
+    assert "is open at the start" in environment.rules and "is open at the start" not in plain.rules

@@ -27,9 +27,9 @@ def near(table, cell):
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 @pytest.mark.parametrize("flags", [False, True])
 def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
-    made = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 3, "layouts": 90, "flags": flags})
+    environment = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 3, "layouts": 90, "flags": flags})
     for seed in range(12):
-        state, draws = made.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        state, draws = environment.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         while not state.done:
             table = state.spiel.table
             if not table.moves:
@@ -54,13 +54,13 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
 
 
 def test_boards_and_games_that_are_refused_or_left_out():
-    wrong = Minefield(rows=1, columns=4, mines=1, layouts=1, order=(0, 1, 2, 3), mined=frozenset({0, 2}), moves=(1,), found=((1,),), opened=frozenset({1}))
+    wrong = Minefield(rows=1, columns=4, mines=1, layouts=1, order=(0, 1, 2, 3), mined=frozenset({0, 2}), moves=(1,), opened_by_move=((1,),), opened=frozenset({1}))
     for prior in ("uniform", "bank"):  # the count 2 needs two mines, and there is one
         with pytest.raises(OracleError, match="no layout agrees"):
             mine_probabilities(wrong, prior)
     def judged(flags=False, **options):
-        made = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags})
-        return registry.with_options(load_part("environments", "minesweeper", "solver"), options)(made.reset(Stream.from_seed(0)))
+        environment = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags})
+        return registry.with_options(load_part("environments", "minesweeper", "solver"), options)(environment.reset(Stream.from_seed(0)))
     safest, best = judged(), judged(worlds=55)
     assert set(safest.values) == {1.0} and safest.bound == 1.0
     assert max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0  # corners, and the cells in the middle of the long side
@@ -90,8 +90,8 @@ def revealed(layouts, opened, cell, cells, pays):
             if not AROUND[at] & mined:
                 waiting += AROUND[at] - after
                 after |= AROUND[at]
-        shown = tuple(sorted((other, len(AROUND[other] & mined)) for other in after))
-        parts.setdefault((frozenset(after), shown), []).append(mined)
+        counts = tuple(sorted((other, len(AROUND[other] & mined)) for other in after))
+        parts.setdefault((frozenset(after), counts), []).append(mined)
     return total + sum(best_value(some, after, cells, pays) for (after, _), some in parts.items())
 
 
@@ -102,7 +102,7 @@ AROUND = [near(Minefield(rows=2, columns=3, mines=2), cell) for cell in range(6)
 @pytest.mark.parametrize("pay", ["cleared", "share"])
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
-    made = make_game("minesweeper", options={**FIELD, "layouts": 30, "pay": pay})
+    environment = make_game("minesweeper", options={**FIELD, "layouts": 30, "pay": pay})
     judge = registry.with_options(load_part("environments", "minesweeper", "solver"), {"prior": prior, "worlds": 100})
     cells, seen = frozenset(range(6)), set()
 
@@ -110,12 +110,12 @@ def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
         return opened / 4 if pay == "share" else float(cleared)
 
     for seed in range(12):
-        state, draws = made.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        state, draws = environment.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         while not state.done:
             table, legal = state.spiel.table, state.legal_actions()
-            found = judge(state)
+            judgement = judge(state)
             seen.add(table.view(0))
-            for cell, value in zip([c for c in range(6) if c not in table.opened], found.values, strict=True):
+            for cell, value in zip([c for c in range(6) if c not in table.opened], judgement.values, strict=True):
                 first = table.moves[0] if table.moves else cell
                 if prior == "bank":
                     layouts = [mines_of(order_of(6, 0, number), 2, first) for number in range(30)]
@@ -126,17 +126,17 @@ def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
                 ]
                 expected = revealed(layouts, frozenset(table.opened), cell, cells, pays) / len(layouts)
                 assert value == pytest.approx(expected, abs=1e-12)
-            assert found.bound == 0.0 and found.certainty == 1.0
+            assert judgement.bound == 0.0 and judgement.certainty == 1.0
             state.apply(legal[draws.integer(state.plies, len(legal))])
     assert len(seen) > 8
 
 
 def test_who_follows_best_play_wins_as_often_as_it_says():
-    made = make_game("minesweeper", options={"rows": 2, "columns": 3, "mines": 2, "layouts": 3000})
+    environment = make_game("minesweeper", options={"rows": 2, "columns": 3, "mines": 2, "layouts": 3000})
     oracle = registry.bind("oracles", "posterior", {"options": {"worlds": 100}})()  # remembers its verdicts
     returns = []
     for seed in range(600):
-        state = made.reset(Stream.from_seed(1).child(seed))
+        state = environment.reset(Stream.from_seed(1).child(seed))
         worth = max(oracle.judge([state])[0].values)
         while not state.done:
             state.apply(min(oracle.judge([state])[0].best))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.environments.minesweeper.solver import LongSearchError, Sweeper, layouts_of
+from sparring.environments.minesweeper.solver import LongMinesweeperSearchError, Sweeper, layouts_of
 
 
 @given(st.lists(st.tuples(st.sets(st.integers(0, 5), min_size=1).map(lambda cells: tuple(sorted(cells))), st.integers(0, 3)), max_size=4), st.integers(0, 6))
@@ -35,5 +35,5 @@ def test_best_play_by_hand():
     layouts = list(layouts_of([], range(1, 9), 3))
     around = [[other for other in range(9) if other != cell and max(abs(other // 3 - cell // 3), abs(other % 3 - cell % 3)) == 1] for cell in range(9)]
     assert Sweeper(layouts, around, share=False, beliefs=10_000).revealing(range(len(layouts)), 0, 0) > 0
-    with pytest.raises(LongSearchError):
+    with pytest.raises(LongMinesweeperSearchError):
         Sweeper(layouts, around, share=False, beliefs=3).revealing(range(len(layouts)), 0, 0)

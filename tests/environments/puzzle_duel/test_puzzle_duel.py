@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import spec_of
 from sparring.environments.catalogue import configured_game, from_spec, make_game
 from sparring.environments.puzzle_duel import puzzle_duel
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.matches import play_matches
 from sparring.play.players.random import RandomAgent
 from tests.cases import every_case
@@ -84,8 +84,8 @@ def test_what_seats_are_told_and_draw():
     rules = configured_game(config.environments[0])
     known = rules.starts()
     assert 1 < len(known) <= 8
-    assert all(len(set(one)) == 3 and list(one) == sorted(one) and 1 <= one[0] <= one[-1] <= 6 for one in known)
-    unseen, seen = columns(rules, SeenInitialStates(config, [rules]))
+    assert all(len(set(numbers)) == 3 and list(numbers) == sorted(numbers) and 1 <= numbers[0] <= numbers[-1] <= 6 for numbers in known)
+    unseen, seen = measured_starts(rules, SeenInitialStates(config, [rules]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     for number in range(60):
         stream = Stream.from_seed(7).child(number)
@@ -114,9 +114,9 @@ def test_payoffs_keep_their_bounds_and_what_is_said_has_its_words(seed, rounds, 
     play, stream, words, turns = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), set(rules.vocabulary()), 0
     while not play.done:
         (seat,) = play.due()
-        said = play.sample(seat, stream.child(turns))
-        assert {*said.split(), *play.observe(seat).text.split()} - words <= {part for part in said.split() if part.startswith("-")}
-        play.step({seat: noise if stream.uniform(turns) < 0.2 else said})
+        reply = play.sample(seat, stream.child(turns))
+        assert {*reply.split(), *play.observe(seat).text.split()} - words <= {part for part in reply.split() if part.startswith("-")}
+        play.step({seat: noise if stream.uniform(turns) < 0.2 else reply})
         turns += 1
         assert all(rules.min_utility <= value <= rules.max_utility for value in play.returns)
         assert payoff == "frontier" or sum(play.returns) == 0

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sparring.core.rng import Stream
 from sparring.environments.puzzle_duel.puzzles import (
     LONGEST,
-    Limits,
     Puzzle,
+    PuzzleLimits,
     random_puzzle,
     random_solution,
     read_puzzle,
@@ -23,7 +23,7 @@ from sparring.environments.puzzle_duel.puzzles import (
 )
 from tests.cases import every_case
 
-LIMITS = Limits(numbers=3, most=99)
+LIMITS = PuzzleLimits(numbers=3, most=99)
 ALLOWED = (3, 5, 7)
 
 
@@ -50,10 +50,10 @@ def python_value(text):
 @example("2-3*4+5")
 @example("((2)*(3+4))-1")
 def test_an_expression_has_the_value_that_python_gives_it(text):
-    found, true = value_of(text), python_value(text)
-    assert (None if found is None else found[0]) == true
-    if found is not None:
-        assert found[1] == tuple(sorted(map(int, re.findall(r"\d+", text))))
+    value, true = value_of(text), python_value(text)
+    assert (None if value is None else value[0]) == true
+    if value is not None:
+        assert value[1] == tuple(sorted(map(int, re.findall(r"\d+", text))))
 
 
 @every_case(
@@ -110,25 +110,25 @@ def test_a_puzzle_is_valid_or_none(style, stated, target, proof, valid):
     text = f"{stated} target {target} proof {proof}"
     if style == "full":
         text = f"Let me think <b>. <puzzle>{stated} -> {target}</puzzle> so <proof>{proof}</proof> done"
-    found = read_puzzle(text, style, ALLOWED, LIMITS)
-    assert found == (Puzzle(tuple(map(int, stated.split())), int(target)) if valid else None)
+    puzzle = read_puzzle(text, style, ALLOWED, LIMITS)
+    assert puzzle == (Puzzle(tuple(map(int, stated.split())), int(target)) if valid else None)
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
 @settings(max_examples=100, deadline=None)
 @given(text=st.text() | st.lists(st.sampled_from(["3", "5", "target", "proof", "<puzzle>", "</puzzle>", "->", "<proof>", "</proof>", "'", '"'])).map(" ".join))
 def test_no_text_breaks_the_reading(style, text):
-    found = read_puzzle(text, style, ALLOWED, LIMITS)
-    assert found is None or set(found.numbers) <= set(ALLOWED)
+    puzzle = read_puzzle(text, style, ALLOWED, LIMITS)
+    assert puzzle is None or set(puzzle.numbers) <= set(ALLOWED)
     assert solves(Puzzle((3, 5), 15), read_solution(text, style)) in (True, False)
 
 
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32), allowed=st.sets(st.integers(1, 9), min_size=1, max_size=9).map(sorted).map(tuple), numbers=st.integers(2, 6))
 def test_random_puzzles_are_valid_and_random_solutions_use_every_number(seed, allowed, numbers):
-    limits, stream = Limits(numbers=numbers, most=9 * numbers), Stream.from_seed(seed)
+    limits, stream = PuzzleLimits(numbers=numbers, most=9 * numbers), Stream.from_seed(seed)
     puzzle, proof = random_puzzle(allowed, limits, stream)
     assert read_puzzle(f"{written(puzzle, 'brief')} proof {proof}", "brief", allowed, limits) == puzzle
     assert read_puzzle(f"<puzzle>{written(puzzle, 'full')}</puzzle><proof>{proof}</proof>", "full", allowed, limits) == puzzle
-    found = value_of(random_solution(puzzle, stream))
-    assert found is not None and found[1] == tuple(sorted(puzzle.numbers))
+    value = value_of(random_solution(puzzle, stream))
+    assert value is not None and value[1] == tuple(sorted(puzzle.numbers))

@@ -53,7 +53,7 @@ def least_moves(free, goals, boxes, agent, number):
         if any(len(placed & goals) >= number for placed, _ in layer):
             return length
         seen |= layer
-        layer = {found for placed, at in layer for word in STEP if (found := step(free, placed, at, word))} - seen
+        layer = {position for placed, at in layer for word in STEP if (position := step(free, placed, at, word))} - seen
         length += 1
     return None
 
@@ -101,16 +101,16 @@ def _at(table, room):
 def test_distances_are_those_of_a_forward_search_from_every_position(rows, columns, walls, goals, fewer):
     floor, boxes = Floor(rows=rows, columns=columns, walls=mask_of(walls), goals=mask_of(goals)), len(goals)
     number = boxes - fewer
-    found, count = distances(floor, boxes, number, 10**6), 0
+    to_goal, count = distances(floor, boxes, number, 10**6), 0
     inside = [divmod(cell, columns) for cell in range(rows * columns)]
     free = {place for cell, place in enumerate(inside) if cell not in walls}
-    wanted = frozenset(inside[cell] for cell in goals)
+    targets = frozenset(inside[cell] for cell in goals)
     for placed in combinations(sorted(free), boxes):
         for agent in free - set(placed):
             count += 1
-            truth = least_moves(free, wanted, frozenset(placed), agent, number)
+            truth = least_moves(free, targets, frozenset(placed), agent, number)
             mask = mask_of([row * columns + column for row, column in placed])
-            assert found.of(agent[0] * columns + agent[1], mask) == truth
+            assert to_goal.of(agent[0] * columns + agent[1], mask) == truth
     assert count == positions(floor, boxes)
     assert distances(floor, boxes, number, count - 1) is None and distances(floor, boxes, number, count) is not None
 
@@ -126,24 +126,24 @@ def test_rooms_by_hand():
         start(game(room=CORRIDOR)).apply("up")
     state = after(game(room=CORRIDOR, blocked="waits", moves=4), "up")
     assert state.spiel.table.agent == 0 and state.observe(0, 1).text == "agent r1c1 box r1c3 goal r1c5 moves 3"
-    asked = (5, 5, 2, 4, 4, 14)
-    rooms = [room_of(*asked, 0, index) for index in range(20)]
+    options = (5, 5, 2, 4, 4, 14)
+    rooms = [room_of(*options, 0, index) for index in range(20)]
     room_of.cache_clear()
-    assert rooms == [room_of(*asked, 0, index) for index in reversed(range(20))][::-1]
-    assert len(set(rooms)) == 20 and not set(rooms) & {room_of(*asked, 1, index) for index in range(20)}
-    made = game(rooms=5, bank=3)
-    drawn = {start(made, seed).observe(0).text for seed in range(60)}
-    assert len(drawn) == 5 and made.opening.spiel.child(2).table.room == room_of(4, 4, 1, 2, 3, 8, 3, 2)
+    assert rooms == [room_of(*options, 0, index) for index in reversed(range(20))][::-1]
+    assert len(set(rooms)) == 20 and not set(rooms) & {room_of(*options, 1, index) for index in range(20)}
+    environment = game(rooms=5, bank=3)
+    texts = {start(environment, seed).observe(0).text for seed in range(60)}
+    assert len(texts) == 5 and environment.opening.spiel.child(2).table.room == room_of(4, 4, 1, 2, 3, 8, 3, 2)
 
 
 @pytest.mark.parametrize(("pay", "worth"), [("solved", 0.0), ("share", 0.5)])
 def test_what_pays(pay, worth):
-    made = game(room="-@$.-/--$.-", pay=pay, cost=0.01, moves=4)
-    state = after(made, "right", "left", "left", "right")
+    environment = game(room="-@$.-/--$.-", pay=pay, cost=0.01, moves=4)
+    state = after(environment, "right", "left", "left", "right")
     assert state.done and state.returns == pytest.approx((worth - 0.04,))
-    state = after(made, "right", "left", "down", "right")
+    state = after(environment, "right", "left", "down", "right")
     assert state.returns == pytest.approx((0.96,))
-    assert (made.min_utility, made.max_utility) == (-0.04, 1.0)
+    assert (environment.min_utility, environment.max_utility) == (-0.04, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -171,11 +171,11 @@ test_options_out_of_range_are_refused = refusing(
 
 
 def test_flags_keys_views_and_wording():
-    made = game(room="----/-@--/--$./----")
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 12)
-    one, two = after(made, "up", "down"), after(made, "left", "right")
-    assert one.observe(0).key != two.observe(0).key and one.observe(0).view == two.observe(0).view
-    assert one.observe(0).view == "agent r2c2 box r3c3 goal r3c4 moves 10"
+    environment = game(room="----/-@--/--$./----")
+    assert (environment.num_seats, environment.cooperative, environment.zero_sum, environment.max_turns) == (1, True, False, 12)
+    first, second = after(environment, "up", "down"), after(environment, "left", "right")
+    assert first.observe(0).key != second.observe(0).key and first.observe(0).view == second.observe(0).view
+    assert first.observe(0).view == "agent r2c2 box r3c3 goal r3c4 moves 10"
     for options in ({}, {"room": "@$./--#", "cost": 0.5}):
         pyspiel.random_sim_test(game(**options).spiel, num_sims=3, serialize=True, verbose=False)
     assert len(game().vocabulary()) == 16 + 12 + 14

@@ -23,9 +23,9 @@ def clashes(size, cells, cell):
     """Return whether the digit of a cell stands in its row, column or box once more."""
     high, wide = BOX[size]
     row, column = divmod(cell, size)
-    for other, held in enumerate(cells):
+    for other, digit in enumerate(cells):
         r, c = divmod(other, size)
-        if other != cell and held == cells[cell] and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
+        if other != cell and digit == cells[cell] and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
             return True
     return False
 
@@ -43,14 +43,14 @@ def solvable(size, cells):
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
 def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(size, blanks, plays, solver):
     states = right_play(game(size=size, blanks=blanks), plays)
-    for state, found in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
+    for state, judgement in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
         cells = state.spiel.table.cells
-        for index, word, value in zip(state.spiel.legal_actions(), found.actions, found.values, strict=True):
+        for index, word, value in zip(state.spiel.legal_actions(), judgement.actions, judgement.values, strict=True):
             cell, digit = index // size, index % size + 1
             board = [*cells[:cell], digit, *cells[cell + 1 :]]
             keeps = not clashes(size, board, cell) and solvable(size, board)
-            assert value == float(keeps) and (word in found.best) == keeps
-        assert (found.certainty, found.bound) == (1.0, 0.0)
+            assert value == float(keeps) and (word in judgement.best) == keeps
+        assert (judgement.certainty, judgement.bound) == (1.0, 0.0)
 
 
 def test_z3_and_backtracking_agree_on_hard_puzzles_and_on_several_solutions():
@@ -70,11 +70,11 @@ def test_values_are_the_returns_of_best_play(wrong, pay):
 
 
 def test_boards_by_hand():
-    made = game(wrong="continues")
-    check_lost_boards(made, played(made, number=10))
-    made = game(puzzle="1..4 ..13 ..4. .2..")  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
-    found = constraint_oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
-    assert found.best == {*["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]}
+    environment = game(wrong="continues")
+    check_lost_boards(environment, played(environment, number=10))
+    environment = game(puzzle="1..4 ..13 ..4. .2..")  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
+    judgement = constraint_oracle(right="forced").judge([environment.reset(Stream.from_seed(0))])[0]
+    assert judgement.best == {*["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]}
 
 
 def single(size, cells, cell, digit):
@@ -107,7 +107,7 @@ def test_forced_moves_are_those_of_one_deduction(size, blanks):
 def test_forced_moves_lead_through_what_singles_solve(level):
     state, judge = game(size=6, blanks=24, level=level).reset(Stream.from_seed(2)), constraint_oracle(right="forced")
     while not state.done:
-        found = judge.judge([state])[0]
-        assert found.best <= constraint_oracle().judge([state])[0].best
-        state.apply(min(found.best))
+        judgement = judge.judge([state])[0]
+        assert judgement.best <= constraint_oracle().judge([state])[0].best
+        state.apply(min(judgement.best))
     assert state.returns == (1.0,)

@@ -21,9 +21,9 @@ def fits(size, cells, cell, digit):
     """Return whether a digit clashes with no other: straight from the rules."""
     high, wide = BOX[size]
     row, column = divmod(cell, size)
-    for other, held in enumerate(cells):
+    for other, written in enumerate(cells):
         r, c = divmod(other, size)
-        if other != cell and held == digit and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
+        if other != cell and written == digit and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
             return False
     return True
 
@@ -111,22 +111,22 @@ def test_what_pays_by_the_number_of_right_digits(data):
 
 
 def test_banks_and_given_puzzles():
-    made, again = game(), game()
+    environment, again = game(), game()
     for seed in range(10):
-        assert str(start(made, seed).spiel) == str(start(again, seed).spiel)
+        assert str(start(environment, seed).spiel) == str(start(again, seed).spiel)
     seen = {start(game(puzzles=4), seed).spiel.table.givens for seed in range(60)}
     assert seen == {puzzle_of(4, 6, "any", 0, index)[0] for index in range(4)}
     other = {puzzle_of(4, 6, "any", 1, index)[0] for index in range(64)}
     assert len(other & {puzzle_of(4, 6, "any", 0, index)[0] for index in range(64)}) < 8
     assert game(puzzles=5).spiel.new_initial_state().chance_outcomes() == [(index, 0.2) for index in range(5)]
-    made = game(puzzle=PUZZLE, blanks=2)
-    assert made.max_turns == 8
-    state = start(made)
+    environment = game(puzzle=PUZZLE, blanks=2)
+    assert environment.max_turns == 8
+    state = start(environment)
     assert state.spiel.table.givens == tuple(int(sign) for sign in PUZZLE.replace(" ", "").replace(".", "0"))
     assert "".join(map(str, state.spiel.table.solution)) == SOLVED
-    assert made.spiel.new_initial_state().chance_outcomes() == [(0, 1.0)]
-    found = [game(blanks=3, puzzles=7, bank=bank, style=style).starts() for bank in (5, 6) for style in ("brief", "full")]
-    assert found[0] == found[1] != found[2] == found[3] and {len(one) for one in found} == {7}
+    assert environment.spiel.new_initial_state().chance_outcomes() == [(0, 1.0)]
+    banks = [game(blanks=3, puzzles=7, bank=bank, style=style).starts() for bank in (5, 6) for style in ("brief", "full")]
+    assert banks[0] == banks[1] != banks[2] == banks[3] and {len(bank_starts) for bank_starts in banks} == {7}
     assert len(game(blanks=3, puzzles=6, bank=5).starts()) == 6
     with pytest.raises(ConfigError, match="no such puzzle was found"):
         game(blanks=1, level="search")
@@ -150,15 +150,15 @@ test_options_out_of_range_are_refused = refusing(
 
 
 def test_flags_keys_views_and_wording():
-    made = game(puzzle=PUZZLE)
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 8)
-    one, two = start(made), start(made)
-    for state, order in ((one, ("r1c2=2", "r1c4=4")), (two, ("r1c4=4", "r1c2=2"))):
+    environment = game(puzzle=PUZZLE)
+    assert (environment.num_seats, environment.cooperative, environment.zero_sum, environment.max_turns) == (1, True, False, 8)
+    first, second = start(environment), start(environment)
+    for state, order in ((first, ("r1c2=2", "r1c4=4")), (second, ("r1c4=4", "r1c2=2"))):
         for word in order:
             state.apply(word)
-    assert one.observe(0).key == "1.3./34../21../.3.1 r1c2=2 r1c4=4" != two.observe(0).key
-    assert one.observe(0).view == two.observe(0).view
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+    assert first.observe(0).key == "1.3./34../21../.3.1 r1c2=2 r1c4=4" != second.observe(0).key
+    assert first.observe(0).view == second.observe(0).view
+    pyspiel.random_sim_test(environment.spiel, num_sims=3, serialize=True, verbose=False)
     assert [len(game(size=size).vocabulary()) for size in (4, 6, 9)] == [68, 220, 733]
     state = start(game(puzzle="1.34 34.2 21.3 4321"))
     assert state.observe(0).text == "sudoku solver r1c1=1 r1c3=3 r1c4=4 r2c1=3 r2c2=4 r2c4=2 r3c1=2 r3c2=1 r3c4=3 r4c1=4 r4c2=3 r4c3=2 r4c4=1"

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.twenty_questions.solver import (
-    Noisy,
-    Truthful,
+    NoisyQuestions,
+    TruthfulQuestions,
+    best_questions,
     entropy,
-    inquest,
     reachable,
 )
 from tests.environments import worlds
@@ -42,9 +42,9 @@ def cube(**options):
 
 @pytest.mark.parametrize(("questions", "value"), [(1, 2 / 8), (2, 4 / 8), (3, 1.0), (7, 1.0)])
 def test_halving_by_hand(questions, value):
-    found = belief(cube(questions=questions))
-    assert found.values == pytest.approx([value] * 6 + [1 / 8] * 8)
-    assert found.entropy == pytest.approx(log(8))
+    judgement = belief(cube(questions=questions))
+    assert judgement.values == pytest.approx([value] * 6 + [1 / 8] * 8)
+    assert judgement.entropy == pytest.approx(log(8))
 
 
 def test_values_by_hand_and_large_games():
@@ -52,51 +52,51 @@ def test_values_by_hand_and_large_games():
     assert max(belief(state).values) == pytest.approx(0.7)
     state.apply("red")
     state.apply("red")  # tells nothing new
-    found = dict(zip(state.legal_actions(), belief(state).values, strict=True))
-    assert found["red"] == pytest.approx(0.25 - 0.3) and found["small"] == pytest.approx(0.5 - 0.3)
-    assert sorted(set(found.values()))[:1] == [pytest.approx(-0.2)]  # to guess what cannot be it
-    found = belief(cube(questions=3, cost=0.5))
-    assert max(found.values[:6]) == pytest.approx(2 / 8 - 0.5) and found.values[6] == 1 / 8
+    result = dict(zip(state.legal_actions(), belief(state).values, strict=True))
+    assert result["red"] == pytest.approx(0.25 - 0.3) and result["small"] == pytest.approx(0.5 - 0.3)
+    assert sorted(set(result.values()))[:1] == [pytest.approx(-0.2)]  # to guess what cannot be it
+    result = belief(cube(questions=3, cost=0.5))
+    assert max(result.values[:6]) == pytest.approx(2 / 8 - 0.5) and result.values[6] == 1 / 8
     state = game(objects=2, attributes=1, values=2, questions=3, noise=0.25, tables=1).reset(Stream.from_seed(0))
-    found = dict(zip(state.legal_actions(), belief(state).values, strict=True))
+    result = dict(zip(state.legal_actions(), belief(state).values, strict=True))
     right = 0.75**3 + 3 * 0.75**2 * 0.25  # the majority of three answers
-    assert found["red"] == pytest.approx(right) and found["green"] == pytest.approx(right)
+    assert result["red"] == pytest.approx(right) and result["green"] == pytest.approx(right)
     state.apply("red")
     posterior = sorted(belief(state).values[-2:])
     assert posterior == pytest.approx([0.25, 0.75])
     assert belief(state).entropy == pytest.approx(-0.25 * log(0.25) - 0.75 * log(0.75))
     truthful, noisy = game(questions=2), game(questions=2, noise=1e-10)
-    for one, other in zip(worlds.played(truthful, 6, seed=2), worlds.played(noisy, 6, seed=2), strict=False):
-        if one.legal_actions() == other.legal_actions() and one.observe(0).key == other.observe(0).key:
-            assert belief(one).values == pytest.approx(belief(other).values, abs=1e-6)
+    for exact_state, other in zip(worlds.played(truthful, 6, seed=2), worlds.played(noisy, 6, seed=2), strict=False):
+        if exact_state.legal_actions() == other.legal_actions() and exact_state.observe(0).key == other.observe(0).key:
+            assert belief(exact_state).values == pytest.approx(belief(other).values, abs=1e-6)
     state = game(objects=27, attributes=3, values=3, questions=5, tables=1).reset(Stream.from_seed(0))
-    found = belief(state, beliefs=100)
-    assert found.certainty == 0.5 and found.bound > 0.0
-    assert len({round(value, 12) for value in found.values[:9]}) == 1  # a third against two thirds, each of them
+    result = belief(state, beliefs=100)
+    assert result.certainty == 0.5 and result.bound > 0.0
+    assert len({round(value, 12) for value in result.values[:9]}) == 1  # a third against two thirds, each of them
     for _ in range(2):
         state.apply("red")
-    told = belief(state, beliefs=100)
-    wasted = told.values[state.legal_actions().index("red")]
-    assert wasted == min(told.values[:9]) < max(told.values[:9])
+    judgement = belief(state, beliefs=100)
+    wasted = judgement.values[state.legal_actions().index("red")]
+    assert wasted == min(judgement.values[:9]) < max(judgement.values[:9])
     state = game(objects=32, attributes=5, values=4, questions=20, noise=0.1, cost=0.01).reset(Stream.from_seed(0))
     while not state.done:
-        found = belief(state, beliefs=2000)
-        assert found.certainty in (0.5, 1.0) and (found.bound == 0.0) == (found.certainty == 1.0)
-        state.apply(state.legal_actions()[max(range(len(found.values)), key=found.values.__getitem__)])
+        result = belief(state, beliefs=2000)
+        assert result.certainty in (0.5, 1.0) and (result.bound == 0.0) == (result.certainty == 1.0)
+        state.apply(state.legal_actions()[max(range(len(result.values)), key=result.values.__getitem__)])
 
 
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
-    made = game(
+    environment = game(
         objects=data.draw(st.integers(2, 6)), attributes=2, values=3, questions=data.draw(st.integers(1, 3)),
         noise=data.draw(st.sampled_from([0.0, 0.1, 0.4])), cost=data.draw(st.sampled_from([0.0, 0.02, 0.2])), tables=3,
     )
-    for state in worlds.played(made, 2, seed=data.draw(st.integers(0, 99))):
+    for state in worlds.played(environment, 2, seed=data.draw(st.integers(0, 99))):
         exact, short = belief(state), belief(state, beliefs=1)
         assert exact.certainty == 1.0 and exact.bound == 0.0
         assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
-        open_question = state.spiel.table.asked < made.spiel.opening.questions and exact.entropy > 0.0
+        open_question = state.spiel.table.num_asked < environment.spiel.opening.questions and exact.entropy > 0.0
         assert short.certainty == (0.5 if open_question else 1.0)
         assert short.entropy == exact.entropy
 
@@ -104,18 +104,18 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), noise=st.sampled_from([0.0, 0.05, 0.3]))
 def test_a_question_never_adds_to_the_expected_entropy_and_values_are_bounded(seed, noise):
-    made = game(noise=noise, questions=3)
-    for state in worlds.played(made, 1, seed):
+    environment = game(noise=noise, questions=3)
+    for state in worlds.played(environment, 1, seed):
         table = state.spiel.table
-        best = inquest(table.rows, table.values, noise, 0.0)
-        now, left = best.now(table), table.questions - table.asked
+        best = best_questions(table.rows, table.values, noise, 0.0)
+        now, questions = best.now(table), table.questions - table.num_asked
         chances = best.chances(now)
         assert sum(chances) == pytest.approx(1.0) and chances[table.hidden] > 0.0
         for yes in best.yes:
-            chance, one, other = best.split(now, yes)
-            after = chance * entropy(best.chances(one)) + (1 - chance) * entropy(best.chances(other))
+            chance, after_yes, after_no = best.split(now, yes)
+            after = chance * entropy(best.chances(after_yes)) + (1 - chance) * entropy(best.chances(after_no))
             assert after <= entropy(chances) + 1e-12
-        assert max(chances) - 1e-12 <= best.value(now, left) <= reachable(chances, left, noise) + 1e-12
+        assert max(chances) - 1e-12 <= best.value(now, questions) <= reachable(chances, questions, noise) + 1e-12
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.2])
@@ -124,7 +124,7 @@ def test_the_count_made_beforehand_is_no_less_than_what_is_reached(noise):
         table = state.spiel.table
         kinds, things = table.kinds, table.objects
         yes = tuple(sum(table.truth(thing, kind) << thing for thing in range(things)) for kind in range(kinds))
-        fresh = Noisy(yes, things, 0.0, noise) if noise else Truthful(yes, things, 0.0)
-        now, left = fresh.now(table), table.questions - table.asked
-        fresh.value(now, left)
-        assert len({reached for reached, _ in fresh._known}) <= fresh.size(now, left)
+        fresh = NoisyQuestions(yes, things, 0.0, noise) if noise else TruthfulQuestions(yes, things, 0.0)
+        now, questions = fresh.now(table), table.questions - table.num_asked
+        fresh.value(now, questions)
+        assert len({reached for reached, _ in fresh._known}) <= fresh.size(now, questions)

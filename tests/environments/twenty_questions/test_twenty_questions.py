@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import GameError
-from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, Inquiry, rows_of
+from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, QuestionsTable, rows_of
 from tests.environments.worlds import check_says, maker, refusing, start
 
 game = maker("twenty_questions")
@@ -29,17 +29,17 @@ def test_tables_and_a_game_for_one():
     states = [start(game(tables=1), seed) for seed in range(30)]
     assert len({state.spiel.table.hidden for state in states}) > 4
     assert len({state.observe(0) for state in states}) == 1
-    one, two = (Inquiry(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden) for hidden in (0, 1))
-    assert one.key(0) == two.key(0) and str(one) != str(two) and one.after(0).key(0) != two.after(0).key(0)
+    first, second = (QuestionsTable(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden) for hidden in (0, 1))
+    assert first.key(0) == second.key(0) and str(first) != str(second) and first.after(0).key(0) != second.after(0).key(0)
     state = start(game(questions=1))
     state.apply("red")
     for word in ("red", "green"):
         with pytest.raises(GameError, match="not legal"):
             state.apply(word)
-    made = game(noise=0.1, cost=0.05)
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 5)
-    assert (made.min_utility, made.max_utility) == (-0.2, 1.0)
-    for each in (made, game()):
+    environment = game(noise=0.1, cost=0.05)
+    assert (environment.num_seats, environment.cooperative, environment.zero_sum, environment.max_turns) == (1, True, False, 5)
+    assert (environment.min_utility, environment.max_utility) == (-0.2, 1.0)
+    for each in (environment, game()):
         pyspiel.random_sim_test(each.spiel, num_sims=3, serialize=True, verbose=False)
 
 
@@ -49,30 +49,30 @@ def test_play_against_an_independent_judge(data):
     values, attributes = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 3))
     objects = data.draw(st.integers(2, min(12, values**attributes)))
     questions, cost = data.draw(st.integers(1, 6)), data.draw(st.sampled_from([0.0, 0.1]))
-    made = game(objects=objects, attributes=attributes, values=values, questions=questions, cost=cost, tables=9)
-    state = start(made, data.draw(st.integers(0, 999)))
+    environment = game(objects=objects, attributes=attributes, values=values, questions=questions, cost=cost, tables=9)
+    state = start(environment, data.draw(st.integers(0, 999)))
     sheet = {words[0]: set(words[1:]) for words in state.spiel.table.sheet()}
-    hidden, asked = NOUNS[state.spiel.table.hidden], 0
+    hidden, num_asked = NOUNS[state.spiel.table.hidden], 0
     ask = [value for _, every in ATTRIBUTES[:attributes] for value in every[:values]]
     assert len(sheet) == objects and len({frozenset(has) for has in sheet.values()}) == objects
     while not state.done:
-        assert state.legal_actions() == (*(ask if asked < questions else []), *NOUNS[:objects])
+        assert state.legal_actions() == (*(ask if num_asked < questions else []), *NOUNS[:objects])
         word = data.draw(st.sampled_from(state.legal_actions()))
         state.apply(word)
-        said = state.observe(0, state.plies).text
+        answer = state.observe(0, state.plies).text
         if word in ask:
-            asked += 1
-            assert said == ("yes" if word in sheet[hidden] else "no")
+            num_asked += 1
+            assert answer == ("yes" if word in sheet[hidden] else "no")
         else:
-            assert said == ("right" if word == hidden else f"wrong {hidden}")
-            assert state.done and state.returns == pytest.approx((float(word == hidden) - cost * asked,))
-    assert state.plies <= made.max_turns == questions + 1
+            assert answer == ("right" if word == hidden else f"wrong {hidden}")
+            assert state.done and state.returns == pytest.approx((float(word == hidden) - cost * num_asked,))
+    assert state.plies <= environment.max_turns == questions + 1
 
 
 def test_an_answer_is_wrong_as_often_as_the_noise_says_each_time_anew():
-    made, wrong = game(noise=0.2, questions=20, tables=1), []
+    environment, wrong = game(noise=0.2, questions=20, tables=1), []
     for seed in range(100):
-        state = start(made, seed)
+        state = start(environment, seed)
         for _ in range(20):
             state.apply("red")
             table = state.spiel.table
@@ -80,8 +80,8 @@ def test_an_answer_is_wrong_as_often_as_the_noise_says_each_time_anew():
     assert stats.binomtest(sum(wrong), len(wrong), 0.2).pvalue > 0.005
     repeats = sum(a and b for a, b in zip(wrong[::2], wrong[1::2], strict=True))
     assert stats.binomtest(repeats, len(wrong) // 2, 0.04).pvalue > 0.005
-    asked = made.spiel.new_initial_state().child(0).child(3).child(0)
-    assert asked.is_chance_node() and sorted(dict(asked.chance_outcomes()).values()) == [0.2, 0.8]
+    node = environment.spiel.new_initial_state().child(0).child(3).child(0)
+    assert node.is_chance_node() and sorted(dict(node.chance_outcomes()).values()) == [0.2, 0.8]
 
 
 def test_wording():
@@ -95,7 +95,7 @@ def test_wording():
     assert sheet in ("ball red bell green", "ball green bell red")
     assert state.observe(0).text == f"twentyquestions guesser {sheet}"
     assert start(game(**small, tables=1)).observe(0).text == "twentyquestions guesser"
-    table = Inquiry(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), hidden=1).after(0).after(1).after(2)
+    table = QuestionsTable(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), hidden=1).after(0).after(1).after(2)
     assert table.key(0) == "objects: ball red, bell green; red no; green yes; ball wrong bell"
     assert table.returns() == [-0.5]
     full = start(game(style="full", noise=0.1, cost=0.05), 3)

@@ -16,7 +16,12 @@ from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
 from sparring.environments.history_tree import tree_of
 from sparring.environments.werewolf import werewolf
-from sparring.environments.werewolf.deduction import STANCE_FIGURES, drawn, guesses, read
+from sparring.environments.werewolf.deduction import (
+    STANCE_FIGURES,
+    guesses,
+    random_deduction,
+    read_deduction,
+)
 from sparring.measure.initial_states import Starts
 from sparring.measure.matches import self_plays
 from sparring.play.players.random import random
@@ -34,7 +39,7 @@ ROOT = Stream.from_seed(0)
 
 def day(**options):
     """Wolf p1, seer p2, villagers p3, who is dead, and p4."""
-    play = werewolf(deduce=True, **options).begun((0, 1, 2, 3), ROOT)
+    play = werewolf(deduce=True, **options).begin((0, 1, 2, 3), ROOT)
     play.step({0: "p3", 1: "p1"})
     return play
 
@@ -58,20 +63,20 @@ def test_who_deduces_and_when():
     assert play.observe(3).told == "think p1 seer low p2 wolf low vote"
     play.step({0: "p2", 1: "p1", 3: "p1"})
     assert play.done and play.returns == (-1.0, 1.0, 1.0, 1.0)
-    play, night = werewolf(deduce=True, players=5).begun((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
+    play, night = werewolf(deduce=True, players=5).begin((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
     for victim in ("p3", "p4"):
         play.step({**night, 0: victim})
         assert play.position.phase == "speak" and play.due() == (0,) and play.legal(0) is None
         while play.position.phase in ("speak", "vote"):
-            said = "?" if play.position.deducing else "silence" if play.position.phase == "speak" else "abstain"
-            play.step(dict.fromkeys(play.due(), said))
+            reply = "?" if play.position.deducing else "silence" if play.position.phase == "speak" else "abstain"
+            play.step(dict.fromkeys(play.due(), reply))
     assert play.done or play.position.round == 3
     play = werewolf(deduce=True).reset(ROOT)
     assert all(play.legal(seat) and not play.observe(seat).note for seat in play.due())
 
 
 def test_who_learns_of_a_deduction():
-    play, plain = day(deducers=["seer"]), werewolf().begun((0, 1, 2, 3), ROOT)
+    play, plain = day(deducers=["seer"]), werewolf().begin((0, 1, 2, 3), ROOT)
     plain.step({0: "p3", 1: "p1"})
     assert play.due() == plain.due() == (0,) and play.observe(0) == plain.observe(0) and play.legal(0) == plain.legal(0)
     play.step({0: "silence"})
@@ -86,21 +91,21 @@ def test_who_learns_of_a_deduction():
     play.step({1: "p1 wolf high p4 seer low"})
     assert play.due() == (0, 1, 3) and all(play.observe(seat) == plain.observe(seat) for seat in (0, 3))
     play.step({0: "p2", 1: "p1", 3: "p1"})
-    found = play.figures()
-    assert play.returns[1] == 1.0 and found["right_roles"][1] == 0.5 and all(map(math.isnan, (found["right_roles"][0], found["right_roles"][3])))
+    figures = play.figures()
+    assert play.returns[1] == 1.0 and figures["right_roles"][1] == 0.5 and all(map(math.isnan, (figures["right_roles"][0], figures["right_roles"][3])))
     rules = {seat: day(deducers=["seer"], style="full").observe(seat).told for seat in (0, 1)}
     assert "you are asked what you think" not in rules[0]
-    one, two = day(), day()
-    one.step({0: "p2 villager low p4 seer low"})
-    two.step({0: "I will not say"})
-    assert one.described(0) != two.described(0) and one.draw(0) != two.draw(0) and one.observe(0) != two.observe(0)
-    assert "Deduced by p1: p2 is a villager (low), p4 is the seer (low)." in one.described(0)
-    assert "p4 unknown" in two.described(None)
+    first, second = day(), day()
+    first.step({0: "p2 villager low p4 seer low"})
+    second.step({0: "I will not say"})
+    assert first.described(0) != second.described(0) and first.draw(0) != second.draw(0) and first.observe(0) != second.observe(0)
+    assert "Deduced by p1: p2 is a villager (low), p4 is the seer (low)." in first.described(0)
+    assert "p4 unknown" in second.described(None)
     for _ in range(2):
         for seat in (1, 2, 3):
-            assert one.observe(seat) == two.observe(seat)
-            assert one.described(seat) == two.described(seat) and one.draw(seat) == two.draw(seat)
-        for play in (one, two):
+            assert first.observe(seat) == second.observe(seat)
+            assert first.described(seat) == second.described(seat) and first.draw(seat) == second.draw(seat)
+        for play in (first, second):
             play.step({0: "silence"} if play.due() == (0,) else {1: "p1 wolf high p4 villager high"})
 
 
@@ -110,14 +115,14 @@ def test_in_every_order_those_deduce_that_are_named(order):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"deduce": True, "deducers": ["villager"]}, "villager1"), ({"deduce": True, "deducers": ["seer", "seer"]}, "names a role twice"),
-        ({"deducers": ["seer"]}, "deduce is false"), ({"malformed": "illegal"}, "malformed=illegal is about deductions, and deduce is false"),
+        ({"deducers": ["seer"]}, "deduce is false"), ({"malformed": "illegal"}, "malformed=illegal concerns deductions, but deduce is false"),
     ],
 )
-def test_who_deduces_is_a_role_where_there_are_deductions(options, said):
-    with pytest.raises(ConfigError, match=said):
+def test_who_deduces_is_a_role_where_there_are_deductions(options, message):
+    with pytest.raises(ConfigError, match=message):
         werewolf(**options)
 
 
@@ -131,7 +136,7 @@ def test_who_deduces_is_a_role_where_there_are_deductions(options, said):
     ],
 )
 def test_the_grammar_is_read_as_it_is(text, noted):
-    assert read(text, ("p2", "p4"), KINDS, True) == (noted or "p2 unknown p4 unknown")
+    assert read_deduction(text, ("p2", "p4"), KINDS, True) == (noted or "p2 unknown p4 unknown")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +151,7 @@ def test_the_grammar_is_read_as_it_is(text, noted):
     ],
 )
 def test_sentences_are_read_leniently(text, noted):
-    assert read(text, ("p2", "p4"), KINDS, False) == noted
+    assert read_deduction(text, ("p2", "p4"), KINDS, False) == noted
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -174,9 +179,9 @@ def test_an_illegal_deduction_is_paid_for_and_another_is_noted_in_its_place(arou
     game = make_game(name, options=options, illegal={"rule": "random", "penalty": 0.25})
     specs = [EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT, stream=ROOT, seats=("a",) * 4, trained=(True,) * 4)]
     (episode,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
-    asked = [turn for turn in episode.turns if not turn.legal_actions]
-    assert asked and {turn.event for turn in asked} == {"unparsable"}
-    assert all(read(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in asked)
+    turns = [turn for turn in episode.turns if not turn.legal_actions]
+    assert turns and {turn.event for turn in turns} == {"unparsable"}
+    assert all(read_deduction(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in turns)
     plain = {**options, "environment": {"name": "werewolf", "options": {"deduce": True, "rounds": 1}}} if around else {"deduce": True, "rounds": 1}
     specs = [replace(specs[0], game=make_game(name, options=plain, illegal={"rule": "random", "penalty": 0.25}))]
     (lenient,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
@@ -192,12 +197,12 @@ def test_malformed_deductions_and_lines_of_a_language_model():
             play.step({seat: text})
         play.step({seat: "silence"})
     steps(play, {0: "p2 seer high p4 villager low", 1: "what?", 3: "p1 wolf low p2 wolf low"}, {0: "p2", 1: "p1", 3: "p1"})
-    found = play.figures()
-    assert found["malformed"] == (1, 1, 0, 0) and play.returns == (-1.0, 1.0, 1.0, 1.0)
-    assert found["right_roles"][0] == 2 / 4 and found["right_roles"][1] == 2 / 4 and found["right_roles"][3] == 1 / 4
-    assert math.isnan(found["right_roles"][2])  # killed before it was asked
-    assert found["right_roles_seer"][1] == 1 / 2 and sum(map(math.isnan, found["right_roles_seer"])) == 3
-    assert found["right_roles_villager"][3] == 1 / 4 and set(found) == set(play.rules.figures)
+    figures = play.figures()
+    assert figures["malformed"] == (1, 1, 0, 0) and play.returns == (-1.0, 1.0, 1.0, 1.0)
+    assert figures["right_roles"][0] == 2 / 4 and figures["right_roles"][1] == 2 / 4 and figures["right_roles"][3] == 1 / 4
+    assert math.isnan(figures["right_roles"][2])  # killed before it was asked
+    assert figures["right_roles_seer"][1] == 1 / 2 and sum(map(math.isnan, figures["right_roles_seer"])) == 3
+    assert figures["right_roles_villager"][3] == 1 / 4 and set(figures) == set(play.rules.figures)
     play = day(style="full")
     seen = play.observe(0)
     rules = werewolf(deduce=True, style="full").reset(ROOT).observe(0).told
@@ -224,60 +229,60 @@ def test_what_is_drawn_is_read_and_agrees_with_what_is_known(options):
             for seat in play.due() if play.position.deducing else ():
                 position, kinds = play.position, rules.setup.kinds
                 names = [f"p{place + 1}" for place in position.targets(seat)]
-                assert read(replies[seat], names, kinds, True) == read(replies[seat], names, kinds, False) == replies[seat]
-                for one in guesses(replies[seat]):
-                    truth = kinds[position.seat_at(int(one.name[1:]) - 1)]
-                    assert truth == one.role or one.confidence != "high"
-                    assert (truth == "wolf") == (one.role == "wolf") or one.confidence == "low"
+                assert read_deduction(replies[seat], names, kinds, True) == read_deduction(replies[seat], names, kinds, False) == replies[seat]
+                for guess in guesses(replies[seat]):
+                    truth = kinds[position.seat_at(int(guess.name[1:]) - 1)]
+                    assert truth == guess.role or guess.confidence != "high"
+                    assert (truth == "wolf") == (guess.role == "wolf") or guess.confidence == "low"
             play.step(replies)
 
 
 def test_draws_means_words_and_bots():
     play = day()
-    counts = Counter(drawn(play.position, 0, ROOT.child(number)) for number in range(900))
-    assert {one.split()[1] for one in counts} == {"seer", "villager"} and all("medium" in one for one in counts)
-    assert sum(n for one, n in counts.items() if one.startswith("p2 seer")) == pytest.approx(300, abs=60)
+    counts = Counter(random_deduction(play.position, 0, ROOT.child(number)) for number in range(900))
+    assert {text.split()[1] for text in counts} == {"seer", "villager"} and all("medium" in text for text in counts)
+    assert sum(n for text, n in counts.items() if text.startswith("p2 seer")) == pytest.approx(300, abs=60)
     steps(play, {0: ""}, {0: "silence"})
-    assert {drawn(play.position, 1, ROOT.child(number)) for number in range(20)} == {"p1 wolf high p4 villager high"}
+    assert {random_deduction(play.position, 1, ROOT.child(number)) for number in range(20)} == {"p1 wolf high p4 villager high"}
     for reply in ("", "silence"):
         play.step({1: reply})
-    counts = Counter(drawn(play.position, 3, ROOT.child(number)) for number in range(900))
-    assert len(counts) == 4 and all("high" not in one for one in counts)  # p3 was killed, so that it is no wolf
-    assert sum(n for one, n in counts.items() if one.startswith("p1 wolf")) == pytest.approx(450, abs=60)
+    counts = Counter(random_deduction(play.position, 3, ROOT.child(number)) for number in range(900))
+    assert len(counts) == 4 and all("high" not in text for text in counts)  # p3 was killed, so that it is no wolf
+    assert sum(n for text, n in counts.items() if text.startswith("p1 wolf")) == pytest.approx(450, abs=60)
     game = make_game("werewolf", options={"deduce": True, "rounds": 1})
     specs = [
         EpisodeSpec(game=game, episode_id=n, group_id=n, deal=ROOT.child(n), stream=ROOT.child("play").child(n), seats=("a",) * 4, trained=(True,) * 4)
         for n in range(12)
     ]
-    found = environment_metrics(played(specs, {"a": random()}), [game])
-    assert 0 < found["figure/werewolf/right_roles"] < 1 and found["figure/werewolf/right_roles_seer"] > found["figure/werewolf/right_roles_villager"]
-    assert found["figure/werewolf/malformed"] == 0
-    own = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
-    assert 0 < own.figures["right_roles"].mean < 1 and own.figures["right_roles_wolf"].count == 8
+    metrics = environment_metrics(played(specs, {"a": random()}), [game])
+    assert 0 < metrics["figure/werewolf/right_roles"] < 1 and metrics["figure/werewolf/right_roles_seer"] > metrics["figure/werewolf/right_roles_villager"]
+    assert metrics["figure/werewolf/malformed"] == 0
+    self_play = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
+    assert 0 < self_play.figures["right_roles"].mean < 1 and self_play.figures["right_roles_wolf"].count == 8
     play, bot = day(), werewolf_bot()
     assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
     with pytest.raises(GameError, match="no exact description where any text is a reply"):
         bot.chances(play, 0)
     assert {"deduce", "think", "unknown", "low", "medium", "high"} <= set(werewolf(deduce=True).vocabulary())
     assert not {"deduce", "think", "unknown", "low", "medium", "high"} & set(werewolf().vocabulary())
-    said = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
-    assert read(said, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
+    note = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
+    assert read_deduction(note, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
     for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
-        assert read(broken, ["p1"], ["wolf"], False) == "p1 unknown"
+        assert read_deduction(broken, ["p1"], ["wolf"], False) == "p1 unknown"
 
 
 def possible(position, seat):
     """Return the roles by number of every deal that a seat cannot exclude, one deal after another."""
-    setup, living = position.setup, {position.places[one] for one in position.living()}
+    setup, living = position.setup, {position.places[other] for other in position.living()}
     seen = position.seen(seat)
     for kinds in set(itertools.permutations(setup.kinds)):
         wolves = {place for place, kind in enumerate(kinds) if kind == "wolf"}
-        left = len(wolves & living)
-        if kinds[position.places[seat]] != setup.kinds[seat] or not 0 < left < len(living) - left + setup.strict:
+        num_wolves = len(wolves & living)
+        if kinds[position.places[seat]] != setup.kinds[seat] or not 0 < num_wolves < len(living) - num_wolves + setup.strict:
             continue
         if any(event.kind in ("dead", "out") and event.word not in ("", kinds[event.target]) for event in seen):  # revealed
             continue
-        if setup.kinds[seat] == "wolf" and wolves != {position.places[one] for one in setup.wolves}:
+        if setup.kinds[seat] == "wolf" and wolves != {position.places[other] for other in setup.wolves}:
             continue
         if any(event.kind == "dead" and event.target in wolves for event in seen):
             continue
@@ -297,32 +302,32 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
         for seat in play.due() if play.position.deducing else ():
             deals = list(possible(play.position, seat))
             for turn in range(4):
-                said = guesses(drawn(play.position, seat, stream.child(f"{seat} {turn}")))
-                places = [int(one.name[1:]) - 1 for one in said]
-                assert any(all(deal[place] == one.role for place, one in zip(places, said, strict=True)) for deal in deals)
-                for place, one in zip(places, said, strict=True):
-                    assert (one.confidence == "high") == all(deal[place] == one.role for deal in deals)
-                    assert (one.confidence == "low") == (len({deal[place] == "wolf" for deal in deals}) == 2)
+                parts = guesses(random_deduction(play.position, seat, stream.child(f"{seat} {turn}")))
+                places = [int(guess.name[1:]) - 1 for guess in parts]
+                assert any(all(deal[place] == guess.role for place, guess in zip(places, parts, strict=True)) for deal in deals)
+                for place, guess in zip(places, parts, strict=True):
+                    assert (guess.confidence == "high") == all(deal[place] == guess.role for deal in deals)
+                    assert (guess.confidence == "low") == (len({deal[place] == "wolf" for deal in deals}) == 2)
         play.step({seat: random_reply(play, seat, play.legal(seat), stream.child(seat)) for seat in play.due()})
 
 
 def test_what_wolves_and_seers_deduce():
-    play = werewolf(deduce=True, players=7).begun(tuple(range(7)), ROOT)
+    play = werewolf(deduce=True, players=7).begin(tuple(range(7)), ROOT)
     steps(play, {0: "p7", 2: "p1", 3: "p4"}, {1: "p7"})
     for number in range(12):
-        found = guesses(drawn(play.position, 0, ROOT.child(number)))
-        assert found[0] == ("p2", "wolf", "high") and all(one.role != "wolf" and one.confidence == "medium" for one in found[1:])
-    play = werewolf(deduce=True).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+        parts = guesses(random_deduction(play.position, 0, ROOT.child(number)))
+        assert parts[0] == ("p2", "wolf", "high") and all(guess.role != "wolf" and guess.confidence == "medium" for guess in parts[1:])
+    play = werewolf(deduce=True).begin((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
     play.step({0: "p3", 1: "p4"})
     for number in range(12):
-        assert drawn(play.position, 1, ROOT.child(number)) == "p2 wolf high p4 villager high"  # one was killed, one seen
-    play = werewolf(deduce=True, rounds=1).begun((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
+        assert random_deduction(play.position, 1, ROOT.child(number)) == "p2 wolf high p4 villager high"  # one was killed, one seen
+    play = werewolf(deduce=True, rounds=1).begin((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
     play.step({0: "p3", 1: "p2"})
     while not play.done:
-        said = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}
-        own = {seat: f"p{play.position.places[seat] + 1}" for seat in play.due()}
+        texts = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}
+        names = {seat: f"p{play.position.places[seat] + 1}" for seat in play.due()}
         speaks = "silence" if play.position.phase == "speak" else "abstain"
-        play.step({seat: " ".join(text for name, text in said.items() if name != own[seat]) if play.position.deducing else speaks for seat in own})
+        play.step({seat: " ".join(text for name, text in texts.items() if name != names[seat]) if play.position.deducing else speaks for seat in names})
     assert play.figures()["right_roles"][:2] == (1, 1) and play.figures()["right_roles"][3] == 1
     assert tree_of(werewolf(deduce=True, tie="none")) is None and tree_of(werewolf(tie="none")) is not None
 
@@ -343,5 +348,5 @@ def test_without_them_plays_are_as_they_were_before(options, digest):
                 replies = {seat: bot.choose(play, seat, draws.child(len(lines)).child(seat)) for seat in due}
                 lines.append(repr(replies))
                 play.step(replies)
-            text += "\n".join([*lines, repr({name: one for name, one in play.figures().items() if name not in STANCE_FIGURES}).replace("nan", "0.0"), repr(play.returns)])
+            text += "\n".join([*lines, repr({name: value for name, value in play.figures().items() if name not in STANCE_FIGURES}).replace("nan", "0.0"), repr(play.returns)])
     assert hashlib.blake2b(text.encode(), digest_size=8).hexdigest() == digest

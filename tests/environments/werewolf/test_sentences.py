@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.werewolf.rules import SAY, SILENCE, phrases
-from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, worded
+from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, to_sentence
 from tests.cases import every_case
 
 EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
@@ -15,15 +15,15 @@ EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
 @pytest.mark.parametrize("phrase", EVERY)
 def test_a_phrase_means_itself_and_so_do_all_its_wordings(phrase):
     assert meaning(phrase) == phrase
-    said = {worded(phrase, Stream.from_seed(seed)) for seed in range(60)}
-    assert {meaning(one) for one in said} == {phrase} == {meaning(one, "p1") for one in said}
-    assert {meaning(one.upper().rstrip(".!")) for one in said} == {phrase}
+    sentences = {to_sentence(phrase, Stream.from_seed(seed)) for seed in range(60)}
+    assert {meaning(sentence) for sentence in sentences} == {phrase} == {meaning(sentence, "p1") for sentence in sentences}
+    assert {meaning(sentence.upper().rstrip(".!")) for sentence in sentences} == {phrase}
     lines = WORDINGS.get(phrase.replace("p2", "@").replace("p9", "@"), CLAIMS)
-    assert len(said) == len(lines) == len(set(lines)) > 1
+    assert len(sentences) == len(lines) == len(set(lines)) > 1
 
 
 @every_case(
-    ("said", "meant"),
+    ("text", "phrase"),
     [
         ("I think p2 is not a werewolf", "support p2"),
         ("p2's a wolf", "accuse p2"),
@@ -64,13 +64,13 @@ def test_a_phrase_means_itself_and_so_do_all_its_wordings(phrase):
         ("not " * 50_000 + "p2 wolf", SILENCE),  # what comes after 100,000 characters is not read
     ],
 )
-def test_free_text_is_read_by_its_words(said, meant):
-    assert meaning(said, "p1") == meant
+def test_free_text_is_read_by_its_words(text, phrase):
+    assert meaning(text, "p1") == phrase
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "p1", "p2"]))
-def test_any_text_means_a_phrase_of_the_grammar_about_another_player(text, own):
+def test_any_text_means_a_phrase_of_the_grammar_about_another_player(text, speaker):
     every = phrases(SAY, ("wolf", "seer", "doctor", "villager"), tuple(f"p{number}" for number in range(1, 10)))
-    found = meaning(text, own)
-    assert found in every and meaning(found) == found
-    assert not own or own not in found.split()
+    phrase = meaning(text, speaker)
+    assert phrase in every and meaning(phrase) == phrase
+    assert not speaker or speaker not in phrase.split()

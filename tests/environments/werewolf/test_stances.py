@@ -10,26 +10,26 @@ from sparring.core.rng import Stream
 from sparring.environments.base import random_reply
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.deduction import STANCE_FIGURES, stance
-from sparring.environments.werewolf.rules import Event
+from sparring.environments.werewolf.rules import WerewolfEvent
 from sparring.play.players.werewolf_bot import werewolf_bot
 
 STREAM = Stream.from_seed(0)
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("speech", "expected"),
     [
         ("accuse p2", (1, True)), ("seer p3 wolf", (2, True)), ("seer p3 good", (2, False)), ("support p9", (8, False)),
         ("I don't think that p2 is a wolf.", (1, False)), ("claim seer", None), ("silence", None), ("Good morning.", None),
     ],
 )
-def test_a_stance_is_what_a_speech_means_of_another(said, found):
-    assert stance(Event("say", 0, word=said)) == found
+def test_a_stance_is_what_a_speech_means_of_another(speech, expected):
+    assert stance(WerewolfEvent("say", 0, word=speech)) == expected
 
 
 def day(speeches, votes, **options):
     """Return the figures of a play of one day: wolf p1, seer p2, doctor p3, villagers p4 and p5; nobody dies at night."""
-    play = werewolf(players=5, doctor=True, tie="none", rounds=1, **options).begun((0, 1, 2, 3, 4), STREAM)
+    play = werewolf(players=5, doctor=True, tie="none", rounds=1, **options).begin((0, 1, 2, 3, 4), STREAM)
     play.step({0: "p5", 1: "p1", 2: "p5"})
     while play.position.phase == "speak":
         play.step({seat: "" if play.position.deducing else speeches[seat] for seat in play.due()})
@@ -42,23 +42,23 @@ def day(speeches, votes, **options):
 def test_by_hand(options):
     speeches = ["accuse p2", "seer p1 wolf", "support p1", "silence", "accuse p4"]
     votes = ["p2", "p1", "p4", "p4", "abstain"]
-    found = day(speeches, votes, **options)
+    figures = day(speeches, votes, **options)
     nan = math.nan
-    assert (1.0, 1.0, 0.0, nan, 0.0) == found["right_stances"]
-    assert (1.0, 1.0, nan, nan, 0.0) == found["votes_as_said"]  # p5 abstained, of p4 nothing was said by itself
+    assert (1.0, 1.0, 0.0, nan, 0.0) == figures["right_stances"]
+    assert (1.0, 1.0, nan, nan, 0.0) == figures["votes_as_said"]  # p5 abstained, of p4 nothing was said by itself
     # p2's mates p3 and p4 voted for another, p5 for nobody; the wolf has no mates
-    assert (nan, 0.0, 0.5, 0.5, nan) == found["votes_with_team"]
+    assert (nan, 0.0, 0.5, 0.5, nan) == figures["votes_with_team"]
 
 
 def test_votes_and_numbers_that_nobody_has():
-    found = day(["support p2", "support p3", "accuse p2", "support p1", "accuse p1"], ["p2", "p3", "p1", "p1", "p1"])
-    assert found["right_stances"] == (0.0, 1.0, 0.0, 0.0, 1.0)
-    assert (math.nan, math.nan, 0.0, math.nan, 1.0) == found["votes_as_said"]
-    assert (math.nan, 0.0, 2 / 3, 2 / 3, 2 / 3) == found["votes_with_team"]
+    figures = day(["support p2", "support p3", "accuse p2", "support p1", "accuse p1"], ["p2", "p3", "p1", "p1", "p1"])
+    assert figures["right_stances"] == (0.0, 1.0, 0.0, 0.0, 1.0)
+    assert (math.nan, math.nan, 0.0, math.nan, 1.0) == figures["votes_as_said"]
+    assert (math.nan, 0.0, 2 / 3, 2 / 3, 2 / 3) == figures["votes_with_team"]
     speeches = ["I am the seer and p9 is a werewolf.", "I think that p1 is a werewolf. So is p7.", "We should vote for p6 today.", "I trust p8.", ""]
-    found = day(speeches, ["p2", "p1", "p1", "p1", "p1"], speech="text", style="full")
+    figures = day(speeches, ["p2", "p1", "p1", "p1", "p1"], speech="text", style="full")
     for name in ("right_stances", "votes_as_said"):
-        assert (math.nan, 1.0, math.nan, math.nan, math.nan) == found[name]
+        assert (math.nan, 1.0, math.nan, math.nan, math.nan) == figures[name]
 
 
 @settings(max_examples=40, deadline=None)
@@ -73,10 +73,10 @@ def test_they_are_shares_of_days_that_were_played(seed, options):
             replies = {seat: text.replace("p2", "p9").replace("p3", "p6") for seat, text in replies.items()}
         assert all(play.gist(seat).key and werewolf_bot().chances(play, seat) for seat in play.due() if not play.position.deducing)
         play.step(replies)
-    found = play.figures()
-    assert set(STANCE_FIGURES) <= set(play.rules.figures) and set(found) == set(play.rules.figures)
+    figures = play.figures()
+    assert set(STANCE_FIGURES) <= set(play.rules.figures) and set(figures) == set(play.rules.figures)
     for name in STANCE_FIGURES:
-        assert all(math.isnan(one) or 0 <= one <= 1 for one in found[name]) and len(found[name]) == len(play.rules.roles)
+        assert all(math.isnan(value) or 0 <= value <= 1 for value in figures[name]) and len(figures[name]) == len(play.rules.roles)
     voted = {event.who for event in play.position.events if event.kind == "vote"}
     for seat, place in enumerate(play.position.places):
-        assert place in voted or all(math.isnan(found[name][seat]) for name in ("votes_as_said", "votes_with_team"))
+        assert place in voted or all(math.isnan(figures[name][seat]) for name in ("votes_as_said", "votes_with_team"))

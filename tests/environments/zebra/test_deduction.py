@@ -18,17 +18,17 @@ from tests.cases import every_case
 SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 
 
-def says(kind, one, two):
+def says(kind, a, b):
     """Return whether a clue is true of two houses, straight from its meaning."""
     return {
-        "is": one == two, "not": one != two, "with": one == two, "without": one != two, "left": one + 1 == two, "before": one < two,
-        "next": one in (two - 1, two + 1),
+        "is": a == b, "not": a != b, "with": a == b, "without": a != b, "left": a + 1 == b, "before": a < b,
+        "next": a in (b - 1, b + 1),
     }[kind]
 
 
 def true_of(at, clue):
-    kind, one, two = clue
-    return says(kind, at[one], two if kind in PLACES else at[two])
+    kind, a, b = clue
+    return says(kind, at[a], b if kind in PLACES else at[b])
 
 
 def arrangements(houses, attributes):
@@ -47,7 +47,7 @@ def board(houses, attributes, at):
 def brute(houses, attributes, clues, cells):
     """Return every full board that keeps to the clues and the cells."""
     boards = (board(houses, attributes, at) for at in arrangements(houses, attributes) if all(true_of(at, clue) for clue in clues))
-    return {full for full in boards if all(held in (0, value) for held, value in zip(cells, full, strict=True))}
+    return {full for full in boards if all(written in (0, value) for written, value in zip(cells, full, strict=True))}
 
 
 @st.composite
@@ -56,9 +56,9 @@ def puzzles(draw, most=7):
     houses, attributes = draw(st.sampled_from(SIZES))
     items, clues = houses * attributes, []
     for kind in draw(st.lists(st.sampled_from(KINDS), max_size=most)):
-        one = draw(st.integers(0, items - 1))
-        two = draw(st.integers(0, houses - 1) if kind in PLACES else st.integers(0, items - 1).filter(lambda two, one=one: two != one))
-        clues.append((kind, one, two))
+        a = draw(st.integers(0, items - 1))
+        b = draw(st.integers(0, houses - 1) if kind in PLACES else st.integers(0, items - 1).filter(lambda two, one=a: two != one))
+        clues.append((kind, a, b))
     cells = draw(st.lists(st.one_of(st.just(0), st.just(0), st.integers(0, houses)), min_size=items, max_size=items))
     return houses, attributes, clues, tuple(cells) if draw(st.booleans()) else (0,) * items
 
@@ -68,8 +68,8 @@ def puzzles(draw, most=7):
 def test_solutions_are_all_arrangements_that_keep_to_the_clues(puzzle):
     houses, attributes, clues, cells = puzzle
     truth = brute(houses, attributes, clues, cells)
-    found = solutions(houses, attributes, clues, cells, limit=10_000)
-    assert len(found) == len(set(found)) and set(found) == truth
+    boards = solutions(houses, attributes, clues, cells, limit=10_000)
+    assert len(boards) == len(set(boards)) and set(boards) == truth
     assert len(solutions(houses, attributes, clues, cells)) == min(2, len(truth))
 
 
@@ -78,20 +78,20 @@ def clauses(houses, attributes, clues, cells):
     items, span = range(houses * attributes), range(houses)
     out = [[(item, house, True) for house in span] for item in items]
     for item in items:
-        out += [[(item, one, False), (item, two, False)] for one, two in itertools.combinations(span, 2)]
+        out += [[(item, a, False), (item, b, False)] for a, b in itertools.combinations(span, 2)]
     for first, house in itertools.product(range(0, len(items), houses), span):
         row = range(first, first + houses)
         out.append([(item, house, True) for item in row])
-        out += [[(one, house, False), (two, house, False)] for one, two in itertools.combinations(row, 2)]
-    for kind, one, two in clues:
+        out += [[(a, house, False), (b, house, False)] for a, b in itertools.combinations(row, 2)]
+    for kind, a, b in clues:
         if kind in PLACES:
-            out.append([(one, two, kind == "is")])
+            out.append([(a, b, kind == "is")])
             continue
         for house in span:
-            out.append([(one, house, False), *((two, other, True) for other in span if says(kind, house, other))])
-            out.append([(two, house, False), *((one, other, True) for other in span if says(kind, other, house))])
+            out.append([(a, house, False), *((b, other, True) for other in span if says(kind, house, other))])
+            out.append([(b, house, False), *((a, other, True) for other in span if says(kind, other, house))])
             if kind == "without":
-                out.append([(one, house, False), (two, house, False)])
+                out.append([(a, house, False), (b, house, False)])
     for cell, value in enumerate(cells):
         if value:
             out.append([(cell % attributes * houses + value - 1, cell // attributes, True)])
@@ -106,11 +106,11 @@ def propagated(every):
         for clause in every:
             if any(known.get((item, house)) == sign for item, house, sign in clause):
                 continue
-            left = [literal for literal in clause if literal[:2] not in known]
-            if not left:
+            literals = [literal for literal in clause if literal[:2] not in known]
+            if not literals:
                 return None
-            if len(left) == 1:
-                (item, house, sign) = left[0]
+            if len(literals) == 1:
+                (item, house, sign) = literals[0]
                 known[item, house], grown = sign, True
     return known
 
@@ -137,17 +137,17 @@ def test_what_is_narrowed_down_is_unit_propagation_on_the_clauses(puzzle):
 @every_case(("houses", "attributes"), [(2, 2), (3, 3), (4, 2)])
 def test_true_clues_are_all_that_are_true_and_say_something(houses, attributes, kind):
     at = next(itertools.islice(arrangements(houses, attributes), 3, None))
-    found = true_clues(houses, attributes, board(houses, attributes, at), kind)
+    clues = true_clues(houses, attributes, board(houses, attributes, at), kind)
     items = range(houses * attributes)
     two = range(houses) if kind in PLACES else items
-    truth = {(kind, one, other) for one, other in itertools.product(items, two) if true_of(at, (kind, one, other))}
+    truth = {(kind, item, other) for item, other in itertools.product(items, two) if true_of(at, (kind, item, other))}
     if kind not in PLACES:
         truth = {clue for clue in truth if clue[1] != clue[2]}
     if kind in ("with", "without"):
         truth = {clue for clue in truth if clue[1] // houses != clue[2] // houses}
     if kind in ("with", "without", "next"):
         truth = {clue for clue in truth if clue[1] < clue[2]}
-    assert len(found) == len(set(found)) and set(found) == truth
+    assert len(clues) == len(set(clues)) and set(clues) == truth
 
 
 def test_a_puzzle_by_hand():

@@ -29,8 +29,8 @@ def solvable(table, cells):
     houses, attributes = table.houses, table.attributes
     for rows in itertools.product(itertools.permutations(range(houses)), repeat=attributes):  # rows[attribute][value] is a house
         at = [house for row in rows for house in row]
-        kept = ((at[one] == two) == (kind == "is") if kind in ("is", "not") else MEANING[kind](at[one], at[two]) for kind, one, two in table.clues)
-        if all(kept) and all(not held or rows[cell % attributes][held - 1] == cell // attributes for cell, held in enumerate(cells)):
+        truths = ((at[a] == b) == (kind == "is") if kind in ("is", "not") else MEANING[kind](at[a], at[b]) for kind, a, b in table.clues)
+        if all(truths) and all(not written or rows[cell % attributes][written - 1] == cell // attributes for cell, written in enumerate(cells)):
             return True
     return False
 
@@ -40,13 +40,13 @@ def solvable(table, cells):
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
 def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(houses, attributes, plays, kinds, solver):
     states = right_play(game(houses=houses, attributes=attributes, kinds=kinds), plays)
-    for state, found in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
+    for state, judgement in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
         table = state.spiel.table
-        for index, word, value in zip(state.spiel.legal_actions(), found.actions, found.values, strict=True):
-            cell, held = divmod(index, houses)
-            keeps = solvable(table, [*table.cells[:cell], held + 1, *table.cells[cell + 1 :]])
-            assert value == float(keeps) and (word in found.best) == keeps
-        assert (found.certainty, found.bound) == (1.0, 0.0)
+        for index, word, value in zip(state.spiel.legal_actions(), judgement.actions, judgement.values, strict=True):
+            cell, value_index = divmod(index, houses)
+            keeps = solvable(table, [*table.cells[:cell], value_index + 1, *table.cells[cell + 1 :]])
+            assert value == float(keeps) and (word in judgement.best) == keeps
+        assert (judgement.certainty, judgement.bound) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("level", ["any", "search"])
@@ -71,27 +71,27 @@ def test_values_are_the_returns_of_best_play(wrong, pay):
 
 
 def test_boards_by_hand_and_after_a_wrong_value():
-    made = game(wrong="continues")
-    check_lost_boards(made, played(made, number=10))
+    environment = game(wrong="continues")
+    check_lost_boards(environment, played(environment, number=10))
     # Blue with milk in house 2 or 3, tea in the other: nothing follows at once. In house 2, tea is in 3, green in 1, red with tea.
-    made = game(attributes=2, puzzle="h1=juice; blue with milk; red without tea; green left blue")
-    start = made.reset(Stream.from_seed(0))
+    environment = game(attributes=2, puzzle="h1=juice; blue with milk; red without tea; green left blue")
+    start = environment.reset(Stream.from_seed(0))
     assert constraint_oracle().judge([start])[0].best == {"h1=red", "h1=juice", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
     assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=juice"}
     start.apply("h1=juice")  # now nothing is forced, and every right value is best
     assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
     start.apply("h3=blue")  # milk is there too, tea in 2, green left of blue, red in 1
     assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=milk"}
-    made, misled, states = game(houses=4, attributes=4, wrong="continues", pay="share", level="search"), 0, []
+    environment, misled, states = game(houses=4, attributes=4, wrong="continues", pay="share", level="search"), 0, []
     for seed in range(4):
-        start = made.reset(Stream.from_seed(seed))
-        states += [made.state_of(start.spiel.child(index)) for index in start.spiel.legal_actions()]
+        start = environment.reset(Stream.from_seed(seed))
+        states += [environment.state_of(start.spiel.child(index)) for index in start.spiel.legal_actions()]
     states = [state for state in states if state.spiel.table.mistakes]
     for state, every, forced in zip(states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True):
         assert forced.best <= every.best and forced.values == every.values
         table = state.spiel.table
         known = deduced(4, 4, table.clues, table.cells) or table.cells
-        misled += any(value not in (0, held, true) for value, held, true in zip(known, table.cells, table.solution, strict=True))
+        misled += any(value not in (0, written, true) for value, written, true in zip(known, table.cells, table.solution, strict=True))
     assert misled > 5  # boards on which a wrong value follows
 
 

@@ -23,21 +23,21 @@ MEANING = {
 game = maker("zebra")
 
 
-def true_of(at, kind, one, two):
+def true_of(at, kind, a, b):
     """Return whether a clue is true of the houses of all items, straight from its meaning."""
     if kind in ("is", "not"):
-        return (at[one] == two) == (kind == "is")
-    return MEANING[kind](at[one], at[two])
+        return (at[a] == b) == (kind == "is")
+    return MEANING[kind](at[a], at[b])
 
 
 def every_solution(houses, attributes, clues):
     """Return the boards that keep to the clues, by trying every arrangement."""
-    found = []
+    boards = []
     for rows in itertools.product(itertools.permutations(range(houses)), repeat=attributes):
         at = [house for row in rows for house in row]
         if all(true_of(at, *clue) for clue in clues):
-            found.append(tuple(rows[attribute].index(house) + 1 for house in range(houses) for attribute in range(attributes)))
-    return found
+            boards.append(tuple(rows[attribute].index(house) + 1 for house in range(houses) for attribute in range(attributes)))
+    return boards
 
 
 @every_case("level", ["any", "deduced"])
@@ -77,9 +77,9 @@ def test_levels_need_the_deduction_that_they_promise(houses, attributes):
 
 @pytest.mark.parametrize("kinds", ["places", "links", "order"])
 def test_a_bank_has_clues_of_every_kind_and_few_that_name_the_house(kinds):
-    said = [kind for index in range(64) for kind, _, _ in puzzle_of(3, 3, kinds, "any", 0, index)[0]]
-    assert set(said) == set(OF_KIND[kinds])
-    assert kinds != "order" or said.count("is") < len(said) / 8
+    clue_kinds = [kind for index in range(64) for kind, _, _ in puzzle_of(3, 3, kinds, "any", 0, index)[0]]
+    assert set(clue_kinds) == set(OF_KIND[kinds])
+    assert kinds != "order" or clue_kinds.count("is") < len(clue_kinds) / 8
 
 
 @pytest.mark.parametrize(("houses", "attributes"), SIZES)
@@ -104,8 +104,8 @@ def test_the_solution_pays_one_and_a_filled_cell_is_illegal(houses, attributes, 
 def test_what_pays_by_the_number_of_right_values(data):
     wrong, pay = data.draw(st.sampled_from(["ends", "continues"])), data.draw(st.sampled_from(["solved", "share"]))
     houses, attributes = data.draw(st.sampled_from(SIZES))
-    made = game(houses=houses, attributes=attributes, wrong=wrong, pay=pay)
-    state, right, mistakes, cells = start(made, data.draw(st.integers(0, 99))), 0, 0, houses * attributes
+    environment = game(houses=houses, attributes=attributes, wrong=wrong, pay=pay)
+    state, right, mistakes, cells = start(environment, data.draw(st.integers(0, 99))), 0, 0, houses * attributes
     while not state.done:
         good = [state.game.words[index] for index in right_actions(state)]
         word = data.draw(st.sampled_from((data.draw(st.booleans()) and good) or state.legal_actions()))
@@ -116,9 +116,9 @@ def test_what_pays_by_the_number_of_right_values(data):
 
 
 def test_banks_and_given_puzzles():
-    made, again = game(), game()
+    environment, again = game(), game()
     for seed in range(10):
-        assert str(start(made, seed).spiel) == str(start(again, seed).spiel)
+        assert str(start(environment, seed).spiel) == str(start(again, seed).spiel)
     seen = {start(game(puzzles=4), seed).spiel.table.clues for seed in range(60)}
     assert seen == {puzzle_of(3, 3, "order", "any", 0, index)[0] for index in range(4)}
     banks = [{puzzle_of(3, 3, "order", "any", bank, index)[0] for index in range(64)} for bank in range(2)]
@@ -130,12 +130,12 @@ def test_banks_and_given_puzzles():
         "green with cat green without milk fish left cat red next fish juice with fish",
         "green without tea tea left blue red before juice tea next juice not h2=juice red with dog green without cat",
     ]
-    made = game(puzzle=PUZZLE, attributes=2, kinds="places")
-    state = start(made)
+    environment = game(puzzle=PUZZLE, attributes=2, kinds="places")
+    state = start(environment)
     assert state.observe(0).text == "zebra solver green next blue red left green not h3=tea milk with green"
     assert state.spiel.table.solution == (1, 1, 2, 2, 3, 3)
-    assert made.spiel.new_initial_state().chance_outcomes() == [(0, 1.0)]
-    assert set(state.observe(0).text.split()) <= set(made.vocabulary())
+    assert environment.spiel.new_initial_state().chance_outcomes() == [(0, 1.0)]
+    assert set(state.observe(0).text.split()) <= set(environment.vocabulary())
 
 
 @settings(max_examples=60, deadline=None)
@@ -172,17 +172,17 @@ test_options_out_of_range_are_refused = refusing(
 
 
 def test_flags_keys_views_and_wording():
-    made = game(attributes=2, puzzle=PUZZLE)
-    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 6)
-    one, two = start(made), start(made)
-    for state, order in ((one, ("h1=red", "h2=milk")), (two, ("h2=milk", "h1=red"))):
+    environment = game(attributes=2, puzzle=PUZZLE)
+    assert (environment.num_seats, environment.cooperative, environment.zero_sum, environment.max_turns) == (1, True, False, 6)
+    first, second = start(environment), start(environment)
+    for state, order in ((first, ("h1=red", "h2=milk")), (second, ("h2=milk", "h1=red"))):
         for word in order:
             state.apply(word)
-    assert one.observe(0).key == "green next blue red left green not h3=tea milk with green | h1=red h2=milk" != two.observe(0).key
-    assert one.observe(0).view == two.observe(0).view
-    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
-    again = pyspiel.load_game(str(made.spiel))  # the clues outlive a trip as text
-    assert again.opening == made.table and made.table.only is not None
+    assert first.observe(0).key == "green next blue red left green not h3=tea milk with green | h1=red h2=milk" != second.observe(0).key
+    assert first.observe(0).view == second.observe(0).view
+    pyspiel.random_sim_test(environment.spiel, num_sims=3, serialize=True, verbose=False)
+    again = pyspiel.load_game(str(environment.spiel))  # the clues outlive a trip as text
+    assert again.opening == environment.table and environment.table.only is not None
     sizes = [(2, 2), (3, 3), (5, 4)]
     assert [len(game(houses=houses, attributes=attributes).vocabulary()) for houses, attributes in sizes] == [22, 46, 130]
     assert not {"with", "left", "red"} & set(game(kinds="places").vocabulary())

@@ -135,7 +135,7 @@ def test_without_a_lead_it_is_refused():
     root = Stream.from_seed(0)
     spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("it", "it"), trained=(True, True))
     (episode,) = play([spec], {"it": registry.bind("players", "random")()})
-    with pytest.raises(CreditError, match=r"tic_tac_toe: nobody leads its 2 seats.*trains: unfailed"):
+    with pytest.raises(CreditError, match=r"tic_tac_toe: none of its 2 seats leads.*trains: unfailed"):
         released(game, episode)
 
 

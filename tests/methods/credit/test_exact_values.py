@@ -257,7 +257,7 @@ def test_the_columns_are_the_scores_of_all_replies_in_the_order_of_the_table():
 def test_a_part_of_the_reward_by_name_and_what_is_wrong_by_name_too():
     turns = dataclasses.replace(table([[1.0, 2.0]]), components={"game": np.array([1.0, 1.0]), "odd": np.array([0.0, np.nan])})
     assert component(turns, "x", "game").tolist() == [1.0, 1.0]
-    with pytest.raises(CreditError, match=r"'x': no reward component 'gain' \(there are: game, odd\)"):
+    with pytest.raises(CreditError, match=r"'x': no reward component 'gain' \(available: game, odd\)"):
         component(turns, "x", "gain")
     with pytest.raises(CreditError, match="'odd' is nan in row 1"):
         component(turns, "x", "odd")

@@ -277,9 +277,9 @@ def test_ssl_it_equals_a_naive_derivation(members):
 
 
 def test_a_missing_component_is_refused_by_name():
-    with pytest.raises(CreditError, match=r"no reward component 'steps' \(there are: best_action, game"):
+    with pytest.raises(CreditError, match=r"no reward component 'steps' \(available: best_action, game"):
         ssl(ssl_group([1], [0]), component="steps")
-    with pytest.raises(CreditError, match="there are: none"):
+    with pytest.raises(CreditError, match="available: none"):
         ssl(table([[1.0]]))
     with pytest.raises(CreditError, match="tiers is empty"):
         ssl(ssl_group([1], [0]), tiers=())

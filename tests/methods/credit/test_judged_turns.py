@@ -515,7 +515,7 @@ def test_hard_inputs(baseline, size):
 
 
 def test_what_is_missing_or_no_number_is_refused():
-    with pytest.raises(CreditError, match=r"no reward component 'regret' \(there are: best_action, game\)"):
+    with pytest.raises(CreditError, match=r"no reward component 'regret' \(available: best_action, game\)"):
         vpr(judged([[1.0]]), process="regret")
 
 
@@ -621,7 +621,7 @@ def test_what_nothing_judged_does_not_train():
     assert found.metrics["equal_share"] == 0.0 and found.metrics["judged_share"] == 0.5
     nothing = replace(turns, judged=None, components={"game": turns.reward})
     for options in (RELEASED, {"baseline": "candidates"}):
-        with pytest.raises(CreditError, match="abstained on every turn"):
+        with pytest.raises(CreditError, match="abstains on every turn"):
             vpr(nothing, **options)
         found = vpr(with_components(nothing, ["best_action"]), **options)
         assert found.metrics["judged_share"] == 0.0 and not found.advantages.any()

@@ -4,7 +4,7 @@ from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.rps_spock_lizard import MOVES
-from sparring.methods.knowledge.base import Gathered
+from sparring.methods.knowledge.base import KnowledgeRequest
 
 GAME, NAME = make_game("rps_spock_lizard"), "rps_spock_lizard"
 STREAM = Stream.from_seed(0)
@@ -36,7 +36,7 @@ def episode(number, *said, game=NAME):
 
 def gathered(*plays, step=0):
     episodes = [episode(number, *said) for number, said in enumerate(plays)]
-    return Gathered(episodes=episodes, environments={NAME: GAME}, step=step, stream=STREAM.child(step))
+    return KnowledgeRequest(episodes=episodes, environments={NAME: GAME}, step=step, stream=STREAM.child(step))
 
 
 def drawn(shares, plays=60, step=0, count=3):

@@ -18,7 +18,7 @@ from sparring.core.errors import (
     UnknownNameError,
 )
 from sparring.methods.knowledge.embeddings.base import check_output, of_length_one
-from sparring.methods.knowledge.space import Space, clustered
+from sparring.methods.knowledge.space import LatentSpace, cluster_statements
 from sparring.models import load
 from sparring.models.pretrained import load_pretrained
 from sparring.ops.clusters import embedded
@@ -32,7 +32,7 @@ def length_one(rows):
 
 def test_ngrams_of_masked_statements_are_those_of_the_statements():
     lines = ["p1 says 3 wolves", "P2 says 4 wolves", "nobody"]
-    space = Space(embedding=bind(SLOT, "ngrams"), names=("p1", "p2"))
+    space = LatentSpace(embedding=bind(SLOT, "ngrams"), names=("p1", "p2"))
     assert (space.embedded(lines) == embedded(lines, names=("p1", "p2"))).all()
     assert (space.embedded(lines)[0] == space.embedded(lines)[1]).all()
 
@@ -131,13 +131,13 @@ def test_an_answer_that_is_no_vector_for_each_text_is_an_error_that_quotes_it(se
 
 def test_vectors_of_several_sizes_are_an_error(served):
     server = served(lambda number, request: answer(request, of=lambda text: [1.0] * len(text)))
-    with pytest.raises(RolloutError, match="gave vectors of several sizes"):
+    with pytest.raises(RolloutError, match="returned vectors of several sizes"):
         bind(SLOT, "endpoint", {"model": "embed", "base_url": server.url})(["rock", "paper"])
 
 
 @pytest.mark.parametrize("given", [np.zeros((1, 4)), np.zeros(2), np.array([[np.nan], [0.0]]), np.zeros((2, 3), dtype=int), None])
 def test_what_is_no_vector_for_each_text_is_refused(given):
-    with pytest.raises(PluginError, match="must give a vector of finite numbers for each of 2 texts"):
+    with pytest.raises(PluginError, match="must return a vector of finite numbers for each of 2 texts"):
         check_output(bind(SLOT, "ngrams"), given, ["a", "b"])
 
 
@@ -152,9 +152,9 @@ def test_clusters_are_by_the_embedding_that_is_named(served):
     said = {"p1 is a wolf": 5, "i think p2 is some sort of beast": 3, "p1 is a friend": 4, "i think p2 is some sort of ally": 2}
     halves = {}
     for name, options in (("endpoint", {"model": "embed", "base_url": server.url}), ("ngrams", {})):
-        space = Space(embedding=bind(SLOT, name, options), names=("p1", "p2"))
-        kind = clustered(said, 2, None, space, STREAM)
-        whole = Space(embedding=space.embedding, names=space.names, kinds={"speaks": kind})
+        space = LatentSpace(embedding=bind(SLOT, name, options), names=("p1", "p2"))
+        kind = cluster_statements(said, 2, None, space, STREAM)
+        whole = LatentSpace(embedding=space.embedding, names=space.names, kinds={"speaks": kind})
         halves[name] = dict(zip(said, whole.stand_ins("speaks", list(said)), strict=True))
     means, letters = halves["endpoint"], halves["ngrams"]
     assert means["p1 is a wolf"] == means["i think p2 is some sort of beast"] != means["p1 is a friend"]

@@ -18,11 +18,28 @@ from sparring.core.rng import Stream
 from sparring.environments.abstracted import AbstractedEnvironment
 from sparring.environments.catalogue import make_game
 from sparring.environments.rps_spock_lizard import MOVES, rps_spock_lizard
-from sparring.methods.knowledge.base import Gathered, Knowledge, check_output, with_scores
-from sparring.methods.knowledge.latent_space import EMBEDDINGS, Sampled, _Row, latent_space
-from sparring.methods.knowledge.space import Space, clustered, solved
-from sparring.methods.knowledge.standing import Habits, Placed, habits_of, scores_of, standings
-from sparring.methods.knowledge.statements import Place, about, decisions, pattern, placed
+from sparring.methods.knowledge.base import Knowledge, KnowledgeRequest, check_output, with_scores
+from sparring.methods.knowledge.decision_nodes import (
+    EmpiricalPolicy,
+    MappedPrompt,
+    empirical_policy,
+    map_decisions,
+    score_replies,
+)
+from sparring.methods.knowledge.latent_space import (
+    EMBEDDINGS,
+    MonteCarloSolver,
+    _StateRow,
+    latent_space,
+)
+from sparring.methods.knowledge.space import LatentSpace, cluster_statements, solve_exactly
+from sparring.methods.knowledge.statements import (
+    AbstractState,
+    first_player_named,
+    judged_decisions,
+    locate_decisions,
+    pattern,
+)
 
 PAYOFFS = np.array([[rps_spock_lizard.payoff(one, other) for other in MOVES] for one in MOVES])
 
@@ -41,10 +58,10 @@ BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 
 @pytest.mark.parametrize(("k", "words", "wanted"), [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)])
 def test_the_solution_of_the_abstracted_game_is_exploited_by_a_third_until_all_words_are_in_it(k, words, wanted):
     """The paper's .33, .33, 0: LSPO's three iterations on rock, paper, scissors, Spock, lizard."""
-    space = Space(embedding=NGRAMS, names=())
-    kind = clustered(dict.fromkeys(words, 10), k, None, space, STREAM)
+    space = LatentSpace(embedding=NGRAMS, names=())
+    kind = cluster_statements(dict.fromkeys(words, 10), k, None, space, STREAM)
     assert sorted(kind.sentences) == sorted(words)
-    found = solved(GAME, {"throw": kind}, 4000)
+    found = solve_exactly(GAME, {"throw": kind}, 4000)
     assert sorted(found) == ["0 left", "1 right"]
     for row in found.values():
         assert exploited(row, kind.sentences) == pytest.approx(wanted, abs=2e-3)
@@ -57,10 +74,10 @@ def test_the_three_iterations_of_a_base_that_hardly_says_two_words(seed):
     for iteration, k in enumerate((3, 4, 5)):
         said = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
         earlier = kind
-        kind = clustered(said, k, kind, Space(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration))
+        kind = cluster_statements(said, k, kind, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration))
         if earlier is not None:
             assert kind.sentences[: len(earlier.sentences)] == earlier.sentences
-        found.append(exploited(solved(GAME, {"throw": kind}, 2000)["0 left"], kind.sentences))
+        found.append(exploited(solve_exactly(GAME, {"throw": kind}, 2000)["0 left"], kind.sentences))
     assert found == pytest.approx([1 / 3, 1 / 3, 0], abs=5e-3)
 
 
@@ -125,8 +142,8 @@ def test_what_is_no_action_is_worst_and_is_not_clustered():
 def test_an_illegal_reply_is_no_statement_whatever_was_played_for_it():
     play = episode(0, ["rock", "paper"], ["rock"])
     illegal = play.turns[0]._replace(event="illegal", reply="stone")
-    found = decisions(GAME, replace(play, turns=(illegal, play.turns[1])))
-    assert [one.said for one in found] == [(None, "paper"), ("rock",)]
+    found = judged_decisions(GAME, replace(play, turns=(illegal, play.turns[1])))
+    assert [one.actions for one in found] == [(None, "paper"), ("rock",)]
 
 
 def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():
@@ -149,7 +166,7 @@ def test_what_was_found_is_not_lost_when_nobody_says_it_any_more():
 
 def test_kinds_may_begin_with_numbers_of_their_own_and_must_be_there():
     assert knowledge(drawn(BASE), kinds={"throw": 4}).metrics["clusters"] == 4
-    with pytest.raises(ConfigError, match="nothing of the kind 'speak' was said; there are 'throw'"):
+    with pytest.raises(ConfigError, match="no statements of the kind 'speak'; its kinds are 'throw'"):
         knowledge(drawn(BASE), kinds={"speak": 4})
     with pytest.raises(ConfigError, match="throw: 0 must be at least 1"):
         knowledge(drawn(BASE), kinds={"throw": 0})
@@ -175,7 +192,7 @@ def test_what_it_knows_goes_through_json_bit_for_bit():
     ):
         damaged = json.loads(json.dumps(found.state))
         damage(damaged)
-        with pytest.raises(CheckpointError, match="latent space cannot be read"):
+        with pytest.raises(CheckpointError, match="latent space of the checkpoint cannot be read"):
             knowledge(more, damaged)
 
 
@@ -226,15 +243,15 @@ FREE = ("a wolf", "a sheep @")
 
 def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters():
     play = talk("you are a wolf", "no I am not")
-    found = decisions(Chat(), play)
-    assert [(one.number, one.kind, one.said, one.several) for one in found] == [(0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)]
+    found = judged_decisions(Chat(), play)
+    assert [(one.number, one.kind, one.actions, one.several) for one in found] == [(0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)]
     few = AbstractedEnvironment(Chat(), {"echo": FREE})
-    assert placed(few, play, found, lambda kind, line: kind) == {0: Place("0 ", (), ()), 1: Place("1 asker", FREE, FREE)}
-    assert placed(few, play, found, lambda kind, line: None) == {0: Place("0 ", (), ())}
-    assert placed(few, play, found, lambda kind, line: "@") == {0: Place("0 ", (), ())}  # the rules refuse the sentence
-    space = Space(embedding=FEW, names=())
-    kinds = {kind: clustered({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
-    answer = solved(Chat(), kinds, 500)
+    assert locate_decisions(few, play, found, lambda kind, line: kind) == {0: AbstractState("0 ", (), ()), 1: AbstractState("1 asker", FREE, FREE)}
+    assert locate_decisions(few, play, found, lambda kind, line: None) == {0: AbstractState("0 ", (), ())}
+    assert locate_decisions(few, play, found, lambda kind, line: "@") == {0: AbstractState("0 ", (), ())}  # the rules refuse the sentence
+    space = LatentSpace(embedding=FEW, names=())
+    kinds = {kind: cluster_statements({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
+    answer = solve_exactly(Chat(), kinds, 500)
     assert sorted(answer) == ["0 ", "1 a sheep", "1 a wolf"]
     assert answer["1 a wolf"][kinds["echo"].sentences.index("a wolf")] < 0.01  # the echo does not want to repeat
 
@@ -244,7 +261,7 @@ def test_an_environment_without_a_tree_is_refused():
         name, roles = "open", ("a",)
 
     with pytest.raises(GameError, match="open has no method openings"):
-        solved(Open(), {}, 10)
+        solve_exactly(Open(), {}, 10)
 
 
 def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
@@ -260,11 +277,11 @@ def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
     ("given", "match"),
     [
         (None, "must return a Knowledge"),
-        (Knowledge(scores=[], state={}), "scores for each of 1 plays"),
+        (Knowledge(scores=[], state={}), "scores for each of 1 episodes"),
         (Knowledge(scores=[{0: (1.0,)}], state={}), "2 finite scores for turn 0"),
         (Knowledge(scores=[{0: (1.0, math.nan)}], state={}), "2 finite scores for turn 0"),
-        (Knowledge(scores=[{}], state={"a": {1, 2}}), "must be values of JSON"),
-        (Knowledge(scores=[{}], state={"a": math.inf}), "must be values of JSON"),
+        (Knowledge(scores=[{}], state={"a": {1, 2}}), "must be a JSON value"),
+        (Knowledge(scores=[{}], state={"a": math.inf}), "must be a JSON value"),
     ],
 )
 def test_what_does_not_fit_is_refused(given, match):
@@ -274,7 +291,7 @@ def test_what_does_not_fit_is_refused(given, match):
 
 
 def test_words_are_counted_over_both_seats():
-    counts = Counter(one for own in decisions(GAME, episode(0, ["rock", "paper"], ["rock"])) for one in own.said)
+    counts = Counter(one for own in judged_decisions(GAME, episode(0, ["rock", "paper"], ["rock"])) for one in own.actions)
     assert counts == {"rock": 2, "paper": 1}
 
 
@@ -323,7 +340,7 @@ def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
                 returns=(0.0, 0.0),
             )
         )
-    data = Gathered(episodes=plays, environments={"bluff": game}, step=0, stream=STREAM)
+    data = KnowledgeRequest(episodes=plays, environments={"bluff": game}, step=0, stream=STREAM)
     assert all(set(own) == {0} for own in knowledge(data, clusters=2).scores)
     with pytest.raises(ConfigError, match=r"there are 'claim'\.$"):
         knowledge(data, kinds={"speech": 2}, actions=True)
@@ -337,22 +354,22 @@ def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
 
 
 def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
-    space = Space(embedding=bind("knowledge.embeddings", "ngrams"), names=(), strategies={"g": {"even": [0.5, 0.5], "other": [0.25, 0.75], "forced": [1.0]}})
-    said = [Placed(0, number, ("g", "pool", key), (0, 0)) for number, key in enumerate(("even", "other", "other", "forced"))]
-    assert scores_of(said, space, "ratio", 0.02)[1]["even"] == 0.25
-    assert scores_of(said[1:], space, "ratio", 0.02)[1]["even"] == 0.0
-    assert scores_of([], space, "ratio", 0.02)[1] == {}
+    space = LatentSpace(embedding=bind("knowledge.embeddings", "ngrams"), names=(), strategies={"g": {"even": [0.5, 0.5], "other": [0.25, 0.75], "forced": [1.0]}})
+    said = [MappedPrompt(0, number, ("g", "pool", key), (0, 0)) for number, key in enumerate(("even", "other", "other", "forced"))]
+    assert score_replies(said, space, "ratio", 0.02)[1]["even"] == 0.25
+    assert score_replies(said[1:], space, "ratio", 0.02)[1]["even"] == 0.0
+    assert score_replies([], space, "ratio", 0.02)[1] == {}
 
 
 def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
     """Three states of "a", "b" or of "a", "c": what is said elsewhere counts where the list is the same."""
     states = {"1": ("ab", (0, 0, 0, 0)), "2": ("ab", (0, 0, 1, 1)), "3": ("ac", (1, 1, 1, 1))}
-    space = Space(embedding=bind("knowledge.embeddings", "ngrams", {"size": 8}), names=(), strategies={"g": {key: [0.5, 0.5] for key in states}})
-    placed = [Placed(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
-    scores, _ = scores_of(placed, space, "ratio", 0.02)
+    space = LatentSpace(embedding=bind("knowledge.embeddings", "ngrams", {"size": 8}), names=(), strategies={"g": {key: [0.5, 0.5] for key in states}})
+    placed = [MappedPrompt(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
+    scores, _ = score_replies(placed, space, "ratio", 0.02)
     shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
     assert [own[0] for own in scores] == pytest.approx([math.log(0.5 / share) for share in shares])
-    alone, _ = scores_of(placed[2:], space, "ratio", 0.02)
+    alone, _ = score_replies(placed[2:], space, "ratio", 0.02)
     assert alone == [scores[2]]
 
 
@@ -373,28 +390,28 @@ CALLED = ("p1", "p2", "p10")
     ],
 )
 def test_a_statement_is_taken_apart_into_whom_it_is_about_and_what_it_says(line, without, whom):
-    assert (pattern(line, CALLED), about(line, CALLED)) == (without, whom)
-    assert (pattern(line, ()), about(line, ())) == (line, None)
+    assert (pattern(line, CALLED), first_player_named(line, CALLED)) == (without, whom)
+    assert (pattern(line, ()), first_player_named(line, ())) == (line, None)
 
 
 def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
-    space = Space(embedding=NGRAMS, names=CALLED, called=CALLED)
+    space = LatentSpace(embedding=NGRAMS, names=CALLED, called=CALLED)
     said = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
-    kind = clustered(said, 3, None, space, STREAM)
+    kind = cluster_statements(said, 3, None, space, STREAM)
     assert sorted(kind.sentences) == ["seer @ good", "seer @ wolf", "silence"]
     whole = replace(space, kinds={"speaks": kind})
     lines = ["seer p10 wolf", "seer p2 good", "silence", "seer p2 wolf"]
     assert whole.stand_ins("speaks", lines) == lines
     state = json.loads(json.dumps({"iteration": 0, "space": whole.to_json()}))
-    assert Space.of_state(state, whole.embedding)[1].stand_ins("speaks", lines) == lines
+    assert LatentSpace.of_state(state, whole.embedding)[1].stand_ins("speaks", lines) == lines
     # a statement that names nobody is of a cluster that names nobody, or of none
     assert whole.stand_ins("speaks", ["seer wolf"]) == ["silence"]
-    some = replace(space, kinds={"speaks": clustered({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)})
+    some = replace(space, kinds={"speaks": cluster_statements({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)})
     assert some.stand_ins("speaks", ["silence", "seer p1 wolf"]) == [None, "accuse p1"]
 
 
 def test_in_other_environments_no_sign_stands_for_a_player():
-    space = Space(embedding=FEW, names=("left",), kinds={"speaks": clustered({"a@b": 1}, 1, None, Space(embedding=FEW, names=()), STREAM)})
+    space = LatentSpace(embedding=FEW, names=("left",), kinds={"speaks": cluster_statements({"a@b": 1}, 1, None, LatentSpace(embedding=FEW, names=()), STREAM)})
     assert space.stand_ins("speaks", ["left"]) == ["a@b"]
 
 
@@ -402,7 +419,7 @@ STREAM_OF_HABITS = Stream.from_seed(0)
 
 
 def solver(game, stream=STREAM_OF_HABITS, **more):
-    return Sampled(AbstractedEnvironment(game, {}), stream, depth=1, actions=True, gists=True, **more)
+    return MonteCarloSolver(AbstractedEnvironment(game, {}), stream, depth=1, actions=True, gists=True, **more)
 
 
 class Signal:
@@ -448,15 +465,15 @@ class Signalled:
 @pytest.mark.parametrize(("left", "right"), ["xy", "yx"])
 def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
     """Either word can stand for either side; the habit decides."""
-    habits = Habits(there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})}, everywhere={"teller": Counter("xy")})
-    found = solver(Signal(), Stream.from_seed(seed), habits=habits, anchor=0.3).solved(300)
+    habits = EmpiricalPolicy(there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})}, everywhere={"teller": Counter("xy")})
+    found = solver(Signal(), Stream.from_seed(seed), habits=habits, anchor=0.3).solve(300)
     assert found["0 left"]["xy".index(left)] > 0.8 and found["0 right"]["xy".index(right)] > 0.8
     assert found[f"1 {left}"][0] > 0.8 and found[f"1 {right}"][1] > 0.8
 
 
 def test_without_an_anchor_habits_say_nothing():
-    habits = Habits(there={"0 left": Counter(x=9)})
-    plain, begun = (solver(Signal(), **more).solved(20) for more in ({}, {"habits": habits}))
+    habits = EmpiricalPolicy(there={"0 left": Counter(x=9)})
+    plain, begun = (solver(Signal(), **more).solve(20) for more in ({}, {"habits": habits}))
     assert plain == begun
 
 
@@ -467,9 +484,9 @@ WORTH = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])  # of the first against t
 def anchored(anchor, shares, steps=3000, seed=0):
     """Return the strategies of both seats of rock, paper, scissors, in the order of THROWS."""
     game = make_game("rock_paper_scissors")
-    keys, called = sorted(solver(game).solved(1)), game.reset(STREAM_OF_HABITS).legal(0)
+    keys, called = sorted(solver(game).solve(1)), game.reset(STREAM_OF_HABITS).legal(0)
     counts = {key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, own, strict=True)}) for key, own in zip(keys, shares, strict=True)}
-    found = solver(game, Stream.from_seed(seed), habits=Habits(there=counts), anchor=anchor).solved(steps)
+    found = solver(game, Stream.from_seed(seed), habits=EmpiricalPolicy(there=counts), anchor=anchor).solve(steps)
     return [[found[key][called.index(throw)] for throw in THROWS] for key in keys]
 
 
@@ -495,13 +512,13 @@ def test_a_heavy_anchor_keeps_the_habits_and_a_light_one_lets_them_go():
 @given(st.floats(1e-9, 1e9), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), st.floats(0, 1e9))
 def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
     size = len(regrets)
-    row = _Row(called=tuple("abcd"[:size]), regrets=np.array(regrets), sums=np.zeros(size), habit=np.log(np.full(size, 1 / size)), judged=True, weight=weight)
+    row = _StateRow(called=tuple("abcd"[:size]), regrets=np.array(regrets), sums=np.zeros(size), habit=np.log(np.full(size, 1 / size)), judged=True, weight=weight)
     found = row.strategy(anchor).chances
     assert found.sum() == pytest.approx(1) and (found >= 0).all()
 
 
 def test_shares_by_hand():
-    habits = Habits(there={"s": Counter(a=2, b=1)}, everywhere={"k": Counter(a=3, c=1)})
+    habits = EmpiricalPolicy(there={"s": Counter(a=2, b=1)}, everywhere={"k": Counter(a=3, c=1)})
     whole = np.array([3.1, 0.1, 1.1]) / 4.3
     assert habits.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * whole) / 6)
     assert habits.shares("k", "new", ("a", "b", "c")) == pytest.approx(whole)
@@ -510,22 +527,22 @@ def test_shares_by_hand():
 
 @given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**6)), st.lists(st.sampled_from("abcd"), min_size=1, unique=True))
 def test_shares_are_probabilities(counts, called):
-    found = Habits(there={"s": Counter(counts)}, everywhere={"k": Counter(counts)}).shares("k", "s", called)
+    found = EmpiricalPolicy(there={"s": Counter(counts)}, everywhere={"k": Counter(counts)}).shares("k", "s", called)
     assert found.sum() == pytest.approx(1) and (found > 0).all() and len(found) == len(called)
 
 
 def test_habits_of_recorded_plays_and_the_option():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
     episodes = play_episodes(game, ["werewolf_bot style=accuser"] * 4, plays=8)
-    gathered = Gathered(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM_OF_HABITS)
-    found = [decisions(game, one, actions=True) for one in episodes]
+    gathered = KnowledgeRequest(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM_OF_HABITS)
+    found = [judged_decisions(game, one, actions=True) for one in episodes]
     made = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
     even = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
     assert made.state["space"]["kinds"] == even.state["space"]["kinds"] and made.state != even.state
-    _, space = Space.of_state(made.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
-    (first, *_), *_ = stood = standings(gathered, found, space, gists=True)
+    _, space = LatentSpace.of_state(made.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
+    (first, *_), *_ = stood = map_decisions(gathered, found, space, gists=True)
     assert len(stood) == 8 and first.game == game.name
-    habits = habits_of(one for own in stood for one in own)
+    habits = empirical_policy(one for own in stood for one in own)
     said = habits.everywhere["wolf speaks"]
     assert sum(said.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in said)
     assert sum(habits.everywhere[""].values()) > 30
@@ -540,7 +557,7 @@ def test_an_anchor_goes_with_other_options(speech, more):
     game, states = make_game("werewolf", options=options), []
     episodes = play_episodes(game, ["werewolf_bot sentences=true"] * 4, plays=6)
     for step in range(2):
-        gathered = Gathered(episodes=episodes, environments={game.name: game}, step=step, stream=STREAM_OF_HABITS)
+        gathered = KnowledgeRequest(episodes=episodes, environments={game.name: game}, step=step, stream=STREAM_OF_HABITS)
         states.append(
             latent_space(
                 gathered, states[-1] if states else {}, **{"clusters": 3, "actions": True, "solver": "sampled", "cfr_steps": 4, "anchor": 0.2, **more}
@@ -552,6 +569,6 @@ def test_an_anchor_goes_with_other_options(speech, more):
 
 
 def test_an_anchor_of_a_walked_tree_is_refused():
-    gathered = Gathered(episodes=[], environments={}, step=0, stream=STREAM_OF_HABITS)
-    with pytest.raises(ConfigError, match=r"anchor=0\.1 anchors sampled plays alone.*write solver: sampled, or leave anchor out"):
+    gathered = KnowledgeRequest(episodes=[], environments={}, step=0, stream=STREAM_OF_HABITS)
+    with pytest.raises(ConfigError, match=r"anchor=0\.1 applies to sampled episodes only.*write solver: sampled, or leave anchor out"):
         latent_space(gathered, {}, anchor=0.1)

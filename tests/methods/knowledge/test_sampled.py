@@ -8,16 +8,16 @@ from sparring.core.rng import Stream
 from sparring.environments.abstracted import AbstractedEnvironment, AbstractedPlay, Gist
 from sparring.environments.base import random_reply
 from sparring.environments.catalogue import make_game
-from sparring.methods.knowledge.latent_space import Sampled
-from sparring.methods.knowledge.space import solved
-from sparring.methods.knowledge.statements import place_of
+from sparring.methods.knowledge.latent_space import MonteCarloSolver
+from sparring.methods.knowledge.space import solve_exactly
+from sparring.methods.knowledge.statements import abstract_state_of
 
 STREAM = Stream.from_seed(0)
 
 
 def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
     game = make_game(name, options=options)
-    return Sampled(AbstractedEnvironment(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True).solved(steps)
+    return MonteCarloSolver(AbstractedEnvironment(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True).solve(steps)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -31,7 +31,7 @@ def test_a_game_of_one_throw_is_solved(seed):
 @pytest.mark.parametrize("depth", [1, 2])
 def test_bluff_is_solved_as_the_whole_tree_is(depth):
     """Every seat decides once, so that this is external sampling."""
-    exact, found = solved(make_game("bluff"), {}, 2000, actions=True), solution("bluff", 6000, depth=depth)
+    exact, found = solve_exactly(make_game("bluff"), {}, 2000, actions=True), solution("bluff", 6000, depth=depth)
     assert found.keys() <= exact.keys() and len(found) == len(exact)
     for key, row in found.items():
         assert row == pytest.approx(exact[key], abs=0.06), key
@@ -81,7 +81,7 @@ class Climb:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_several_decisions_in_a_row_are_learnt_by_any_depth(depth):
-    found = Sampled(AbstractedEnvironment(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solved(400)
+    found = MonteCarloSolver(AbstractedEnvironment(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solve(400)
     assert found["1 "] == [1.0]
     assert [found[f"0 {at}"][right] > 0.95 for at, right in enumerate((0, 0, 1))] == [True] * 3
 
@@ -102,7 +102,7 @@ def played(moments, seed, **options):
 def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one(seed, moments, options):
     play = played(moments, seed, **options)
     for seat in play.due():
-        place = place_of(play, seat, gists=True)
+        place = abstract_state_of(play, seat, gists=True)
         assert len(place.labels) == len(place.legal) and set(place.called) == set(place.labels)
         assert not any(name in word for word in place.called for name in ("p1", "p2", "p3", "p4", "p5", "p6", "p7"))
         assert place.key.split()[0] in ("wolf", "seer", "doctor", "villager")
@@ -120,8 +120,8 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
             for before, one, after in zip(" " + text, text, text[1:] + " ", strict=False)
         )
 
-    first = game.begun(tuple(range(5)), STREAM)
-    second = game.begun(tuple(order), STREAM)
+    first = game.begin(tuple(range(5)), STREAM)
+    second = game.begin(tuple(order), STREAM)
     for number in range(moments):
         if first.done:
             break
@@ -141,14 +141,14 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
 def test_a_gist_by_hand():
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True})
     assert game.roles == ("wolf", "seer", "doctor", "villager1", "villager2")
-    play = game.begun((0, 1, 2, 3, 4), STREAM)
+    play = game.begin((0, 1, 2, 3, 4), STREAM)
     play.step({0: "p5", 1: "p1", 2: "p5"})  # the wolf is seen, and whom it kills is saved
     assert play.due() == (0,)
     play.step({0: "seer p2 wolf"})
     assert play.gist(1) == Gist("seer speak top - / plain / wolf", {"p1": "#wolf", "p3": "#plain", "p4": "#plain", "p5": "#plain", "p2": "me"})
     play.step({1: "seer p1 wolf"})
     play.step({2: "accuse p1"})
-    place = place_of(AbstractedPlay(AbstractedEnvironment(game, {}), play), 3, gists=True)
+    place = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {}), play), 3, gists=True)
     assert place.key == "villager speak plain - / plain / seer"
     assert {action: label for action, label in zip(place.legal, place.labels, strict=True) if action.startswith("accuse")} == {
         "accuse p1": "accuse #seer",
@@ -157,7 +157,7 @@ def test_a_gist_by_hand():
         "accuse p5": "accuse #plain",
     }
     text = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"})
-    free = text.begun((0, 1, 2, 3, 4), STREAM)
+    free = text.begin((0, 1, 2, 3, 4), STREAM)
     night = {0: "p5", 1: "p1", 2: "p5"}
     for said in (night, {0: "I looked at p2 last night: a werewolf!"}, {1: "I'm the seer and p1 is the wolf"}, {2: "I, p3, do not trust p1."}):
         free.step(said)
@@ -166,7 +166,7 @@ def test_a_gist_by_hand():
 
 def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_marked():
     game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3})
-    play = game.begun(tuple(range(7)), STREAM)
+    play = game.begin(tuple(range(7)), STREAM)
     assert game.roles[:2] == ("wolf1", "wolf2")
     play.step({0: "p5", 2: "p1", 3: "p3"})
     assert play.gist(1).key == "wolf decide plain - / plain / plain! / wolf"
@@ -180,7 +180,7 @@ def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_mar
 
 def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
     game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3, "wolves_talk": True})
-    play = game.begun(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
+    play = game.begin(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
     first = play.gist(0)
     assert set(first.labels.values()) == {"me", "#wolf", "#plain"}
     play.step({0: "kill p5"})
@@ -201,17 +201,17 @@ def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
 def test_texts_of_one_meaning_are_one_action():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
     lines = ("I think that @ is a werewolf.", "I do not trust @.", "I am the seer and @ is a werewolf.", "Let us be careful.")
-    play = game.begun((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
+    play = game.begin((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
     play.step({0: "p4", 1: "p1"})
-    place = place_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=True)
+    place = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=True)
     assert place.called == ("accuse #plain", "claim seer", "seer #plain wolf", "silence")
     assert len(place.legal) == 13 and place.labels.count("accuse #plain") == 4  # two wordings, two players
     assert place.labels.count("silence") == 5  # of itself and of the dead it says nothing
     assert place.labels.count("claim seer") == 2
     assert place.number("I do not trust p2.") == place.number("I think that p3 is a werewolf.") == 0
-    whole = place_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False)
+    whole = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False)
     assert whole.labels == whole.legal
-    night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begun(tuple(range(7)), STREAM)
+    night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(tuple(range(7)), STREAM)
     assert night.gist(0).means("Not p3, but p4 tonight.") == "kill p4" and night.gist(0).means("Hm.") == "silence"
     assert night.gist(0).means("p9") == "silence" and play.gist(0).means("I am the seer and p9 is a wolf.") == "claim seer"
     night.step({0: ""})
@@ -222,8 +222,8 @@ def test_texts_of_one_meaning_are_one_action():
 def test_few_plays_of_werewolf_teach_the_village_to_win_more():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
     few = AbstractedEnvironment(game, {})
-    solver = Sampled(few, STREAM.child("solver"), depth=1, actions=True, gists=True)
-    found = solver.solved(300)
+    solver = MonteCarloSolver(few, STREAM.child("solver"), depth=1, actions=True, gists=True)
+    found = solver.solve(300)
     assert len(found) < 200  # so that most states are come to
 
     def won(solved):
@@ -235,7 +235,7 @@ def test_few_plays_of_werewolf_teach_the_village_to_win_more():
             while not play.done:
                 said = {}
                 for seat in play.due():
-                    place = place_of(play, seat, gists=True)
+                    place = abstract_state_of(play, seat, gists=True)
                     chances = found.get(place.key) if solved and game.teams[seat] else None
                     label = draw.choice(place.called, p=chances)
                     said[seat] = str(draw.choice([action for action, one in zip(place.legal, place.labels, strict=True) if one == label]))
@@ -248,18 +248,18 @@ def test_few_plays_of_werewolf_teach_the_village_to_win_more():
 
 def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "deduce": True})
-    with pytest.raises(GameError, match="may say any text in werewolf where no statement of the kind was met"):
-        Sampled(AbstractedEnvironment(game, {}), STREAM, depth=1, actions=True, gists=True).solved(1)
+    with pytest.raises(GameError, match="may say any text in werewolf, and the step has no statement of that kind"):
+        MonteCarloSolver(AbstractedEnvironment(game, {}), STREAM, depth=1, actions=True, gists=True).solve(1)
 
 
 def test_free_text_may_name_who_is_dead():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
     said = dict.fromkeys(("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say."))
-    solver = Sampled(AbstractedEnvironment(game, said), STREAM, depth=1, actions=True, gists=True)
-    found = solver.solved(30)
+    solver = MonteCarloSolver(AbstractedEnvironment(game, said), STREAM, depth=1, actions=True, gists=True)
+    found = solver.solve(30)
     assert {len(row) for key, row in found.items() if " speak " in key} <= {2, 3}  # nothing, one or two kinds of others
-    play = AbstractedPlay(AbstractedEnvironment(game, said), game.begun((0, 1, 2, 3), STREAM))
+    play = AbstractedPlay(AbstractedEnvironment(game, said), game.begin((0, 1, 2, 3), STREAM))
     play.step({0: "p4", 1: "p1"})
-    place = place_of(play, 0, gists=True)
+    place = abstract_state_of(play, 0, gists=True)
     labels = ("silence", "accuse #plain", "accuse #plain", "silence", "silence")
     assert place.labels == labels and place.key in found

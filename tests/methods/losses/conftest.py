@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sparring.methods.losses.base import LossBatch, Whole
+from sparring.methods.losses.base import LossBatch, WholeMinibatch
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def make_whole():
         uniform = numbers(columns.pop("uniform", [0.5] * size))
         prompt = torch.tensor(columns.pop("prompt", list(range(size))))
         extra = {name: numbers(values) for name, values in columns.items()}
-        whole = Whole(
+        whole = WholeMinibatch(
             logprobs=free.detach().clone(),
             old_logprobs=numbers(old if old is not None else logprobs),
             advantages=numbers(advantages if advantages is not None else [1.0] * size),

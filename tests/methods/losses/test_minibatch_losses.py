@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError
 from sparring.methods.losses.aepo_clip import aepo_clip
-from sparring.methods.losses.base import LossTerm, Whole
+from sparring.methods.losses.base import LossTerm, WholeMinibatch
 from sparring.methods.losses.clip_cov import clip_cov
 from sparring.methods.losses.d3s_tokens import d3s_tokens
 from sparring.methods.losses.etr import etr
@@ -381,7 +381,7 @@ ROWS_OF_MINIBATCH = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), m
 
 def whole_of_groups(group, outcome):
     size, none = len(group), torch.zeros(len(group), dtype=torch.float64)
-    return Whole(
+    return WholeMinibatch(
         logprobs=none,
         old_logprobs=none,
         advantages=none,

@@ -300,7 +300,7 @@ def test_by_itself_it_teaches_uniform_legal_play(rollout):
     from sparring.config.plugins.registry import bind
     from sparring.core.records import Credit
     from sparring.league.seating import starts
-    from sparring.measure.exploitability import ask
+    from sparring.measure.exploitability import query_policy
     from sparring.measure.info_states import enumerate_info_states
     from sparring.play.players.policy import PolicyAgent
 
@@ -314,7 +314,7 @@ def test_by_itself_it_teaches_uniform_legal_play(rollout):
     assert metrics["legal_magnet/divergence"] < 0.05
     player = run.agents["learner"]
     assert isinstance(player, PolicyAgent)
-    policy, illegal = ask(player, enumerate_info_states(run.environments[0][0]))
+    policy, illegal = query_policy(player, enumerate_info_states(run.environments[0][0]))
     assert illegal.max() < 0.05
     assert max(abs(row - 0.5).max() for row in policy) < 0.15
 

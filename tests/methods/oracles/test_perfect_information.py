@@ -139,8 +139,8 @@ def test_minimax_what_it_cannot_judge_is_refused():
 
 def test_forgetting_changes_no_verdict(monkeypatch):
     states = played(TIC, 10)
-    monkeypatch.setattr("sparring.methods.oracles.base.KEPT", 5)
-    monkeypatch.setattr("sparring.methods.oracles.minimax.KEPT_BOUNDS", 50)
+    monkeypatch.setattr("sparring.methods.oracles.base.MAX_CACHED", 5)
+    monkeypatch.setattr("sparring.methods.oracles.minimax.MAX_CACHED_BOUNDS", 50)
     oracle = minimax_made()
     for start in range(30):
         assert oracle.judge(states[start : start + 3]) == ORACLE.judge(states[start : start + 3])
@@ -232,7 +232,7 @@ def test_games_of_chance_are_judged_and_states_that_wait_for_chance_refused():
 def test_mcts_what_it_cannot_judge_is_refused():
     with pytest.raises(OracleError, match="is finished"):
         mcts_made().judge([after(TIC, "a1", "a2", "b1", "b2", "c1")])
-    with pytest.raises(OracleError, match="hidden from a seat; use oracle cfr"):
+    with pytest.raises(OracleError, match="hidden information; use oracle cfr"):
         mcts_made().judge([make_game("kuhn_poker").reset(Stream.from_seed(0))])
     for option, value in [("simulations", 0), ("rollouts", 0), ("uct_c", -1.0), ("margin", -0.1)]:
         with pytest.raises(ConfigError, match=option):

@@ -12,12 +12,12 @@ from sparring.core.errors import ConfigError, OracleError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.environments.dag_search import Dag, World
+from sparring.environments.dag_search import Dag, DagWorld
 from sparring.environments.dag_search.solver import dag_search as solver
 from sparring.environments.minesweeper import mines_of, order_of
 from sparring.environments.situation import Situation, decision_of
 from sparring.measure.matches import play_matches
-from sparring.measure.regret import Judge
+from sparring.measure.oracle_regret import Judge
 from sparring.methods.oracles.base import hindrance, verdicts
 from sparring.methods.oracles.solvers import solved_by
 from sparring.play.players.scheduler import scheduler
@@ -218,7 +218,7 @@ def test_tiers_may_pay_otherwise_and_unknown_ones_are_refused():
 def test_other_games_are_refused_with_the_games_that_have_tiers():
     game = make_game("tic_tac_toe")
     assert "minesweeper, sokoban, sudoku" in graded_oracle().covers(game)
-    with pytest.raises(OracleError, match="tells no tiers"):
+    with pytest.raises(OracleError, match="defines no tiers"):
         graded_oracle().judge([game.reset(Stream.from_seed(0))])
 
 
@@ -351,7 +351,7 @@ def test_options_reach_the_games_file_and_are_checked():
 
 
 # 3 takes long and needs 1, which is short; 2 is long: 1 goes first and alone
-WORLD = World((("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")), ("red", "blue", "gold"), ((), (), (0,)))
+WORLD = DagWorld((("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")), ("red", "blue", "gold"), ((), (), (0,)))
 
 
 def made():
@@ -386,13 +386,13 @@ def test_what_is_refused():
     with pytest.raises(OracleError, match="finished"):
         made().judge([decision_of(game, play, 0)])
     kuhn = make_game("kuhn_poker")
-    assert "nobody plans ahead" in made().covers(kuhn) and "dag_search" in made().covers(kuhn)
+    assert "has no planning solver" in made().covers(kuhn) and "dag_search" in made().covers(kuhn)
     with pytest.raises(OracleError, match="kuhn_poker"):
         made().judge([decision_of(kuhn, kuhn.reset(Stream.from_seed(0)), 0)])
     wide = make_game("wide_search")
     assert hindrance(made(), wide) and hindrance(registry.bind("oracles", "minimax")(), game).startswith("it has no rules")
     assert not hindrance(made(), game)
-    with pytest.raises(OracleError, match="judge plays of dag_search"):
+    with pytest.raises(OracleError, match="judge episodes of dag_search"):
         solver(Situation(wide, wide.reset(Stream.from_seed(0)), 0))
 
 

@@ -138,7 +138,7 @@ def test_per_turn_faults_are_those_of_the_stream_and_the_seed():
     twice = noisy_made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(states, drawn)
     assert [found.best for found in twice] == [exact.best for exact in TRUE[:300]]
     for given in (None, drawn[:1]):
-        with pytest.raises(OracleError, match=r"per='turn'.* given for 300 states; give streams to judge, or write per: position"):
+        with pytest.raises(OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"):
             noisy_made(per="turn").judge(states, given)
     with pytest.raises(OracleError, match="is finished"):
         noisy_made(per="turn").judge([after(TIC_OF_NOISY, "a1", "a2", "b1", "b2", "c1")], drawn[:1])
@@ -306,7 +306,7 @@ def test_what_the_oracle_within_refuses_is_an_error_here():
     game = make_game("sudoku", options={"blanks": 4})
     states = played(game, 4)
     oracle = parallel_made("noisy", options={"oracle": "constraint", "per": "turn"}, workers=2, least=1)
-    with pytest.raises(OracleError, match="draws its faults from one stream per state"):
+    with pytest.raises(OracleError, match="needs one stream per state"):
         oracle.judge(states)
     with pytest.raises(OracleError, match="finished"):
         parallel_made(options=SEARCH).judge([finished()])
@@ -379,7 +379,7 @@ def test_a_script_without_a_guard_is_told_of_it(tmp_path):
     script.write_text(PROGRAM.replace("END", "return").replace('if __name__ == "__main__":', "if True:"))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
     assert "OracleError" in done.stderr
-    assert "has to be guarded by if __name__ == '__main__'" in done.stderr
+    assert "Guard the script's entry point by if __name__ == '__main__'" in done.stderr
 
 
 def alive(process):

@@ -165,7 +165,7 @@ def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
 
 @pytest.mark.parametrize("values", [(1.0, 1.0), (1.0, 1.0, 1.0, 1.0), ()])
 def test_one_number_per_turn_or_it_is_an_error(make_episode, values):
-    with pytest.raises(RewardError, match=rf"'made_up' gave {len(values)} numbers for 3 turns of tic_tac_toe"):
+    with pytest.raises(RewardError, match=rf"'made_up' returned {len(values)} numbers for 3 turns of tic_tac_toe"):
         apply_rewards([make_episode(WIN)], [fixed(*values)], 0.0, gaps={})
 
 

@@ -79,7 +79,7 @@ def test_spawn_around_a_team_it_is_refused_and_not_left_out_in_silence(combinato
     options = {"environment": {"name": "wide_search", "options": WIDE_OF_SPAWN}}
     game, (episode,) = spawn_played(combinator, options, bind("players", "random")())
     for name, reward in (("spawn", spawn), ("subtasks_finished", subtasks_finished)):
-        with pytest.raises(RewardError, match=f"'{name}': {combinator} is made of plays of wide_search.*without {combinator}"):
+        with pytest.raises(RewardError, match=f"'{name}': {combinator} combines episodes of wide_search.*without {combinator}"):
             reward(episode, game)
     alone = {"environment": {"name": "wide_search", "options": {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}}}
     for options in (alone, {"environment": {"name": "kuhn_poker"}}):  # nobody leads inside either
@@ -246,7 +246,7 @@ def test_own_is_the_right_cells_over_those_asked_for(episodes):
         fresh, done = {}, set()
         for state in replay(TEAM, episode):
             for seat, call in state.calls.items():
-                if not call.told and (len(state.waves), seat) not in done:
+                if not call.log and (len(state.waves), seat) not in done:
                     done.add((len(state.waves), seat))
                     fresh[len(state.waves), seat] = sum((item, column) not in state.notes for item in call.items for column in range(2))
         for (_, seat), cells in fresh.items():
@@ -294,7 +294,7 @@ def test_contribution_around_a_team_it_is_refused_and_not_left_out_in_silence(op
     inner = {"name": "wide_search", "options": {"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3}}
     game = make_game(name, options={"environment": inner, **options})
     (episode,) = contribution_played(game, 1)
-    with pytest.raises(RewardError, match=f"'contribution': {name} is made of plays of wide_search.*without {name}"):
+    with pytest.raises(RewardError, match=f"'contribution': {name} combines episodes of wide_search.*without {name}"):
         contribution(episode, game)
     kuhn = make_game("repeated", options={"environment": {"name": "kuhn_poker"}})
     (episode,) = contribution_played(kuhn, 1)

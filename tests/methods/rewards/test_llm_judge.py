@@ -194,7 +194,7 @@ def test_nonsense_and_failures_are_abstentions_that_are_said(serve, caplog):
         found = opinions(judge(url, concurrency=1), five(), GAMES)
     assert found == [(0.4,), (None,), (None,), (None,), (None,)]
     (record,) = caplog.records
-    assert "no opinion on 4 of 5 questions, 2 of them failed. The first: 'fish'" in record.getMessage()
+    assert "no score for 4 of 5 requests, 2 of them failed. The first: 'fish'" in record.getMessage()
 
 
 def five():

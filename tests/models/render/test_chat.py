@@ -244,7 +244,7 @@ def test_a_base_model_completes_text_with_its_own_end(answer):
     assert renderer.close(truncated=True) == (made.eos_token_id,)
 
 
-@pytest.mark.parametrize(("template", "why"), [(None, "no chat template"), (NO_END, "no special token")])
+@pytest.mark.parametrize(("template", "why"), [(None, "no chat template"), (NO_END, "not a special token")])
 def test_what_a_refusal_says_to_write_can_be_written(template, why):
     for tokens, advice in ((SPECIALS, "chatml"), (["<s>"], "completion")):
         made = pieces_tokenizer(template, specials=tokens, eos_token="</s>")
@@ -304,7 +304,7 @@ RENDERER = chat(tokenizer(GEMMA))
     [
         (UNSTABLE, "not prefix-stable"),
         (LAST_ONLY, "changes or repeats"),
-        (NO_END, "no special token"),
+        (NO_END, "not a special token"),
         (None, "no chat template"),
         ("{{ raise_exception('system not supported') }}", "chat template fails"),
     ],
@@ -349,7 +349,7 @@ def test_added_tokens_for_white_space_and_letters_are_text():
     made = tokenizer(CHATML, ["  ", "\n\n", "ä"])
     renderer = chat(made)
     assert [made.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == ["a", "  ", "b", "\n\n", "ä"]
-    with pytest.raises(ModelError, match="no special token"):
+    with pytest.raises(ModelError, match="not a special token"):
         chat(tokenizer(NO_END, ["\n"]))
 
 

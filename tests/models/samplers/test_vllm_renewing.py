@@ -11,9 +11,9 @@ from sparring.core.errors import ModelError, RunError
 from sparring.core.records import SampledRun, SamplingParams
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.distributed import PublishedWeights
-from sparring.engine.workers.units import Unit, answer_of, news_bytes, task_bytes
+from sparring.engine.workers.units import WorkUnit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker
+from sparring.engine.workers.worker_weights import PublishedWeights
 from sparring.league.seating import starts
 from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
@@ -201,12 +201,12 @@ def test_a_worker_that_plays_takes_news_between_the_tokens_of_a_reply(stops, tmp
     config = resolve({**CONFIG, "model": {"hidden_size": 32, "layers": 1, "heads": 1}, "sampler": {"name": "vllm"}})
     engine = LocalEngine(config)
     published = PublishedWeights(engine, tmp_path / "weights")
-    older = published.files(published.newest())
+    older = published.files(published.pin_newest())
     with torch.no_grad():
         for parameter in engine.model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
     engine.model.version += 1
-    newer = published.files(published.newest())
+    newer = published.files(published.pin_newest())
     specs = starts(
         0,
         games=engine.environments,
@@ -216,7 +216,7 @@ def test_a_worker_that_plays_takes_news_between_the_tokens_of_a_reply(stops, tmp
         root=engine.root,
         progress=0.0,
     )
-    unit, when = Unit(tuple(specs), older, 0.0), stops(1)
+    unit, when = WorkUnit(tuple(specs), older, 0.0), stops(1)
     worker = Worker(config.model_dump(mode="json"))
 
     def between():

@@ -15,7 +15,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.seating import starts
 from sparring.play.plans import base
-from sparring.report.catalogue import glossary
+from sparring.report.explanations import glossary
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from tests.play.plans.planned import planned

@@ -136,14 +136,14 @@ def test_it_says_exactly_how_it_plays_where_it_can():
     assert bot(moves=["a1", "c3"]).chances(state, 1) == {"a1": 1.0}
     with pytest.raises(GameError, match=r"says 'b2' at its turn 0, which is not legal there"):
         bot(moves=["b2"]).chances(state, 1)
-    with pytest.raises(GameError, match=r"Throw, which does not count a seat's turns; write preference"):
+    with pytest.raises(GameError, match=r"SimultaneousChoicePlay, which does not count a seat's turns; write preference"):
         bot(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)
 
 
 def test_where_a_play_counts_no_turns_preferences_are_played_and_moves_are_refused():
     throw = make_game("rock_paper_scissors").reset(Stream.from_seed(0))
     assert bot(preference=["scissors"]).choose(throw, 1, Stream.from_seed(0)) == "scissors"
-    with pytest.raises(GameError, match=r"which of moves=\('rock',\) is due cannot be told from Throw alone.*write preference"):
+    with pytest.raises(GameError, match=r"which of moves=\('rock',\) is due cannot be told from SimultaneousChoicePlay alone.*write preference"):
         bot(moves=["rock"]).choose(throw, 0, Stream.from_seed(0))
 
 

@@ -9,7 +9,7 @@ import sparring
 from sparring.api.measurement import measure
 from sparring.config import resolve
 from sparring.core.errors import ConfigError, ModelError, SparringError
-from sparring.engine.export import export, export_mixture
+from sparring.engine.exported_policy import export, export_mixture
 from sparring.environments.catalogue import make_game
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.info_states import enumerate_info_states

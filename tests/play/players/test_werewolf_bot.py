@@ -10,24 +10,24 @@ from sparring.play.players.werewolf_bot import werewolf_bot
 
 def day(look="p1", kill="p3", **options):
     """Wolf p1, seer p2, villagers p3 and p4, after the first night."""
-    play = werewolf(**options).begun((0, 1, 2, 3), Stream.from_seed(0))
+    play = werewolf(**options).begin((0, 1, 2, 3), Stream.from_seed(0))
     play.step({0: kill, 1: look})
     return play
 
 
 def test_nights():
-    play = werewolf().begun((0, 1, 2, 3), Stream.from_seed(0))
+    play = werewolf().begin((0, 1, 2, 3), Stream.from_seed(0))
     bot = werewolf_bot()
     assert bot.chances(play, 0) == dict.fromkeys(("p2", "p3", "p4"), 1 / 3) == {**bot.chances(play, 0)}
     assert set(bot.chances(play, 1)) == {"p1", "p3", "p4"}
-    seven = werewolf(players=7).begun(tuple(range(7)), Stream.from_seed(0))
+    seven = werewolf(players=7).begin(tuple(range(7)), Stream.from_seed(0))
     assert bot.chances(seven, 3) == {"p4": 1.0}  # the doctor itself
     seven.step({0: "p6", 2: "p1", 3: "p4"})
     assert bot.chances(seven, 1) == {"p6": 1.0}  # as its mate proposes
 
 
 def test_wolves_that_talk_name_a_victim_and_go_by_what_was_named():
-    play = werewolf(players=7, wolves_talk=True).begun(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
+    play = werewolf(players=7, wolves_talk=True).begin(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
     bot = werewolf_bot()
     assert set(bot.chances(play, 0)) == {f"kill p{n}" for n in range(3, 8)}
     assert bot.chances(play.clone(), 0) != werewolf_bot(style="silent").chances(play, 0) == {"silence": 1.0}
@@ -52,7 +52,7 @@ def test_wolves_that_talk_name_a_victim_and_go_by_what_was_named():
      ("Don't kill p5", {f"p{n}" for n in range(3, 8)}), ("Kill p1", {f"p{n}" for n in range(3, 8)}), ("", {f"p{n}" for n in range(3, 8)})],
 )  # fmt: skip
 def test_free_text_by_night_names_a_victim(said, wanted):
-    play = werewolf(players=7, wolves_talk=True, speech="text", style="full").begun(tuple(range(7)), Stream.from_seed(0))
+    play = werewolf(players=7, wolves_talk=True, speech="text", style="full").begin(tuple(range(7)), Stream.from_seed(0))
     play.step({0: said})
     bot = werewolf_bot(sentences=True)
     assert set(bot.chances(play, 1)) == {f"kill {name}" for name in wanted}
@@ -90,7 +90,7 @@ def test_the_silent_abstain_without_a_reason():
 
 
 def test_wolves_kill_who_claims_to_be_the_seer_and_spare_their_mate():
-    play = werewolf(players=7).begun(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
+    play = werewolf(players=7).begin(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
     play.step({0: "p7", 2: "p1", 3: "p4"})
     play.step({1: "p7"})
     bot, said = werewolf_bot(), {2: "seer p1 wolf"}

@@ -3,7 +3,7 @@ import pytest
 from sparring.config.plugins import registry
 from sparring.config.plugins.plugin import of_base
 from sparring.core.errors import PluginError
-from sparring.run.sinks.base import Journal, Start
+from sparring.run.sinks.base import Journal, RunStart
 
 
 def test_a_journal_remembers_the_run_and_its_newest_step(tmp_path):
@@ -31,4 +31,4 @@ def test_a_plugin_that_gives_no_sink_is_named(tmp_path, monkeypatch):
     plugin = registry.load("run.sinks", "tensorboard")
     monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: (lambda plugin: lambda start: object()) if name == "adapted" else of_base(slot, name))
     with pytest.raises(PluginError, match=r"sink 'tensorboard' \(logging.sinks\) must return a sink.*has no write"):
-        registry.with_options(plugin)(Start(folder=tmp_path))
+        registry.with_options(plugin)(RunStart(folder=tmp_path))

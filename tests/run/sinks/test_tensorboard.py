@@ -6,7 +6,7 @@ import time
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sparring.run.sinks.base import Start
+from sparring.run.sinks.base import RunStart
 from sparring.run.sinks.tensorboard import tensorboard
 
 
@@ -30,13 +30,13 @@ def in_a_child(function):
 @pytest.mark.parametrize("kept", [0, 1, 2])
 def test_nothing_is_lost_or_doubled_when_a_run_is_killed_and_goes_on(tmp_path, kept):
     def first_life():
-        sink = tensorboard(Start(folder=tmp_path))
+        sink = tensorboard(RunStart(folder=tmp_path))
         for step in (1, 2, 3):
             sink.write(step, {"a": float(step)})
 
     in_a_child(first_life)
     time.sleep(1.0)  # TensorBoard puts the files of one second in order of their process numbers
-    sink = tensorboard(Start(folder=tmp_path, step=kept))
+    sink = tensorboard(RunStart(folder=tmp_path, step=kept))
     for step in range(kept + 1, 5):
         sink.write(step, {"a": float(step)})
     sink.close()

@@ -9,7 +9,7 @@ import pytest
 
 from sparring.config.plugins import registry
 from sparring.core.errors import PluginError
-from sparring.run.sinks.base import Start
+from sparring.run.sinks.base import RunStart
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def rows(path, what="run_name, step, metrics", table="metrics"):
 
 
 def test_figures_and_configuration_are_in_the_database(database, tmp_path):
-    sink = opened(Start(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}))
+    sink = opened(RunStart(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}))
     sink.write(1, {"a": 0.5})
     sink.write(2, {"a": 0.25})
     sink.close()
@@ -66,12 +66,12 @@ def test_figures_and_configuration_are_in_the_database(database, tmp_path):
 
 
 def test_a_run_that_goes_on_is_the_same_run_and_has_no_step_twice(database, tmp_path):
-    other = opened(Start(folder=tmp_path / "other"), project="sparring") if (tmp_path / "other").mkdir() is None else None
+    other = opened(RunStart(folder=tmp_path / "other"), project="sparring") if (tmp_path / "other").mkdir() is None else None
     other.write(3, {"a": 9.0})
-    first = opened(Start(folder=tmp_path))
+    first = opened(RunStart(folder=tmp_path))
     for step in (1, 2, 3):
         first.write(step, {"a": float(step)})
-    second = opened(Start(folder=tmp_path, step=1))
+    second = opened(RunStart(folder=tmp_path, step=1))
     second.write(2, {"a": 2.5})
     own = [row for row in rows(database, "run_id, step, metrics") if json.loads(row[2])["a"] < 9]
     assert [(step, json.loads(one)["a"]) for _, step, one in own] == [(1, 1.0), (2, 2.5)]
@@ -80,4 +80,4 @@ def test_a_run_that_goes_on_is_the_same_run_and_has_no_step_twice(database, tmp_
 
 def test_a_wrong_project_names_the_sink(database, tmp_path):
     with pytest.raises(PluginError, match=r"sink 'trackio' \(logging.sinks\) failed.*a project has a name"):
-        opened(Start(folder=tmp_path), project="")
+        opened(RunStart(folder=tmp_path), project="")

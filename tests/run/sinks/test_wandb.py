@@ -9,7 +9,7 @@ import pytest
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, PluginError
 from sparring.core.trust import trust_typed
-from sparring.run.sinks.base import Start
+from sparring.run.sinks.base import RunStart
 
 
 class Run:
@@ -51,7 +51,7 @@ def opened(start, **options):
 
 
 def test_it_stays_on_this_machine_and_asks_nobody(library, tmp_path):
-    sink = opened(Start(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}), project="mine")
+    sink = opened(RunStart(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}), project="mine")
     sink.write(1, {"a": 0.5})
     sink.close()
     ((given, run),) = library.runs
@@ -63,10 +63,10 @@ def test_it_stays_on_this_machine_and_asks_nobody(library, tmp_path):
 
 
 def test_a_run_that_goes_on_is_the_same_run_and_sends_no_step_twice(library, tmp_path):
-    first = opened(Start(folder=tmp_path))
+    first = opened(RunStart(folder=tmp_path))
     for step in (1, 2, 3):
         first.write(step, {"a": step})
-    second = opened(Start(folder=tmp_path, step=1))  # killed after step 3, saved after step 1
+    second = opened(RunStart(folder=tmp_path, step=1))  # killed after step 3, saved after step 1
     for step in (2, 3, 4):
         second.write(step, {"a": step})
     (one, before), (two, after) = library.runs
@@ -78,7 +78,7 @@ def test_online_in_a_recipe_is_not_enough(library, tmp_path, monkeypatch):
         if given:
             monkeypatch.setenv("WANDB_MODE", given)
         with pytest.raises(ConfigError, match=r"may be a stranger's.*or WANDB_MODE=online before"):
-            opened(Start(folder=tmp_path), mode="online")
+            opened(RunStart(folder=tmp_path), mode="online")
     assert library.runs == [] and library.asked == []
 
 
@@ -94,16 +94,16 @@ def test_online_may_be_typed(text, monkeypatch):
 
 def test_online_is_asked_for_and_needs_credentials_that_are_there(library, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
-    opened(Start(folder=tmp_path), mode="online")
+    opened(RunStart(folder=tmp_path), mode="online")
     assert library.asked == [{"prompt": False}] and library.runs[0][0]["resume"] == "allow"
     library.logged_in = False
     with pytest.raises(ConfigError, match=r"logging\.sinks.*no credentials; set WANDB_API_KEY"):
-        opened(Start(folder=tmp_path), mode="online")
+        opened(RunStart(folder=tmp_path), mode="online")
     with pytest.raises(ConfigError, match="mode"):
-        opened(Start(folder=tmp_path), mode="cloud")
+        opened(RunStart(folder=tmp_path), mode="cloud")
 
 
 def test_what_the_package_raises_names_the_sink(library, tmp_path, monkeypatch):
     monkeypatch.setattr(library, "init", lambda **given: 1 / 0)
     with pytest.raises(PluginError, match=r"sink 'wandb' \(logging.sinks\) failed.*ZeroDivisionError"):
-        opened(Start(folder=tmp_path))
+        opened(RunStart(folder=tmp_path))

@@ -16,8 +16,8 @@ if CHROMIUM is None:
 
 from sparring.view.app import application  # noqa: E402
 from sparring.view.pages import Pages  # noqa: E402
-from sparring.view.plays import Plays  # noqa: E402
-from sparring.view.watch import Watch  # noqa: E402
+from sparring.view.play_server import PlayServer  # noqa: E402
+from sparring.view.watch import RunWatcher  # noqa: E402
 
 TOKEN = "right-token"
 # what leaves the machine meets a proxy that is not there, and is seen to fail
@@ -40,12 +40,12 @@ def chromium():
 
 class Served:
     def __init__(self, folder):
-        self.watch = Watch([folder])
+        self.watch = RunWatcher([folder])
         self.watch.start()
         assert self.watch.idle.wait(20)
         listening = socket.create_server(("127.0.0.1", 0))
         self.base = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        self.plays = Plays(self.watch)
+        self.plays = PlayServer(self.watch)
         app = application(Pages(self.watch), TOKEN, plays=self.plays)
         config = uvicorn.Config(app, log_level="error", access_log=False, ws="none", lifespan="off")
         self.server = uvicorn.Server(config)

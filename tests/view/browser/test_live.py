@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sparring.view import static_pages
-from sparring.view.position_pictures import Boards
+from sparring.view.position_pictures import PositionPictures
 from tests.view import run_made as made
 
 SOON = 2000  # milliseconds in which a page must show what is new
@@ -119,13 +119,13 @@ def test_an_answer_that_was_asked_ahead_is_not_shown_twice(visitor, served):
 
 
 def test_text_is_drawn_before_the_picture(visitor, served, monkeypatch):
-    may, draw = threading.Event(), Boards.draw
+    may, draw = threading.Event(), PositionPictures.draw
 
     def late(self, *arguments):
         may.wait(20)
         return draw(self, *arguments)
 
-    monkeypatch.setattr(Boards, "draw", late)
+    monkeypatch.setattr(PositionPictures, "draw", late)
     page = visitor.open(served, QUERIES["replay"], loaded=False)
     try:
         page.wait_for_selector("article.turn")

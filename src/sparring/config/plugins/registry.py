@@ -255,7 +255,7 @@ def required_services(bound: BoundPlugin) -> frozenset[str]:
     plugins = [bound.plugin]
     if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()):
         plugins += [load("columns", name) for name in ordered(bound.needs)]
-    return frozenset().union(*(plugin.declared("ASKS", ()) for plugin in plugins))
+    return frozenset().union(*(plugin.declared("REQUIRED_SERVICES", ()) for plugin in plugins))
 
 
 def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
-"""Several learners of one run: each computes leaves of every minibatch, and all hold equal weights.
+"""Several learners of a run with equal weights: each computes leaves of every minibatch.
 
-Rank 0 is the training process, and alone keeps checkpoints. The others are processes of this
-machine, each with the run's number of threads; of GPUs each has its own (``gpu_placement.py``).
-They are told the plays and advantages of a step, and add their gradients to those of all
+Rank 0 is the training process, and only it keeps checkpoints. The others are processes of this
+machine, each with the run's number of threads; on GPUs each has one (``gpu_placement.py``). Rank 0
+sends them the episodes and advantages of a step, and all sum their gradients
 (``learn/gradient_step.py``, ``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run
 depend on ``learner.leaves``, and not on ``learner.ranks``.
 
-If one of them ends the run ends with an error; it goes on from its last checkpoint, with as many
-learners as one likes.
+If a learner ends, the run ends with an error; the run resumes from its last checkpoint, with any
+number of learners.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ from sparring.engine.ranks.messages import (
     Sums,
     in_a_thread,
 )
-from sparring.engine.workers.fleet.processes import ONE_THREAD, Child
+from sparring.engine.workers.fleet.processes import ONE_THREAD, PythonProcess
 from sparring.engine.workers.gpu_placement import for_learner, gpus_of_learners
 from sparring.engine.workers.units import error_of
 from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import fingerprint
 
 log = logging.getLogger(__name__)
-GRACE = 10.0  # seconds in which the other learners say why they have ended
-STATE = "state-"  # its folders of what a policy's learner holds begin so
+GRACE = 10.0  # seconds to wait for the other learners' reasons
+STATE = "state-"  # prefix of its folders of a policy's weights and optimiser
 
 
 class Ranks:
-    """The learners of a run, as rank 0 sees them. They are started when they first learn.
+    """The learners of a run, as rank 0 sees them; they start with the first update.
 
     Args:
         config: of the run.
-        folder: where they find each other and what they hold is written; it is removed at the end.
+        folder: through which they find each other and exchange weights; removed at the end.
     """
 
     rank = 0
@@ -68,95 +68,95 @@ class Ranks:
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
         self.ranks, self._config, self._folder = config.learner.ranks, config, folder
-        self._children: list[Child] = []
-        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
-        self._stopped: set[int] = set()  # numbers of learners that are stopped, as a warning said
-        self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: it has ended
-        self._learns: Policy | None = None  # now
-        self._held: dict[str, int] = {}  # version of each policy's weights that all hold
+        self._children: list[PythonProcess] = []
+        self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
+        self._stopped: set[int] = set()  # numbers of stopped learners that a warning has named
+        self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: ended
+        self._learning: Policy | None = None  # now
+        self._versions_held: dict[str, int] = {}  # version of each policy's weights at all learners
         self._sums: Sums | None = None
-        self._others = range(1, self.ranks)  # the numbers of the processes
-        self._environment: dict[str, str] = {}  # variables that they are given
-        self._gpus: tuple[int, ...] = ()  # one for each learner; none: they are on the CPU
-        shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+        self._others = range(1, self.ranks)  # ranks of the processes
+        self._environment: dict[str, str] = {}  # variables of the processes
+        self._gpus: tuple[int, ...] = ()  # one for each learner; empty: on the CPU
+        shutil.rmtree(folder, ignore_errors=True)  # left by a killed run
 
     def serve(self, policies: Iterable[Policy]) -> None:
-        """Be ready to learn with these policies.
+        """Prepare to learn with these policies.
 
         Raises:
-            ConfigError: they are on GPUs, of which this machine has fewer than learners.
+            ConfigError: the policies are on GPUs, and this machine has fewer GPUs than learners.
         """
-        self._gpus = gpus_of_learners(self._config, [own.model.device for own in policies])
+        self._gpus = gpus_of_learners(self._config, [policy.model.device for policy in policies])
 
     def end(self) -> None:
-        """Learn no more."""
+        """End the learners."""
         self.close()
 
     def learn(
-        self, own: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
+        self, policy: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update a policy's weights once, together with the others; see ``Policy.learn``.
+        """Update a policy's weights once, together with the other learners; see ``Policy.learn``.
 
         Raises:
-            RunError: one of them has ended, or holds other weights now; or the disk is full.
-            SparringError: as learning alone would.
+            RunError: a learner has ended, or has other weights afterwards; or the disk is full.
+            SparringError: as learning raises it.
         """
         if not len(batch.pack.turn_of):
-            return own.learn(batch, credit, step=step, progress=progress)
+            return policy.learn(batch, credit, step=step, progress=progress)
         try:
             self._start()
-            self._bring(own)
-            self._tell(lesson_of(batch, credit, step, progress).to_bytes())
-            self._learns = own
-            own.trained.share(self)
-            found = own.learn(batch, credit, step=step, progress=progress)
+            self._send_policy(policy)
+            self._broadcast(learn_message_of(batch, credit, step, progress).to_bytes())
+            self._learning = policy
+            policy.trained.share(self)
+            metrics = policy.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
             raise self._lost(error) from error
-        except BaseException:  # an interrupt leaves the others in the middle of an update
+        except BaseException:  # an interrupt leaves the others within an update
             self.close()
             raise
         finally:
-            own.trained.share(None)
-        self._held[own.name] = own.model.version
+            policy.trained.share(None)
+        self._versions_held[policy.name] = policy.model.version
         for folder in self._folder.glob(f"{STATE}*"):  # read by now
             shutil.rmtree(folder, ignore_errors=True)
-        return found
+        return metrics
 
-    def added(self, own: Tensor) -> Tensor:
+    def added(self, total: Tensor) -> Tensor:
         """Return the sum over all leaves; see ``RankGroup``.
 
         Raises:
             LostError: a learner has ended, or cannot be reached.
         """
         assert self._sums is not None, "started before"
-        return in_a_thread(partial(self._sums.added, own), self._look)
+        return in_a_thread(partial(self._sums.added, total), self._check_children)
 
-    def counted(self, own: Means) -> None:
-        """Put the parts of all learners in the order of the leaves; see ``RankGroup``.
+    def counted(self, means: Means) -> None:
+        """Collect the parts of all learners, in the order of the leaves; see ``RankGroup``.
 
         Raises:
-            RunError: a learner has ended, or its weights are not the same as ours now.
+            RunError: a learner has ended, or has other weights now.
         """
-        assert self._learns is not None, "learn was called"
-        parts, weights = {self.rank: own.parts}, fingerprint(self._learns.model)
+        assert self._learning is not None, "learn was called"
+        parts, weights = {self.rank: means.parts}, fingerprint(self._learning.model)
         for child in self._children:
             head, rest = self._answer(child, PATIENCE)
             ends = list(itertools.accumulate(head["parts"], initial=0))
-            found = [rest[begin:end] for begin, end in itertools.pairwise(ends)]
-            parts[child.number] = [Means.from_bytes(part) for part in found]
+            chunks = [rest[begin:end] for begin, end in itertools.pairwise(ends)]
+            parts[child.number] = [Means.from_bytes(part) for part in chunks]
             if head["weights"] != weights:
                 raise RunError(
                     f"Learner {child.number} has other weights than the training process after the "
                     "same update. The run goes on from its last checkpoint with --resume; "
                     "threads: 1 gives equal bits."
                 )
-        each = self._learns.config.learner.leaves // self.ranks
-        updates = len(own.parts) // each
-        own.parts = [
+        per_rank = self._learning.config.learner.leaves // self.ranks
+        updates = len(means.parts) // per_rank
+        means.parts = [
             part
             for update in range(updates)
             for rank in range(self.ranks)
-            for part in parts[rank][update * each : (update + 1) * each]
+            for part in parts[rank][update * per_rank : (update + 1) * per_rank]
         ]
 
     def _start(self) -> None:
@@ -175,55 +175,59 @@ class Ranks:
         environment = {**threads, **self._environment}
         for rank in self._others:
             first = json.dumps({**settings, "rank": rank}).encode()
-            own = visible_gpus([self._gpus[rank]], "learner.gpus") if self._gpus else {}
-            child = Child(
-                *(rank, first, self._heard), module=self.module, environment={**environment, **own}
+            variables = visible_gpus([self._gpus[rank]], "learner.gpus") if self._gpus else {}
+            child = PythonProcess(
+                *(rank, first, self._mailbox),
+                module=self.module,
+                environment={**environment, **variables},
             )
             self._children.append(child)
         for child in self._children:
             self._answer(child, PATIENCE)
-        self._meet()
+        self._connect()
 
-    def _meet(self) -> None:
-        """Find the other learners; they are there."""
+    def _connect(self) -> None:
+        """Connect to the other learners, which are running."""
         store = self._folder / "store"
-        self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._look)
+        self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._check_children)
 
-    def _look(self) -> None:
+    def _check_children(self) -> None:
         for child in self._children:
             if child.has_ended():
                 raise LostError(f"learner {child.number} has ended")
         self._warn_of_stopped()
 
     def _warn_of_stopped(self) -> None:
-        """Say once which learner is waited for because a signal has stopped it."""
+        """Warn once of each learner that a signal has stopped."""
         stopped = {
             child.number: child.process.pid for child in self._children if child.is_stopped()
         }
         for number in sorted(stopped.keys() - self._stopped):
             log.warning(
-                "Learner %d is stopped, and the run waits for it, at most %.0f minutes. "
-                "`kill -CONT %d` lets it go on; interrupting the run a second time ends the run.",
+                "Learner %d is stopped, and the run waits for it for at most %.0f minutes. "
+                "`kill -CONT %d` continues it; a second interrupt ends the run.",
                 number,
                 PATIENCE / 60,
                 stopped[number],
             )
         self._stopped = set(stopped)
 
-    def _bring(self, own: Policy) -> None:
-        if self._held.get(own.name) == own.model.version:
+    def _send_policy(self, policy: Policy) -> None:
+        if self._versions_held.get(policy.name) == policy.model.version:
             return
         with disk_errors(self._folder):
             folder = Path(tempfile.mkdtemp(prefix=STATE, dir=self._folder))
-            own.save_learner(folder)
-        self._tell(json.dumps({"take": [own.name, str(folder), own.model.version]}).encode())
+            policy.save_learner(folder)
+        self._broadcast(
+            json.dumps({"take": [policy.name, str(folder), policy.model.version]}).encode()
+        )
 
     def forget(self) -> None:
-        """Send the others everything anew before they next learn."""
-        self._held.clear()
+        """Send everything to the others again before the next update."""
+        self._versions_held.clear()
 
     def close(self) -> None:
-        """End the other learners; they are started again when they are next needed."""
+        """End the other learners; the next update starts them again."""
         for child in self._children:
             child.kill()
         for child in self._children:
@@ -231,22 +235,22 @@ class Ranks:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._children, self._sums = [], None
         self._waiting.clear()
-        self._heard = Mailbox()
+        self._mailbox = Mailbox()
         self.forget()
 
-    def _tell(self, message: bytes) -> None:
+    def _broadcast(self, message: bytes) -> None:
         for child in self._children:
             child.send(message, {})
 
     def _answer(
-        self, child: Child, seconds: float, *, alone: bool = False
+        self, child: PythonProcess, seconds: float, *, alone: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return a learner's next line of JSON and the rest; ``alone``: others may have ended."""
+        """Return a learner's next line of JSON and the rest; ``alone`` ignores ended others."""
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
             rest = max(until - time.monotonic(), 0.001)
             try:
-                who, message = self._heard.get(timeout=min(rest, LOOK))
+                who, message = self._mailbox.get(timeout=min(rest, LOOK))
             except queue.Empty:
                 self._warn_of_stopped()
                 if rest > LOOK:
@@ -257,41 +261,41 @@ class Ranks:
             self._waiting.setdefault(who.number, []).append(message)
             if message is None and who is not child and not alone:
                 raise LostError(f"learner {who.number} has ended")
-        said = self._waiting[child.number].pop(0)
-        if said is None:
+        reply = self._waiting[child.number].pop(0)
+        if reply is None:
             raise RunError(
-                f"Learner {child.number} has ended, such as by a signal or for want of memory. The "
+                f"Learner {child.number} has ended, perhaps by a signal or for lack of memory. The "
                 "run goes on from its last checkpoint with --resume, or with fewer: learner.ranks."
             )
-        head, _, content = said.partition(b"\n")
-        found: dict[str, Any] = json.loads(head)
-        if "lost" in found:
-            self._waiting[child.number].insert(0, said)  # it says so whenever it is asked
-            raise LostError(found["lost"])
-        if "error" in found:
-            raise error_of(found["error"])
-        return found, content
+        head, _, content = reply.partition(b"\n")
+        result: dict[str, Any] = json.loads(head)
+        if "lost" in result:
+            self._waiting[child.number].insert(0, reply)  # so that later calls see it too
+            raise LostError(result["lost"])
+        if "error" in result:
+            raise error_of(result["error"])
+        return result, content
 
-    def _lost(self, lost: LostError) -> SparringError:
-        reason = self._reason(lost)
+    def _lost(self, error: LostError) -> SparringError:
+        reason = self._reason(error)
         self.close()
         return reason
 
-    def _reason(self, lost: LostError) -> SparringError:
-        """Return why another learner cannot be reached, as one that has ended says."""
+    def _reason(self, lost_error: LostError) -> SparringError:
+        """Return why another learner cannot be reached, from the message of one that has ended."""
         until = time.monotonic() + GRACE
         for child in self._children:
             try:
                 self._answer(child, until - time.monotonic(), alone=True)
             except LostError:
-                continue  # it has lost another one too
-            except SparringError as found:
-                return found
-        return lost
+                continue  # it has lost another learner too
+            except SparringError as error:
+                return error
+        return lost_error
 
 
-def lesson_of(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:
-    """Return what the others learn from."""
+def learn_message_of(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:
+    """Return the message from which the other learners learn."""
     arrays = {"advantages": batch.advantages(credit)}
     if credit.value_targets is not None:
         arrays["value_targets"] = credit.value_targets

@@ -1,9 +1,9 @@
-"""What the learners of one run send each other: what is to be learnt from, and sums of gradients.
+"""Messages between the learners of a run: what to learn from, and sums of gradients.
 
-A ``LearnMessage`` begins with a line of JSON, ``learn``. After it come the arrays that are named
-there, in float64, and the plays in the store's columns. Sums go by torch's gloo:
-the learners find each other through a file, and listen on the loopback interface alone. Nothing of
-this is torch's default group of processes, which whoever calls Sparring may use.
+A ``LearnMessage`` begins with a line of JSON, ``learn``. The arrays named there follow in float64,
+then the episodes in the store's columns. Sums travel by torch's gloo: the learners find each other
+through a file, and listen only on the loopback interface. Torch's default process group stays free
+for the caller of Sparring.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ ARRAYS = ("advantages", "value_targets", "trained")
 
 
 class LearnMessage(NamedTuple):
-    """What a policy learns from in a step."""
+    """The batch that a policy learns from in a step."""
 
     policy: str
     step: int
     progress: float
-    arrays: Mapping[str, FloatArray]  # those of ``ARRAYS`` that there are
+    arrays: Mapping[str, FloatArray]  # by a name of ``ARRAYS``
     episodes: list[Episode]
 
-    def to_bytes(self, what: str = "learn") -> bytes:
-        """Return it as it travels.
+    def to_bytes(self, request: str = "learn") -> bytes:
+        """Return the message as bytes.
 
         Args:
-            what: is to be done with it, "learn" or "imitate".
+            request: "learn" or "imitate".
         """
         sizes = {name: len(self.arrays[name]) for name in ARRAYS if name in self.arrays}
-        head = {what: [self.policy, self.step, self.progress, sizes]}
+        head = {request: [self.policy, self.step, self.progress, sizes]}
         arrays = (np.asarray(self.arrays[name], np.float64).tobytes() for name in sizes)
         spoken = [(self.step, episode) for episode in self.episodes if episode.turns]
         return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(spoken)])
 
     @classmethod
-    def from_bytes(cls, said: Any, rest: bytes) -> LearnMessage:
-        """Return what ``to_bytes`` was given, but for plays in which nobody was asked."""
-        policy, step, progress, sizes = said
+    def from_bytes(cls, fields: Any, rest: bytes) -> LearnMessage:
+        """Return the message of ``to_bytes``, without the episodes that have no turns."""
+        policy, step, progress, sizes = fields
         arrays: dict[str, FloatArray] = {}
         begin = 0
         for name, size in sizes.items():
@@ -63,10 +63,10 @@ class LearnMessage(NamedTuple):
         return cls(policy, step, progress, arrays, episodes)
 
 
-dist: Any = torch.distributed  # what is read of it has no types
+dist: Any = torch.distributed  # untyped
 LOOPBACK = "127.0.0.1"
-PATIENCE = 1800.0  # seconds that a learner waits for another one
-LOOK = 1.0  # seconds between two looks at whether the others are there
+PATIENCE = 1800.0  # timeout of a learner for another one, in seconds
+LOOK = 1.0  # seconds between checks that the others run
 Result = TypeVar("Result")
 
 
@@ -74,7 +74,7 @@ class LostError(RunError):
     """A learner cannot reach another one.
 
     Args:
-        why: as torch says it, whose file and advice are left out, or whoever has waited.
+        why: the reason. File names and advice in torch's errors are dropped.
     """
 
     def __init__(self, why: object) -> None:
@@ -86,15 +86,15 @@ class LostError(RunError):
 
 
 class Sums:
-    """One of several learners, who adds what all have.
+    """Adds tensors over the learners of a run.
 
     Args:
-        rank: which of them this is.
-        ranks: how many there are, a power of 2.
-        store: the file through which they find each other; new for each such group.
+        rank: of this learner.
+        ranks: number of learners, a power of 2.
+        store: the file through which they find each other; new for each group of learners.
 
     Raises:
-        LostError: they have not found each other.
+        LostError: the learners have not found each other.
     """
 
     def __init__(self, rank: int, ranks: int, store: Path) -> None:
@@ -104,45 +104,45 @@ class Sums:
         options._devices = [gloo.create_device(hostname=LOOPBACK)]
         options._timeout = timedelta(seconds=PATIENCE)
         try:
-            found = dist.FileStore(str(store), ranks)
-            self._group = gloo(dist.PrefixStore("sums", found), rank, ranks, options)
+            file_store = dist.FileStore(str(store), ranks)
+            self._group = gloo(dist.PrefixStore("sums", file_store), rank, ranks, options)
         except RuntimeError as error:
             raise LostError(error) from error
 
-    def added(self, own: Tensor) -> Tensor:
-        """Return the sum of what all learners have, added along a binary tree.
+    def added(self, leaf_sum: Tensor) -> Tensor:
+        """Return the sum of a tensor over all learners, added along a binary tree.
 
-        At each level a learner and its partner send each other the sums of their subtrees; as
-        a + b = b + a to the bit, both have the same. So have all after the last level.
+        At each level a learner and its partner exchange the sums of their subtrees. As a + b = b +
+        a to the bit, both hold the same sum, and so do all learners after the last level.
 
         Args:
-            own: the sum over this one's leaves, 1-D.
+            leaf_sum: the sum over this learner's leaves, 1-D.
 
         Raises:
             LostError: a learner is gone, or has not answered in ``PATIENCE`` seconds.
         """
-        total, distance = own.cpu(), 1
+        total, distance = leaf_sum.cpu(), 1
         while distance < self.ranks:
-            theirs, partner = torch.empty_like(total), self.rank ^ distance
+            other, partner = torch.empty_like(total), self.rank ^ distance
             try:
                 sent = self._group.send([total], partner, 0)
-                self._group.recv([theirs], partner, 0).wait()
+                self._group.recv([other], partner, 0).wait()
                 sent.wait()
             except RuntimeError as error:
                 raise LostError(error) from error
-            total, distance = total + theirs, 2 * distance
-        return total.to(own.device)
+            total, distance = total + other, 2 * distance
+        return total.to(leaf_sum.device)
 
 
 def in_a_thread(work: Callable[[], Result], look: Callable[[], None]) -> Result:
-    """Return what a call returns in which torch waits for other learners.
+    """Return the result of a call in which torch waits for other learners.
 
-    It has a thread of its own, as torch lets no interrupt through while it waits, and does not see
-    that a process has ended that it has not reached yet.
+    The call has a thread, because torch allows no interrupt while it waits and does not notice that
+    a process has ended before it was reached.
 
     Args:
         work: the call.
-        look: called once a second; if it raises, the call is not waited for.
+        look: called once a second; if it raises, the call is abandoned.
     """
     done: Future[Result] = Future()
 

@@ -1,8 +1,8 @@
 """A further learner of a run: a process that computes its leaves of every minibatch.
 
-It holds nothing that matters. It is sent a policy's weights and optimiser (``take``) before it
-first learns from its plays, and whenever they have changed otherwise than by learning. Then it is
-sent what to learn from (``learn``, see ``messages.py``).
+A learner holds no state that matters. Rank 0 sends it a policy's weights and optimiser (``take``)
+before its first update, and whenever they changed by other means than an update. Then rank 0 sends
+the batch (``learn``, see ``messages.py``).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sparring.core.errors import RunError, SparringError
 from sparring.engine.local import LocalEngine, Policy
 from sparring.engine.ranks.messages import LearnMessage, LostError, Sums
 from sparring.engine.workers.fleet.processes import end_with_parent
-from sparring.engine.workers.worker import failed, unexpected
+from sparring.engine.workers.worker import error_message, unexpected_error_message
 from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import fingerprint
 
 
 class Rank:
-    """A further learner; see the top of this file.
+    """A further learner.
 
     Args:
         settings: the first message, as ``engine.ranks`` sends it.
@@ -39,88 +39,88 @@ class Rank:
         self.parts: list[Means] = []
 
     def meet(self) -> None:
-        """Find the other learners; all of them must be there by now.
+        """Connect to the other learners, which must be running.
 
         Raises:
-            LostError: they have not found each other.
+            LostError: the learners have not found each other.
         """
         self._sums = Sums(self.rank, self.ranks, self._store)
         for name in self.engine.learners:
             self.engine.policies[name].trained.share(self)
 
-    def added(self, own: Any) -> Any:
+    def added(self, total: Any) -> Any:
         """Return the sum over all leaves; see ``RankGroup``."""
-        assert self._sums is not None, "met before"
-        return self._sums.added(own)
+        assert self._sums is not None, "connected before"
+        return self._sums.added(total)
 
-    def counted(self, own: Means) -> None:
-        """Keep one's own parts, which rank 0 counts; see ``RankGroup``."""
-        self.parts = list(own.parts)
+    def counted(self, means: Means) -> None:
+        """Keep the parts of this learner, which rank 0 collects; see ``RankGroup``."""
+        self.parts = list(means.parts)
 
     def answer(self, data: bytes) -> bytes:
-        """Do what a message asks for, and return what is said to it; nothing to ``take``.
+        """Carry out a message, and return the reply; empty for ``take``.
 
         Raises:
-            SparringError: as learning here would.
+            SparringError: as learning raises it.
         """
         head, _, rest = data.partition(b"\n")
-        said = json.loads(head)
-        if "take" in said:
-            name, folder, version = said["take"]
+        request = json.loads(head)
+        if "take" in request:
+            name, folder, version = request["take"]
             self.engine.policies[name].restore_learner(Path(folder), version)
             return b""
-        lesson = LearnMessage.from_bytes(said["learn"], rest)
-        own = self.engine.policies[lesson.policy]
-        learn(own, lesson)
+        message = LearnMessage.from_bytes(request["learn"], rest)
+        policy = self.engine.policies[message.policy]
+        learn(policy, message)
         parts = [part.to_bytes() for part in self.parts]
-        answer = {"weights": fingerprint(own.model), "parts": [len(part) for part in parts]}
+        answer = {"weights": fingerprint(policy.model), "parts": [len(part) for part in parts]}
         return b"".join([json.dumps(answer).encode(), b"\n", *parts])
 
 
-def learn(own: Policy, lesson: LearnMessage) -> None:
-    """Update what a learner holds of a policy."""
-    pack, turns = own.packed(lesson.episodes)
-    trained = lesson.arrays.get("trained")
-    own.update(
+def learn(policy: Policy, message: LearnMessage) -> None:
+    """Update a learner's copy of a policy."""
+    pack, turns = policy.packed(message.episodes)
+    trained = message.arrays.get("trained")
+    policy.update(
         pack,
-        lesson.arrays["advantages"],
-        lesson.arrays.get("value_targets"),
+        message.arrays["advantages"],
+        message.arrays.get("value_targets"),
         trained=None if trained is None else trained > 0.0,
         turns=turns,
-        step=lesson.step,
-        progress=lesson.progress,
+        step=message.step,
+        progress=message.progress,
     )
 
 
 def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
-    """Be a further learner, until the training process is gone or an error is met.
+    """Run a further learner, until the training process is gone or an error is raised.
 
     Args:
-        hear: file descriptor of the pipe that messages come from.
-        say: of the one that answers go to.
-        kind: of learner.
+        hear: file descriptor of the pipe for messages.
+        say: file descriptor of the pipe for replies.
+        kind: class of the learner.
     """
     end_with_parent()
-    pipe, back = Connection(hear, writable=False), Connection(say, readable=False)
+    pipe, replies = Connection(hear, writable=False), Connection(say, readable=False)
 
-    def heard() -> bytes:
-        pipe.recv_bytes()  # names of files, of which there are none
+    def receive() -> bytes:
+        pipe.recv_bytes()  # names of files, always empty
         return pipe.recv_bytes()
 
     try:
-        settings = json.loads(heard())
+        settings = json.loads(receive())
         rank = (kind or Rank)(settings)
-        back.send_bytes(b"{}\n")
+        replies.send_bytes(b"{}\n")
         rank.meet()
         while True:
-            answer = rank.answer(heard())
+            answer = rank.answer(receive())
             if answer:
-                back.send_bytes(answer)
+                replies.send_bytes(answer)
     except (EOFError, BrokenPipeError):
         return
-    except LostError as error:  # not its fault: another one says what has happened
-        back.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
+    except LostError as error:  # another learner reports the cause
+        replies.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
     except SparringError as error:
-        back.send_bytes(failed(error) + b"\n")
+        replies.send_bytes(error_message(error) + b"\n")
     except Exception as error:
-        back.send_bytes(unexpected(error, "A learner", RunError) + b"\n")
+        replies.send_bytes(unexpected_error_message(error, "A learner", RunError) + b"\n")

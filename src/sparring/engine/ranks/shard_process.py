@@ -1,7 +1,7 @@
-"""A learner of several whose weights are split (``learner.sharding: fsdp2``): a process of its own.
+"""A learner with split weights (``learner.sharding: fsdp2``), in a process.
 
-Beside what other learners are sent (``rank_process.py``) it is asked to bring the weights together
-(``weights``) and the optimiser's state (``moments``). Learner 0 writes them.
+In addition to the messages of other learners (``rank_process.py``), it is asked to gather the
+weights (``weights``) and the optimiser's state (``moments``). Learner 0 writes them.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # w
 
 
 class Shard(Rank):
-    """A learner that holds a part of everything; see the top of this file."""
+    """A learner that holds a part of weights, gradients and optimiser."""
 
     def meet(self) -> None:
-        """Find the other learners, and split what is to be learnt.
+        """Connect to the other learners, and split the models.
 
         Raises:
-            LostError: they have not found each other.
+            LostError: the learners have not found each other.
         """
         dist: Any = torch.distributed
         store = dist.FileStore(str(self._store), self.ranks)
         trained = {name: self.engine.policies[name].trained for name in self.engine.learners}
-        kinds = {own.model.device.type for own in trained.values()}
+        kinds = {learner.model.device.type for learner in trained.values()}
         try:
             dist.init_process_group(
                 "gloo" if kinds == {"cpu"} else "cpu:gloo,cuda:nccl",
@@ -62,18 +62,18 @@ class Shard(Rank):
             raise LostError(error) from error
         self._figures: list[bytes] = []
         each_pass = self.engine.config.learner.gradient_sync == "pass"
-        for own in trained.values():
-            split_learner(own, meshes[own.model.device.type], self, each_pass=each_pass)
+        for learner in trained.values():
+            split_learner(learner, meshes[learner.model.device.type], self, each_pass=each_pass)
 
-    def counted(self, own: Means) -> None:
-        """Keep one's own figures, which the training process counts; see ``RankGroup``."""
-        self._figures = [own.to_bytes(), *(part.to_bytes() for part in own.parts)]
+    def counted(self, means: Means) -> None:
+        """Keep this learner's figures, which the training process collects; see ``RankGroup``."""
+        self._figures = [means.to_bytes(), *(part.to_bytes() for part in means.parts)]
 
     def answer(self, data: bytes) -> bytes:
-        """Do what a message asks for, and return what is said to it.
+        """Carry out a message, and return the reply.
 
         Raises:
-            SparringError: as learning alone would.
+            SparringError: as learning raises it.
             LostError: another learner is gone.
         """
         head, _, rest = data.partition(b"\n")
@@ -84,64 +84,65 @@ class Shard(Rank):
                 raise LostError(error) from error
             raise
 
-    def _answer(self, said: dict[str, Any], rest: bytes) -> bytes:
-        """Do what ``answer`` does."""
-        (what,) = said
-        if what == "take":
-            name, folder, version = said[what]
+    def _answer(self, request: dict[str, Any], rest: bytes) -> bytes:
+        (kind,) = request
+        if kind == "take":
+            name, folder, version = request[kind]
             self._take(self.engine.policies[name], Path(folder), version)
             return b"{}\n"
-        if what == "refer":
-            (name,) = said[what]
-            own = self.engine.policies[name]
-            update_reference(own.trained.snapshots, own.model)
+        if kind == "refer":
+            (name,) = request[kind]
+            policy = self.engine.policies[name]
+            update_reference(policy.trained.snapshots, policy.model)
             return b"{}\n"
-        if what in ("weights", "moments"):
-            name, *paths = said[what]
-            own = self.engine.policies[name]
-            (self._weights if what == "weights" else self._moments)(own.trained, *paths)
+        if kind in ("weights", "moments"):
+            name, *paths = request[kind]
+            policy = self.engine.policies[name]
+            (self._weights if kind == "weights" else self._moments)(policy.trained, *paths)
             return b"{}\n"
-        lesson = LearnMessage.from_bytes(said[what], rest)
-        own = self.engine.policies[lesson.policy]
-        if what == "imitate":
-            return json.dumps({"loss": own.imitate(lesson.episodes)}).encode() + b"\n"
-        learn(own, lesson)
+        message = LearnMessage.from_bytes(request[kind], rest)
+        policy = self.engine.policies[message.policy]
+        if kind == "imitate":
+            return json.dumps({"loss": policy.imitate(message.episodes)}).encode() + b"\n"
+        learn(policy, message)
         answer = json.dumps({"parts": [len(part) for part in self._figures]}).encode()
         return b"".join([answer, b"\n", *self._figures])
 
-    def _take(self, own: Policy, folder: Path, version: int) -> None:
+    def _take(self, policy: Policy, folder: Path, version: int) -> None:
         part = partial(take_weights, rank=self.rank, ranks=self.ranks)
-        part(own.model, folder / own.file("model"))
-        own.model.version = version
-        for one in own.kept:
-            part(one.model, folder / own.file(one.purpose))
-        take_moments(own.trained, folder / own.file("optimizer"), self.rank, self.ranks)
+        part(policy.model, folder / policy.file("model"))
+        policy.model.version = version
+        for copied in policy.saved_snapshots:
+            part(copied.model, folder / policy.file(copied.purpose))
+        take_moments(policy.trained, folder / policy.file("optimizer"), self.rank, self.ranks)
 
-    def _weights(self, own: Learner, path: str, averages: str) -> None:
-        self._whole(own.model, path)
-        if own.average is not None:
-            self._whole(own.average.model, averages)
+    def _weights(self, learner: Learner, path: str, averages: str) -> None:
+        self._whole(learner.model, path)
+        if learner.average is not None:
+            self._whole(learner.average.model, averages)
 
     def _whole(self, model: LanguageModel, path: str) -> None:
-        shapes = {name: (one.dtype, tuple(one.shape)) for name, one in model.tensors().items()}
+        shapes = {
+            name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in model.tensors().items()
+        }
         save_streamed(whole_weights(model), shapes, self._written(path), "The weight")
 
-    def _moments(self, own: Learner, path: str) -> None:
-        found = whole_moments(own)
-        state = own.optimizer.state
-        kept = [state.get(parameter, {}) for parameter in updated(own.optimizer)]
+    def _moments(self, learner: Learner, path: str) -> None:
+        moments = whole_moments(learner)
+        state = learner.optimizer.state
+        fields_of = [state.get(parameter, {}) for parameter in updated(learner.optimizer)]
         shapes = {
             f"{index}.{key}": (value.dtype, tuple(value.shape))
-            for index, fields in enumerate(kept)
+            for index, fields in enumerate(fields_of)
             for key, value in fields.items()
         }
-        save_streamed(found, shapes, self._written(path), "The optimiser's")
+        save_streamed(moments, shapes, self._written(path), "The optimiser's")
 
     def _written(self, path: str) -> Path | None:
-        """Return the file that this learner writes; None where another one does."""
+        """Return the file that this learner writes; None if another learner writes it."""
         return None if self.rank else Path(path)
 
 
 def main(hear: int, say: int) -> None:
-    """Be such a learner; see ``rank.main``."""
+    """Run such a learner; see ``rank_process.main``."""
     be(hear, say, Shard)

@@ -1,13 +1,13 @@
-"""Several learners of one run whose weights, gradients and optimiser are split among them.
+"""Several learners of a run that split weights, gradients and optimiser among them.
 
-They are processes of this machine (``shard_process.py``), learner 0 among them, each on the CPU or
-on a GPU of its own. The training process plays, and so holds whole weights (on learner 0's GPU,
-where there are GPUs); it holds no gradients and no optimiser. After an update the weights come
-together in a file of the run folder, one tensor at a time, and the training process reads them.
+Each learner is a process of this machine (``shard_process.py``), learner 0 included, on the CPU or
+on a GPU. The training process plays, so it holds whole weights (on learner 0's GPU, if there are
+GPUs), but no gradients and no optimiser. After an update the weights are gathered in a file of the
+run folder, one tensor at a time, and the training process reads the file.
 
-Checkpoints are those of a run with one learner. So it may go on with any number of learners, and
-with or without splitting. Torch's distributed checkpoints would hold a file for each learner, and a
-list of contents that is a pickle, which is never read here.
+Checkpoints are those of a run with one learner, so it may resume with any number of learners, split
+or not. Torch's distributed checkpoints would need a file per learner and a pickle as index, and
+pickles are never read here.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from sparring.core.files import disk_errors, link_or_copy
 from sparring.core.records import Credit, Episode
 from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
-from sparring.engine.ranks.data_parallel import STATE, Ranks, lesson_of
+from sparring.engine.ranks.data_parallel import STATE, Ranks, learn_message_of
 from sparring.engine.ranks.messages import PATIENCE, LearnMessage, LostError
 from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import check_optimizer, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
 
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # the interface on which gloo and nccl listen
-# weights come together and go all the time; the C library keeps what is freed, in pieces, unless it
-# is told that what is larger than so many bytes is given back at once
+# gathered weights are allocated and freed all the time; above this size the C library returns
+# freed memory to the system at once, instead of keeping it in pieces
 FREED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
-WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files that they come together in
+WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files of gathered weights
 
 
 class Shards(Ranks):
-    """The learners of a run whose weights are split, as the training process sees them."""
+    """The learners of a run with split weights, as the training process sees them."""
 
     module = "sparring.engine.ranks.shard_process"
 
@@ -57,64 +57,64 @@ class Shards(Ranks):
         self._policies: dict[str, Policy] = {}
         # by policy: the version of its weights and the file of its optimiser, not yet sent
         self._states: dict[str, tuple[int, Path]] = {}
-        self._gone: dict[str, int] = {}  # the version at which an optimiser's state was lost
+        self._gone: dict[str, int] = {}  # by policy: the version at which the state was lost
 
     def serve(self, policies: Iterable[Policy]) -> None:
         """Hold these policies' optimisers from now on.
 
         Raises:
-            ConfigError: they are on GPUs, of which this machine has fewer than learners.
+            ConfigError: the policies are on GPUs, and this machine has fewer GPUs than learners.
         """
-        self._policies = {own.name: own for own in policies}
+        self._policies = {policy.name: policy for policy in policies}
         super().serve(self._policies.values())
-        for own in self._policies.values():
-            own.moments = self
+        for policy in self._policies.values():
+            policy.moments = self
 
     def end(self) -> None:
-        """Learn no more: the policies' optimisers begin anew."""
+        """End the learners; the policies' optimisers start again."""
         super().end()
-        for own in self._policies.values():
-            own.moments = None
+        for policy in self._policies.values():
+            policy.moments = None
 
     def learn(
-        self, own: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
+        self, policy: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
         """Update a policy's weights once; see ``Policy.learn``.
 
         Raises:
-            RunError: a learner has ended; or the disk is full.
-            SparringError: as learning alone would.
+            RunError: a learner has ended, or the disk is full.
+            SparringError: as learning raises it.
         """
         if not len(batch.pack.turn_of):
-            return own.learn(batch, credit, step=step, progress=progress)
-        lesson = lesson_of(batch, credit, step, progress).to_bytes()
-        found = self._learnt(own, lesson)
-        figures = [_figures(*one) for one in found]
-        whole = figures[0][0]  # what is of no leaf is the same for all
+            return policy.learn(batch, credit, step=step, progress=progress)
+        message = learn_message_of(batch, credit, step, progress).to_bytes()
+        answers = self._learn_on_all(policy, message)
+        figures = [_figures(*answer) for answer in answers]
+        total = figures[0][0]  # figures of no leaf are the same for all
         places = zip(*(parts for _, *parts in figures), strict=True)
-        whole.parts = [part for place in places for part in place]  # in the order of the leaves
-        return {**whole.result(), "learning_rate": own.trained.learning_rate(progress)}
+        total.parts = [part for place in places for part in place]  # in the order of the leaves
+        return {**total.result(), "learning_rate": policy.trained.learning_rate(progress)}
 
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
         """Take one supervised step; see ``Policy.imitate``.
 
         Raises:
-            RunError: a learner has ended; or the disk is full.
+            RunError: a learner has ended, or the disk is full.
         """
-        lesson = LearnMessage(policy.name, 0, 0.0, {}, list(episodes)).to_bytes("imitate")
-        found = self._learnt(policy, lesson)
-        loss: float = sum(head["loss"] for head, _ in found)
+        message = LearnMessage(policy.name, 0, 0.0, {}, list(episodes)).to_bytes("imitate")
+        answers = self._learn_on_all(policy, message)
+        loss: float = sum(head["loss"] for head, _ in answers)
         return loss
 
     def refer(self, policy: str) -> None:
-        """Take what a policy has learnt so far as its reference.
+        """Make a policy's current weights its reference.
 
-        Who holds other weights than ours is sent ours, with the reference, before it learns.
+        Learners with other weights are sent these weights, with the reference, before they learn.
 
         Raises:
             RunError: a learner has ended.
         """
-        if self._held.get(policy) == self._policies[policy].model.version:
+        if self._versions_held.get(policy) == self._policies[policy].model.version:
             with self._ended_by_errors():
                 self._ask({"refer": [policy]})
 
@@ -126,84 +126,84 @@ class Shards(Ranks):
             DivergedError: something of it is not finite.
             OSError: the disk is full or not writable.
         """
-        own = self._policies[policy]
-        if self._held.get(policy) == own.model.version:
+        owner = self._policies[policy]
+        if self._versions_held.get(policy) == owner.model.version:
             with self._ended_by_errors():
                 self._ask({"moments": [policy, str(path)]})
             return
-        self._write_state(own, path)
+        self._write_state(owner, path)
 
     def keep(self, policy: str, path: Path) -> None:
-        """Take the state of a policy's optimiser from a file that may go; see ``Moments``.
+        """Take the state of a policy's optimiser from a file that may be deleted; see ``Moments``.
 
         Raises:
             RunError: the disk is full or not writable.
-            CheckpointError: it is the state of other parameters.
+            CheckpointError: the state is of other parameters.
         """
-        own = self._policies[policy]
-        check_optimizer(own.trained.optimizer, path)
+        owner = self._policies[policy]
+        check_optimizer(owner.trained.optimizer, path)
         with disk_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            kept = self._folder / f"kept-{policy}.safetensors"
-            kept.unlink(missing_ok=True)
-        link_or_copy(path, kept)
-        self._states[policy] = own.model.version, kept
+            linked = self._folder / f"kept-{policy}.safetensors"
+            linked.unlink(missing_ok=True)
+        link_or_copy(path, linked)
+        self._states[policy] = owner.model.version, linked
         self._gone.pop(policy, None)
 
     def close(self) -> None:
-        """End the learners; what they alone hold is gone."""
-        self._gone |= self._held
+        """End the learners; the state that only they hold is lost."""
+        self._gone |= self._versions_held
         super().close()
 
-    def _write_state(self, own: Policy, path: Path) -> None:
-        version, kept = self._states.get(own.name, (None, path))
-        found = version == own.model.version
-        if self._gone.get(own.name) == own.model.version or (found and not kept.exists()):
+    def _write_state(self, policy: Policy, path: Path) -> None:
+        version, linked = self._states.get(policy.name, (None, path))
+        current = version == policy.model.version
+        if self._gone.get(policy.name) == policy.model.version or (current and not linked.exists()):
             raise RunError(
-                f"The optimiser's state of the policy {own.name!r} went with learners that have "
+                f"The optimiser's state of policy {policy.name!r} was lost with learners that have "
                 "ended. The run goes on from its last checkpoint with --resume."
             )
-        if found:
-            link_or_copy(kept, path)
+        if current:
+            link_or_copy(linked, path)
         else:
-            save_optimizer(own.trained.optimizer, path)  # it has seen nothing
+            save_optimizer(policy.trained.optimizer, path)  # no update yet
 
-    def _learnt(self, own: Policy, lesson: bytes) -> list[tuple[dict[str, Any], bytes]]:
+    def _learn_on_all(self, policy: Policy, message: bytes) -> list[tuple[dict[str, Any], bytes]]:
         with self._ended_by_errors():
             self._start()
-            self._bring(own)
-            found = self._all(lesson)
+            self._send_policy(policy)
+            answers = self._request_all(message)
             paths = [self._folder / WEIGHTS, self._folder / AVERAGE]
-            self._ask({"weights": [own.name, *map(str, paths)]})
-            average = own.trained.average
-            _read(own.model, paths[0])
+            self._ask({"weights": [policy.name, *map(str, paths)]})
+            average = policy.trained.average
+            _read(policy.model, paths[0])
             if average is not None:
                 _read(average.model, paths[1])
-        self._held[own.name] = own.model.version
-        return found
+        self._versions_held[policy.name] = policy.model.version
+        return answers
 
-    def _bring(self, own: Policy) -> None:
-        if self._held.get(own.name) == own.model.version:
+    def _send_policy(self, policy: Policy) -> None:
+        if self._versions_held.get(policy.name) == policy.model.version:
             return
         with disk_errors(self._folder):
             folder = Path(tempfile.mkdtemp(prefix=STATE, dir=self._folder))
-            self._write_state(own, folder / own.file("optimizer"))
-            save_weights(own.model, folder / own.file("model"))
-            for one in own.kept:
-                one.save(folder / own.file(one.purpose))
-        self._ask({"take": [own.name, str(folder), own.model.version]})
+            self._write_state(policy, folder / policy.file("optimizer"))
+            save_weights(policy.model, folder / policy.file("model"))
+            for copied in policy.saved_snapshots:
+                copied.save(folder / policy.file(copied.purpose))
+        self._ask({"take": [policy.name, str(folder), policy.model.version]})
         shutil.rmtree(folder, ignore_errors=True)
-        self._states.pop(own.name, (0, folder))[1].unlink(missing_ok=True)
+        self._states.pop(policy.name, (0, folder))[1].unlink(missing_ok=True)
 
-    def _ask(self, what: dict[str, Any]) -> None:
-        self._all(json.dumps(what).encode() + b"\n")
+    def _ask(self, request: dict[str, Any]) -> None:
+        self._request_all(json.dumps(request).encode() + b"\n")
 
-    def _all(self, message: bytes) -> list[tuple[dict[str, Any], bytes]]:
-        self._tell(message)
+    def _request_all(self, message: bytes) -> list[tuple[dict[str, Any], bytes]]:
+        self._broadcast(message)
         return [self._answer(child, PATIENCE) for child in self._children]
 
-    def _meet(self) -> None:
-        """Nothing: learners find each other without the training process."""
+    def _connect(self) -> None:
+        """Do nothing, as the learners connect without the training process."""
 
     @contextlib.contextmanager
     def _ended_by_errors(self) -> Iterator[None]:

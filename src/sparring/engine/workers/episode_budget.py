@@ -1,16 +1,15 @@
-"""How many plays may be issued in fresh order, and what becomes of every one of them.
+"""The budget of episodes in fresh order: how many may be issued, and what became of each.
 
-Plays are issued in units of whole groups, come back in any order, and are learnt from in the order
-in which they came. Every play that was ever issued is in one of four places, at any time:
+Episodes are issued in units of whole groups, arrive in any order, and are learned from in order of
+arrival. At any time each issued episode has one of four states:
 
-    open        it is being played, or has come and was not learnt from yet
+    open        at play, or arrived and not learned from yet
     learned     a step took it to learn from
-    withheld    it had come when it was too old: no step learns from it
-    lost        its worker was lost with it, its group failed, or the training process was killed
+    withheld    too stale when a step took it, so that no step learns from it
+    lost        its worker was lost, its group failed, or the training process was killed
 
-No more plays are open at a time than steps of them are allowed for. So little is too old when it
-comes, and next to nothing is played to be thrown away. Nothing here knows a clock, a worker, or
-what a play is: a group is a number of plays.
+The number of open episodes is limited to a few steps' worth, so that few are too stale on arrival.
+This module knows no clock, worker or episode: a group is a number of episodes.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 CLOSED = ("learned", "withheld", "lost")
-ISSUED = "issued.json"  # in the run folder: how many plays were issued, whoever was killed since
+ISSUED = "issued.json"  # in the run folder: number of issued episodes, kept over kills
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpisodeBudget:
-    """Plays since the run began, by what became of them; ``issued`` is counted by itself."""
+    """Numbers of episodes since the start of the run, by state; ``issued`` counts all of them."""
 
     issued: int = 0
     learned: int = 0
@@ -35,43 +34,43 @@ class EpisodeBudget:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        """Return what a record says.
+        """Return the budget of a record.
 
         Raises:
-            TypeError: it is none.
-            ValueError: a number in it is none.
+            TypeError: the record is not a mapping of these names.
+            ValueError: a value is not a number.
         """
         return cls(**{name: int(number) for name, number in record.items()})
 
     def gone(self, issued: int = 0) -> EpisodeBudget:
-        """Return the account after the process that held the open plays was killed.
+        """Return the budget after the process that held the open episodes was killed.
 
         Args:
-            issued: how many plays had been issued by then, in all; those that this account does not
-                know of are lost as well.
+            issued: number of episodes issued by then; those that this budget does not know are lost
+                too.
         """
-        more = max(issued - self.issued, 0)
+        unknown = max(issued - self.issued, 0)
         return EpisodeBudget(
-            issued=self.issued + more,
+            issued=self.issued + unknown,
             learned=self.learned,
             withheld=self.withheld,
-            lost=self.lost + self.open + more,
+            lost=self.lost + self.open + unknown,
         )
 
     @property
     def balances(self) -> bool:
-        """Whether what was issued is what became of it."""
+        """Whether the issued episodes equal the sum over the states."""
         return self.issued == self.learned + self.withheld + self.lost + self.open
 
 
 class Admission:
-    """The plays that are open.
+    """Tracks the open episodes, and how many more may be issued.
 
     Args:
-        games: plays that a step learns from.
-        lag: steps that what is learnt from may be old.
+        games: episodes per step.
+        lag: the largest staleness, in steps.
         steps: of the run.
-        account: of the plays before, none of them open.
+        account: the budget so far, without open episodes.
     """
 
     def __init__(
@@ -81,74 +80,76 @@ class Admission:
         before = account or EpisodeBudget()
         self._issued = before.issued
         self._closed = {name: getattr(before, name) for name in CLOSED}
-        self._learnt = self._taken = 0  # steps before this one, and plays that it learns from
-        self._playing: dict[int, dict[int, int]] = {}  # by unit: plays of each of its groups
-        self._there: dict[int, int] = {}  # plays of each group that has come, the first first
+        self._learnt = self._taken = 0  # learned steps, and episodes that this step took
+        self._playing: dict[int, dict[int, int]] = {}  # by unit: number of episodes of each group
+        self._arrived: dict[int, int] = {}  # episodes of each arrived group, in order of arrival
 
     @property
     def account(self) -> EpisodeBudget:
-        """What became of the plays so far."""
-        return EpisodeBudget(issued=self._issued, open=self.playing + self.there, **self._closed)
+        """The budget so far."""
+        return EpisodeBudget(
+            issued=self._issued, open=self.num_playing + self.num_arrived, **self._closed
+        )
 
     @property
-    def playing(self) -> int:
-        """Plays that are being played, or wait for a worker."""
+    def num_playing(self) -> int:
+        """Number of episodes that are at play, or wait for a worker."""
         return sum(sum(groups.values()) for groups in self._playing.values())
 
     @property
-    def there(self) -> int:
-        """Plays that have come and were not taken yet."""
-        return sum(self._there.values())
+    def num_arrived(self) -> int:
+        """Number of episodes that have arrived and that no step has taken."""
+        return sum(self._arrived.values())
 
     @property
-    def came(self) -> tuple[int, ...]:
-        """The groups that have come and were not taken yet, the first first."""
-        return tuple(self._there)
+    def arrived_groups(self) -> tuple[int, ...]:
+        """The groups that have arrived and that no step has taken, in order of arrival."""
+        return tuple(self._arrived)
 
-    def begin(self, learnt: int) -> None:
-        """Let a step begin, after so many that were learnt from."""
-        self._learnt, self._taken = learnt, 0
+    def begin(self, num_learned: int) -> None:
+        """Begin a step, after this many learned steps."""
+        self._learnt, self._taken = num_learned, 0
 
     @property
-    def room(self) -> int:
-        """How many plays may be issued.
+    def num_issuable(self) -> int:
+        """Number of episodes that may be issued now.
 
-        Those that are open, and those that the step has taken so far, are at most ``lag`` + 1 steps
-        of them, and no more than the run has left to learn from.
+        Open episodes, with those that the step has taken, fill at most ``lag`` + 1 steps, and no
+        more steps than the run has left.
         """
         steps = min(self._lag + 1, self._steps - self._learnt)
-        return max(steps * self._games - self._taken - self.playing - self.there, 0)
+        return max(steps * self._games - self._taken - self.num_playing - self.num_arrived, 0)
 
     def issue(self, unit: int, groups: Mapping[int, int]) -> None:
-        """Take note that a unit is issued: plays of each of its groups."""
+        """Record an issued unit, as the number of episodes of each of its groups."""
         self._playing[unit] = dict(groups)
         self._issued += sum(groups.values())
 
-    def kept(self, groups: Mapping[int, int]) -> None:
-        """Take note of groups that had come before; they were counted as lost since."""
-        self._there |= groups
+    def restore_groups(self, groups: Mapping[int, int]) -> None:
+        """Restore groups that arrived before a kill and were counted as lost since."""
+        self._arrived |= groups
         self._closed["lost"] -= sum(groups.values())
 
-    def again(self, unit: int) -> None:
-        """Take note that a unit is lost and, if somebody waits for it, issued again."""
+    def reissue(self, unit: int) -> None:
+        """Record that a unit was lost and, if it is open, issued again."""
         plays = sum(self._playing.get(unit, {}).values())
         self._closed["lost"] += plays
         self._issued += plays
 
     def answer(self, unit: int, groups: Mapping[int, int]) -> None:
-        """Take note that a unit has come, with these of its groups: the others have failed.
+        """Record the groups with which a unit has arrived; its other groups have failed.
 
-        One that nobody waits for changes nothing.
+        A unit that is not open changes nothing.
         """
-        wanted = self._playing.pop(unit, None)
-        if wanted is None:
+        issued = self._playing.pop(unit, None)
+        if issued is None:
             return
-        whole = {group: wanted[group] for group in groups if groups[group] == wanted.get(group)}
-        self._there |= whole
-        self._closed["lost"] += sum(wanted.values()) - sum(whole.values())
+        complete = {group: issued[group] for group in groups if groups[group] == issued.get(group)}
+        self._arrived |= complete
+        self._closed["lost"] += sum(issued.values()) - sum(complete.values())
 
     def take(self, group: int, *, old: bool) -> None:
-        """Take note that a step takes a group that has come: to learn from it, unless it is old."""
-        plays = self._there.pop(group)
+        """Record that a step takes a group, to learn from it or to withhold it as too stale."""
+        plays = self._arrived.pop(group)
         self._closed["withheld" if old else "learned"] += plays
         self._taken += 0 if old else plays

@@ -1,8 +1,8 @@
-"""Plays on workers in fresh order: played with the newest weights, and given as they come.
+"""Rollouts on workers in fresh order: played with the newest weights, returned as they arrive.
 
-A unit takes the newest weights when it is sent. Those that are published while it is played it
-takes between two calls of the sampler or two tokens of a reply, where the fleet can tell a worker
-that plays: what was said before stands, and every sampled run names its weights.
+A unit takes the newest weights when it is sent. If newer ones are published meanwhile, its worker
+takes them between two calls of the sampler or two tokens of a reply, where the fleet can reach a
+worker at play. Tokens sampled before stay, and every sampled segment names its weights.
 """
 
 from __future__ import annotations
@@ -15,80 +15,79 @@ from sparring.core.files import disk_errors, write_json_atomic
 from sparring.core.records import ref
 from sparring.engine.players import Players
 from sparring.engine.protocol import Pinned
-from sparring.engine.workers.distributed import Distributed
+from sparring.engine.workers.distributed import DistributedRollouts
 from sparring.engine.workers.episode_budget import ISSUED
 from sparring.engine.workers.fleet.base import Fleet
-from sparring.engine.workers.units import Unit, Weights, news_bytes
+from sparring.engine.workers.units import WeightsFile, WorkUnit, news_bytes
 from sparring.play.rollout import Rollout
 from sparring.play.spec import EpisodeSpec
 
 
-class FreshUnits(NamedTuple):
-    """What has become of units since it was last asked.
+class UnitOutcomes(NamedTuple):
+    """The outcomes of units since the last call.
 
     Args:
-        lost: units whose worker was lost with them, once for each; they are played again.
-        found: units that were answered, in the order in which they were. What was lost of one was
-            lost before.
+        lost: units whose worker was lost, once for each loss; they are played again.
+        answered: answered units with their rollouts, in order of arrival. The losses of a unit come
+            before its answer.
     """
 
     lost: list[int]
-    found: list[tuple[int, Rollout]]
+    answered: list[tuple[int, Rollout]]
 
 
-class FreshWorkers(Distributed):
-    """Plays on workers, given as they come.
+class FreshWorkers(DistributedRollouts):
+    """Workers of a run in fresh order.
 
-    All but ``_sending`` and ``_losing`` is called by the thread that learns: weights do not change
-    while they are written.
+    The thread that learns calls all methods but ``_unit_to_send`` and ``_record_loss``, so weights
+    do not change while they are written.
 
     Args:
-        players: as ``Distributed``.
-        fleet: as there.
-        folder: as there; it is in the run's.
+        players: as for ``DistributedRollouts``.
+        fleet: as for it.
+        folder: as for it, in the run folder.
     """
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
         self.run, self._issued = folder.parent, 0
-        self._newest: tuple[Weights, ...] = ()
-        self._kept: list[Pinned] = []  # of the newest weights, and of older ones that units name
-        self._past: dict[int, Pinned] = {}  # the snapshots of each fresh unit's seats
+        self._newest: tuple[WeightsFile, ...] = ()
+        self._pins: list[Pinned] = []  # of the newest weights, and of older ones in use
+        self._snapshots_of: dict[int, Pinned] = {}  # by fresh unit
         self._lost_units: list[int] = []
         super().__init__(players, fleet, folder)
 
     def issued_before(self, issued: int) -> None:
-        """Take note of how many plays were issued before, in all."""
+        """Set the number of episodes that were issued before."""
         with self._changed:
             self._issued = issued
 
     def renew(self) -> None:
-        """Publish the weights of now, if they are not: units that are sent from now on take them,
-        and those that are played on their way.
+        """Publish the current weights; units sent from now on take them, and so do units at play.
 
         Raises:
             RunError: the disk is full or not writable.
         """
-        pinned = self.published.newest()
+        pinned = self.published.pin_newest()
         with self._changed:
             before, self._newest = self._newest, self.published.files(pinned)
             units = [unit for unit in self._open.values() if unit.fresh]
-        named = {(one.player, one.version) for unit in units for one in unit.weights}
-        for older in self._kept:
+        named = {(weights.player, weights.version) for unit in units for weights in unit.weights}
+        for older in self._pins:
             if not named & set(older):
                 self.published.release(older)
-        self._kept = [older for older in self._kept if named & set(older)] + [pinned]
+        self._pins = [older for older in self._pins if named & set(older)] + [pinned]
         if before != self._newest:
             self._fleet.tell(news_bytes(self._newest))
 
     def issue(
         self, parts: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
     ) -> list[int]:
-        """Have units of plays played; return their numbers.
+        """Issue units of episodes, and return their numbers.
 
         Args:
-            parts: the plays of each unit.
+            parts: the episodes of each unit.
             progress: share of the run that is done.
-            past: the snapshots that may sit in their seats, from ``published``.
+            past: the snapshots that may play in them, from ``published``.
 
         Raises:
             SparringError: the workers cannot go on.
@@ -96,59 +95,59 @@ class FreshWorkers(Distributed):
         snapshots = self.published.files(past)
         with self._changed:
             self._check()
-            self._count(sum(map(len, parts)))
+            self._record_issued(sum(map(len, parts)))
             numbers = [next(self._numbers) for _ in parts]
             for number, specs in zip(numbers, parts, strict=True):
                 seated = tuple(self.seated(specs))
-                self._open[number] = Unit(seated, snapshots, progress, fresh=True)
-                self._past[number] = self.published.keep(past)
-            self._do(self._scheduler.issued(numbers, self._fleet.now()))
+                self._open[number] = WorkUnit(seated, snapshots, progress, fresh=True)
+                self._snapshots_of[number] = self.published.keep(past)
+            self._execute(self._scheduler.issued(numbers, self._fleet.now()))
         return numbers
 
-    def come(self, *, wait: bool) -> FreshUnits:
-        """Return what has become of fresh units.
+    def poll_units(self, *, wait: bool) -> UnitOutcomes:
+        """Return the outcomes of units since the last call.
 
         Args:
-            wait: for one of them, if nothing has.
+            wait: whether to wait for at least one.
 
         Raises:
             SparringError: the workers cannot go on.
         """
         with self._changed:
-            while wait and not (self._lost_units or self._mine()):
-                self._moment()
+            while wait and not (self._lost_units or self._answered_units()):
+                self._wait_for_change()
             self._check()
             lost, self._lost_units = self._lost_units, []
-            found = [(number, self._found.pop(number)) for number in self._mine()]
-        for number, _ in found:
-            self.published.release(self._past.pop(number))
-        return FreshUnits(lost, found)
+            answered = [(number, self._rollouts.pop(number)) for number in self._answered_units()]
+        for number, _ in answered:
+            self.published.release(self._snapshots_of.pop(number))
+        return UnitOutcomes(lost, answered)
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return plays in which every policy is named; see ``Players.seated``."""
+        """Return specs in which every policy is named; see ``Players.seated``."""
         return self._players.seated(specs)
 
-    def _mine(self) -> list[int]:
-        """Return the fresh units that were answered, in the order in which they were."""
-        return [number for number in self._found if number in self._past]
+    def _answered_units(self) -> list[int]:
+        """Return the answered units in order of arrival."""
+        return [number for number in self._rollouts if number in self._snapshots_of]
 
-    def _sending(self, number: int) -> Unit:
-        """Return a unit as it is sent: a fresh one with the newest weights."""
+    def _unit_to_send(self, number: int) -> WorkUnit:
+        """Return a unit as it is sent, which in fresh order is with the newest weights."""
         unit = self._open[number]
         if not unit.fresh:
             return unit
-        past = (one for one in unit.weights if ref(one.player).step is not None)
-        self._open[number] = found = unit._replace(weights=(*self._newest, *past))
-        return found
+        past = (weights for weights in unit.weights if ref(weights.player).step is not None)
+        self._open[number] = updated = unit._replace(weights=(*self._newest, *past))
+        return updated
 
-    def _losing(self, units: Sequence[int]) -> None:
-        lost = [unit for unit in units if unit in self._open and unit in self._past]
+    def _record_loss(self, units: Sequence[int]) -> None:
+        lost = [unit for unit in units if unit in self._open and unit in self._snapshots_of]
         if lost:
-            self._count(sum(len(self._open[unit].specs) for unit in lost))
+            self._record_issued(sum(len(self._open[unit].specs) for unit in lost))
         self._lost_units += lost
 
-    def _count(self, plays: int) -> None:
-        """Write down how many plays were issued, for whoever goes on after a kill."""
+    def _record_issued(self, plays: int) -> None:
+        """Write the number of issued episodes to disk, which survives a kill."""
         self._issued += plays
         with disk_errors(self.run):
             write_json_atomic(self.run / ISSUED, {"issued": self._issued})

@@ -1,6 +1,6 @@
-"""Which GPUs the processes beside a run are given, and what their configuration says of them.
+"""The GPUs of each learner and worker, and the configuration that each of them runs with.
 
-Each sees its own GPUs alone, counted from 0 (``core/process.py``): its first is its ``cuda``.
+Each process sees only its own GPUs, numbered from 0 (``core/process.py``); its first is ``cuda``.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from sparring.config.checks import CUDA, VLLM, learner_gpus
 from sparring.core.errors import ConfigError
 
 
-def check_there(gpus: Sequence[int], key: str) -> None:
-    """Check that this machine has GPUs of these numbers.
+def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
+    """Check that this machine has the GPUs of these numbers.
 
     Args:
         gpus: their numbers.
-        key: of the configuration that names them.
+        key: the configuration key that names them.
 
     Raises:
-        ConfigError: it has fewer.
+        ConfigError: the machine has fewer.
     """
     count = torch.cuda.device_count()
     missing = [gpu for gpu in gpus if gpu >= count]
@@ -36,65 +36,65 @@ def check_there(gpus: Sequence[int], key: str) -> None:
 
 
 def gpus_of_learners(config: RunConfig, devices: Sequence[torch.device]) -> tuple[int, ...]:
-    """Return the GPU that each learner takes; none where they are on the CPU.
+    """Return the GPU of each learner; empty where learners are on the CPU.
 
     Args:
         config: of the run.
         devices: of the models in the training process.
 
     Raises:
-        ConfigError: this machine has fewer.
+        ConfigError: the machine has fewer.
     """
     if all(device.type != CUDA for device in devices):
         return ()
     gpus = learner_gpus(config)
     key = f"learner.gpus={list(gpus)}" if config.learner.gpus else f"learner.ranks={len(gpus)}"
-    check_there(gpus, key)
+    check_gpus_exist(gpus, key)
     return gpus
 
 
 def for_learner(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a learner that sees one GPU, its own.
+    """Return the configuration of a learner that sees one GPU.
 
     Args:
         settings: of the run, as values of JSON.
     """
-    return _placed(settings, CUDA)
+    return _place_on_device(settings, CUDA)
 
 
 def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
-    """Return the configuration of a worker that sees its own GPUs; without any, that of the run.
+    """Return the configuration of a worker that sees its own GPUs; without GPUs, that of the run.
 
-    Where replicas of vLLM draw its replies they have its GPUs, one each, and its models are in the
-    machine's own memory: it does nothing with them but hand on their weights.
+    Where vLLM replicas sample its replies, they take the GPUs, one each. The worker's models then
+    stay in CPU memory, as the worker only forwards their weights.
 
     Args:
         settings: of the run, as values of JSON.
-        gpus: how many it has, or what share of one.
+        gpus: number of GPUs of the worker, or the share of one.
     """
     if not gpus:
         return dict(settings)
     count = max(int(gpus), 1)
-    drawn = any(_draws(own) for own in _sections(settings))
-    found = _placed(settings, "cpu" if drawn else CUDA)
-    for own in _sections(found):
-        if _draws(own):
-            own["sampler"].update(replicas=count, gpus=list(range(count)))
-    return found
+    uses_replicas = any(_uses_vllm_on_gpu(section) for section in _sections(settings))
+    placed = _place_on_device(settings, "cpu" if uses_replicas else CUDA)
+    for section in _sections(placed):
+        if _uses_vllm_on_gpu(section):
+            section["sampler"].update(replicas=count, gpus=list(range(count)))
+    return placed
 
 
-def _placed(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    found = dict(settings)
-    if found.get("policies"):
-        found["policies"] = {name: dict(own) for name, own in found["policies"].items()}
-    for own in _sections(found):
-        own["model"], own["sampler"] = dict(own["model"]), dict(own["sampler"])
-        wherever = device == "cpu" and own["model"]["device"] == "auto"  # would find a GPU it sees
-        if wherever or own["model"]["device"].startswith(CUDA):
-            own["model"]["device"] = device
-    found["learner"] = {key: one for key, one in found["learner"].items() if key != "gpus"}
-    found["scale"] = {**found["scale"], "share_gpus": True}  # numbers there are not its own
-    return found
+def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
+    placed = dict(settings)
+    if placed.get("policies"):
+        placed["policies"] = {name: dict(part) for name, part in placed["policies"].items()}
+    for part in _sections(placed):
+        part["model"], part["sampler"] = dict(part["model"]), dict(part["sampler"])
+        wherever = device == "cpu" and part["model"]["device"] == "auto"  # would take a visible GPU
+        if wherever or part["model"]["device"].startswith(CUDA):
+            part["model"]["device"] = device
+    placed["learner"] = {key: value for key, value in placed["learner"].items() if key != "gpus"}
+    placed["scale"] = {**placed["scale"], "share_gpus": True}  # they are numbered otherwise
+    return placed
 
 
 def _sections(settings: Mapping[str, Any]) -> Iterator[Any]:
@@ -102,6 +102,6 @@ def _sections(settings: Mapping[str, Any]) -> Iterator[Any]:
     yield from settings.get("policies", {}).values()
 
 
-def _draws(own: Mapping[str, Any]) -> bool:
-    sampler: Mapping[str, Any] = own["sampler"]
+def _uses_vllm_on_gpu(section: Mapping[str, Any]) -> bool:
+    sampler: Mapping[str, Any] = section["sampler"]
     return (sampler["name"], sampler.get("device")) == (VLLM, CUDA)

@@ -1,7 +1,7 @@
-"""A step's plays cut into units, and what travels: specs as JSON, episodes in the store's columns.
+"""Units of a step's episodes, and the messages that carry them between processes.
 
-A message is one line of JSON and, after it, a table in Arrow's format for streams. Nothing of it is
-code: reading one from a stranger gives values or an error.
+A message is one line of JSON followed by a table in Arrow's stream format. Messages hold no code,
+so reading one from an untrusted sender gives values or an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.play.store import from_stream, to_stream
 
 
 def record_of(episode: Episode) -> dict[str, Any]:
-    """Return such an episode as values of JSON."""
+    """Return an episode without turns as values of JSON."""
     return {
         "episode_id": episode.episode_id,
         "group_id": episode.group_id,
@@ -59,44 +59,44 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
     )
 
 
-class Weights(NamedTuple):
-    """Weights that a player speaks with, as a file."""
+class WeightsFile(NamedTuple):
+    """The weights of one player as a file."""
 
     player: str  # the text form of a reference
     file: str
     digest: str  # SHA-256 of the file
-    version: int  # number of updates that they have seen
+    version: int  # number of updates so far
 
 
-class Unit(NamedTuple):
-    """Plays that one worker plays, and what they are played with; any worker gives the same."""
+class WorkUnit(NamedTuple):
+    """The episodes that one worker plays, and their weights; any worker plays them alike."""
 
     specs: tuple[EpisodeSpec, ...]
-    weights: tuple[Weights, ...]
-    progress: float | None  # share of the run that is done; None: nobody judges
-    place: int = 0  # its number among those of its step; it is not sent
-    fresh: bool = False  # it is played with the weights that are newest when it is; it is not sent
+    weights: tuple[WeightsFile, ...]
+    progress: float | None  # share of the run that is done; None: no judging
+    place: int = 0  # its number within the step; not sent
+    fresh: bool = False  # sent with the newest weights; not sent itself
 
 
-Task = Mapping[int, Unit]  # what a worker is asked: units by their numbers
+Task = Mapping[int, WorkUnit]  # units by their numbers
 
 
-class Answer(NamedTuple):
-    """What a worker answers."""
+class WorkerAnswer(NamedTuple):
+    """The answer of a worker."""
 
     rollouts: Mapping[int, Rollout]  # of each unit by its number
-    units: tuple[int, ...] = ()  # all that were answered, those that nobody wants any more as well
+    units: tuple[int, ...] = ()  # all answered units, also those no longer open
 
 
 class UnreadableError(RolloutError):
-    """A message is none, or not what was asked for."""
+    """A message cannot be read, or does not match its task."""
 
 
-# what reading a stranger's answer may raise
+# errors that reading an untrusted answer may raise
 UNREADABLE = (
     SparringError,
     pa.ArrowException,
-    OSError,  # Arrow's, of a stream that is cut off
+    OSError,  # from Arrow, for a truncated stream
     ValueError,
     LookupError,
     TypeError,
@@ -106,12 +106,12 @@ UNREADABLE = (
 )
 
 
-def cut(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...]]:
-    """Return the plays in units of about so many, in order, no group cut.
+def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...]]:
+    """Return the episodes in units of about ``games`` each, in order, without splitting a group.
 
     Args:
-        specs: the members of a group next to each other.
-        games: a unit is full as soon as it has so many.
+        specs: the episodes; those of a group are adjacent.
+        games: the number of episodes from which on a unit is full.
     """
     units: list[list[EpisodeSpec]] = []
     for spec in specs:
@@ -122,15 +122,19 @@ def cut(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...
     return [tuple(unit) for unit in units]
 
 
-def held_after(held: Mapping[str, Weights], asked: Iterable[Weights]) -> dict[str, Weights]:
-    """Return the latest weights that a worker holds of each player after these units."""
-    new = {one.player: one for one in asked}
-    kept = {name: one for name, one in held.items() if ref(name).step is None or name in new}
-    return {**kept, **new}
+def weights_after(
+    before: Mapping[str, WeightsFile], sent: Iterable[WeightsFile]
+) -> dict[str, WeightsFile]:
+    """Return the latest weights of each player that a worker holds after these units."""
+    new = {file.player: file for file in sent}
+    remaining = {
+        name: file for name, file in before.items() if ref(name).step is None or name in new
+    }
+    return {**remaining, **new}
 
 
 def task_bytes(task: Task) -> bytes:
-    """Return a task as it travels.
+    """Return a task as a message.
 
     Raises:
         ConfigError: an environment was not made by its name.
@@ -143,16 +147,16 @@ def task_bytes(task: Task) -> bytes:
 
 
 def task_of(data: bytes, games: dict[str, Environment]) -> Task:
-    """Return what ``task_bytes`` was given.
+    """Return the task of a message that ``task_bytes`` made.
 
     Args:
-        data: as it travelled.
-        games: environments that were made before, as ``EpisodeSpec.from_json`` takes them.
+        data: the message.
+        games: the environments made so far, as ``EpisodeSpec.from_json`` takes them.
     """
     return {
-        number: Unit(
+        number: WorkUnit(
             tuple(EpisodeSpec.from_json(spec, games=games) for spec in specs),
-            tuple(Weights(*one) for one in weights),
+            tuple(WeightsFile(*fields) for fields in weights),
             progress,
         )
         for number, specs, weights, progress in parse_json(data)["units"]
@@ -162,19 +166,19 @@ def task_of(data: bytes, games: dict[str, Environment]) -> Task:
 NEWS = b'{"news"'
 
 
-def news_bytes(weights: Iterable[Weights]) -> bytes:
-    """Return newer weights as they are told of to workers that play."""
+def news_bytes(weights: Iterable[WeightsFile]) -> bytes:
+    """Return a message that announces newer weights to workers at play."""
     return json.dumps({"news": list(weights)}).encode()
 
 
 def is_news(data: bytes) -> bool:
-    """Return whether a message tells of newer weights; if not it is a task."""
+    """Return whether a message announces newer weights; any other message is a task."""
     return data.startswith(NEWS)
 
 
-def news_of(data: bytes) -> tuple[Weights, ...]:
-    """Return what ``news_bytes`` was given."""
-    return tuple(Weights(*one) for one in parse_json(data)["news"])
+def news_of(data: bytes) -> tuple[WeightsFile, ...]:
+    """Return the weights that a message of ``news_bytes`` announces."""
+    return tuple(WeightsFile(*fields) for fields in parse_json(data)["news"])
 
 
 def numbers_of(data: bytes) -> tuple[int, ...]:
@@ -189,101 +193,101 @@ def known_games(games: Sequence[Environment]) -> dict[str, Environment]:
     }
 
 
-def answer_bytes(answer: Answer) -> bytes:
-    """Return an answer as it travels."""
+def answer_bytes(answer: WorkerAnswer) -> bytes:
+    """Return an answer as a message."""
     head = {
         "units": [
             {
                 "number": number,
-                "retried": found.counts.retried,
-                "dropped": sorted(found.counts.dropped_groups),
-                "judging": found.counts.judging,
-                "scored": found.counts.scored,
-                "silent": [record_of(one) for one in found.episodes if not one.turns],
+                "retried": rollout.counts.retried,
+                "dropped": sorted(rollout.counts.dropped_groups),
+                "judging": rollout.counts.judging,
+                "scored": rollout.counts.scored,
+                "silent": [record_of(each) for each in rollout.episodes if not each.turns],
             }
-            for number, found in answer.rollouts.items()
+            for number, rollout in answer.rollouts.items()
         ]
     }
     spoken = [
         (number, episode)
-        for number, found in answer.rollouts.items()
-        for episode in found.episodes
+        for number, rollout in answer.rollouts.items()
+        for episode in rollout.episodes
         if episode.turns
     ]
     return json.dumps(head).encode() + b"\n" + to_stream(spoken)
 
 
 def head_of(data: bytes) -> dict[str, Any]:
-    """Return the line of JSON that a message begins with.
+    """Return the line of JSON at the start of a message.
 
     Raises:
         UnreadableError: it begins with none.
     """
     try:
-        found = parse_json(data.partition(b"\n")[0])
+        head = parse_json(data.partition(b"\n")[0])
     except ValueError as error:
-        raise UnreadableError(f"it said what is no message: {error}") from error
-    if not isinstance(found, dict):
-        raise UnreadableError("it said what is no message")
-    return found
+        raise UnreadableError(f"its message is not JSON: {error}") from error
+    if not isinstance(head, dict):
+        raise UnreadableError("its message is not a JSON object")
+    return head
 
 
-def answer_of(data: bytes, wanted: Mapping[int, Unit]) -> Answer:
-    """Return what ``answer_bytes`` was given, the episodes in the order of the specs.
+def answer_of(data: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
+    """Return the answer of a message of ``answer_bytes``, its episodes in the order of the specs.
 
     Args:
-        data: as it travelled.
-        wanted: the units that are wanted, by their numbers; others are left out.
+        data: the message.
+        open_units: the open units by their numbers; the answers to other units are left out.
 
     Raises:
-        UnreadableError: it is none, or not an answer to these units.
+        UnreadableError: the message is not an answer to these units.
     """
     try:
         head = head_of(data)
         units = tuple(unit["number"] for unit in head["units"])
         if not units:
-            raise ValueError("of no unit")
+            raise ValueError("it answers no unit")
         spoken: dict[int, dict[int, Episode]] = {number: {} for number in units}
-        if wanted.keys() & spoken.keys():
+        if open_units.keys() & spoken.keys():
             for number, episode in from_stream(data.partition(b"\n")[2]):
                 spoken[number][episode.episode_id] = episode
-        found = {
-            unit["number"]: _rollout(unit, spoken[unit["number"]], wanted[unit["number"]].specs)
+        rollouts = {
+            unit["number"]: _rollout(unit, spoken[unit["number"]], open_units[unit["number"]].specs)
             for unit in head["units"]
-            if unit["number"] in wanted
+            if unit["number"] in open_units
         }
     except UNREADABLE as error:
         raise UnreadableError(f"its answer cannot be read: {error!r:.200}") from error
-    return Answer(found, units)
+    return WorkerAnswer(rollouts, units)
 
 
 def _rollout(
     unit: Mapping[str, Any], spoken: Mapping[int, Episode], specs: Sequence[EpisodeSpec]
 ) -> Rollout:
-    own = {**spoken, **{one.episode_id: one for one in map(episode_of, unit["silent"])}}
+    episodes = {**spoken, **{each.episode_id: each for each in map(episode_of, unit["silent"])}}
     counts = RolloutCounts(
         int(unit["retried"]),
         frozenset(map(int, unit["dropped"])),
         float(unit["judging"]),
-        tuple(LogprobCheck(*one) for one in unit["scored"]),
+        tuple(LogprobCheck(*each) for each in unit["scored"]),
     )
-    kept = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
-    return Rollout([_fitting(own, spec) for spec in kept], counts)
+    complete = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
+    return Rollout([_fitting(episodes, spec) for spec in complete], counts)
 
 
-def _fitting(own: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
-    found = own.get(spec.episode_id)
-    if found is None or (found.group_id, found.seed) != (spec.group_id, spec.deal.key):
-        raise ValueError(f"the play {spec.episode_id} is missing or another one")
-    return found
+def _fitting(episodes: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
+    episode = episodes.get(spec.episode_id)
+    if episode is None or (episode.group_id, episode.seed) != (spec.group_id, spec.deal.key):
+        raise ValueError(f"episode {spec.episode_id} is missing or has another seed or group")
+    return episode
 
 
-def error_of(said: object) -> SparringError:
-    """Return the error that a worker has met."""
-    kind, message = said if isinstance(said, list) and len(said) == 2 else ("", said)
-    found = getattr(errors, str(kind), None)
-    if not (isinstance(found, type) and issubclass(found, SparringError)):
+def error_of(content: object) -> SparringError:
+    """Return the error that a worker reported."""
+    kind, message = content if isinstance(content, list) and len(content) == 2 else ("", content)
+    kind_of_error = getattr(errors, str(kind), None)
+    if not (isinstance(kind_of_error, type) and issubclass(kind_of_error, SparringError)):
         return RolloutError(message)
-    error = found.__new__(found)  # some are made from what the message says
+    error = kind_of_error.__new__(kind_of_error)  # some error classes take other arguments
     SparringError.__init__(error, message)
     return error

@@ -1,7 +1,7 @@
-"""A worker: it makes the players of a run once, and plays the units that it is sent.
+"""A worker: makes the players of a run once, and plays the units that it is sent.
 
-It holds nothing that matters. Weights come as files; what it answers is a function of what it was
-asked and of the configuration, so anybody else would answer the same bytes.
+A worker holds no state that matters. Weights come as files, and an answer is a function of the task
+and the configuration, so any worker gives the same bytes.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from sparring.core import version
 from sparring.core.errors import RolloutError, RunError, SparringError
 from sparring.core.files import file_digest, sha256_hex
 from sparring.core.records import MAIN, ref
-from sparring.engine.logprob_check import scored
+from sparring.engine.logprob_check import check_logprobs
 from sparring.engine.players import Players
-from sparring.engine.protocol import Judging, rewards_of
+from sparring.engine.protocol import ReplyJudges, rewards_of
 from sparring.engine.workers.units import (
-    Answer,
-    Unit,
-    Weights,
+    WeightsFile,
+    WorkerAnswer,
+    WorkUnit,
     answer_bytes,
-    held_after,
     is_news,
     known_games,
     news_of,
     task_of,
+    weights_after,
 )
 from sparring.methods.oracles.judge import configured_oracles
 from sparring.play.rollout import Rollout, RolloutCounts
 
 
 def facts() -> dict[str, Any]:
-    """Return the threads that torch takes, and whether there is a GPU that it can use."""
+    """Return the number of torch threads, and whether torch can use a GPU."""
     return {"torch_threads": torch.get_num_threads(), "cuda": torch.cuda.is_available()}
 
 
 def fingerprint() -> dict[str, str]:
-    """Return what the bits of a computation depend on here: versions, processor, and compilers."""
+    """Return what the bits of a computation depend on: versions, processor, and compiler."""
     return {
         "sparring": version(),
         "python": platform.python_version(),
@@ -65,10 +65,10 @@ def fingerprint() -> dict[str, str]:
 
 
 def check_same(theirs: object) -> None:
-    """Refuse a worker that computes other bits.
+    """Check that a worker computes the same bits as this process.
 
     Raises:
-        RunError: it runs on another processor, or other versions.
+        RunError: the worker runs on another processor, or other versions.
     """
     ours = fingerprint()
     if theirs == ours:
@@ -77,8 +77,8 @@ def check_same(theirs: object) -> None:
     name = next(name for name in ours if ours[name] != known.get(name))
     raise RunError(
         f"A worker has {name} {known.get(name)!r} and the training process {ours[name]!r}, so that "
-        "its replies would have other bits. Install the same on both, or leave that machine out; "
-        "scale.mixed=true lets it play, and no bytes are promised."
+        "its replies would differ in the last bits. Install the same on both, or omit it; "
+        "scale.mixed=true lets it play, but then runs are not reproducible to the byte."
     )
 
 
@@ -87,16 +87,16 @@ Message = tuple[bytes, Mapping[str, bytes]]  # a task, and contents of files by 
 
 
 class RefusedError(Exception):
-    """A file of weights is not what it should be."""
+    """A weights file is missing or differs from its digest."""
 
 
 class Worker:
-    """The players of a run, asked for units.
+    """Plays units with the players of a run.
 
     Args:
         config: of the run, as values of JSON.
-        threads: of the processor that it may use; with one, its replies have bits of their own.
-            0: as many as this process does.
+        threads: number of threads, 0 for as many as this process has; with 1 thread, the bits of a
+            reply do not depend on other replies.
     """
 
     def __init__(self, config: Mapping[str, Any], *, threads: int = 1) -> None:
@@ -106,86 +106,86 @@ class Worker:
         self._games, self._known = games, known_games(games)
         self._oracles = configured_oracles(self.config.environments, games)
         self._rewards = rewards_of(self.config) if self.config.rollout.candidates.count > 1 else ()
-        self._held: dict[str, Weights] = {}  # by player
+        self._weights_of: dict[str, WeightsFile] = {}  # by player
 
     def answer(
         self, data: bytes, files: Mapping[str, bytes], between: Callable[[], None] | None = None
     ) -> bytes:
-        """Return the answer to a task, or what is wrong with its weights.
+        """Return the answer to a task, or an error about its weights.
 
         Args:
             data: the task.
-            files: contents of files that it names, by their SHA-256; others are read.
-            between: called where no reply is awaited, and between two tokens where the sampler can
-                be held there; it may ``renew`` the weights.
+            files: contents of its weights files by their SHA-256; other files are read from disk.
+            between: called while no reply is pending, and between two tokens where the sampler can
+                pause; it may ``renew`` the weights.
 
         Raises:
-            SparringError: as playing here would.
+            SparringError: as playing raises it.
         """
         task, rollouts = task_of(data, self._known), dict[int, Rollout]()
         self.players.between = between
         try:
             for _, alike in itertools.groupby(task.items(), lambda one: one[1][1:]):
-                rollouts.update(self._played(dict(alike), files))
+                rollouts.update(self._play_units(dict(alike), files))
         except RefusedError as refusal:
             log.warning("A worker refuses weights: %s.", refusal)
             return json.dumps({"refused": str(refusal)}).encode()
-        return answer_bytes(Answer(rollouts))
+        return answer_bytes(WorkerAnswer(rollouts))
 
-    def take(self, weights: Sequence[Weights], files: Mapping[str, bytes]) -> None:
-        """Take the weights that are not held.
+    def take(self, weights: Sequence[WeightsFile], files: Mapping[str, bytes]) -> None:
+        """Load the weights that the worker does not hold yet.
 
         Args:
-            weights: that units are played with.
-            files: contents of files by their SHA-256; others are read.
+            weights: the weights of the units.
+            files: contents of files by their SHA-256; other files are read from disk.
 
         Raises:
-            RefusedError: a file is not what it should be.
+            RefusedError: a file is missing or differs from its digest.
         """
-        now = held_after(self._held, weights)
+        now = weights_after(self._weights_of, weights)
         for member in self.players.members:
-            if not {str(one) for one in self.players.parts(member)} & now.keys():
+            if not {str(file) for file in self.players.parts(member)} & now.keys():
                 self.players.drop_member(member)
-        self._held = {name: one for name, one in self._held.items() if name in now}
-        for one in weights:
-            before = self._held.pop(one.player, None)  # without it, if the new ones are refused
-            if before is None or before[2:] != one[2:]:
-                who, tensors = ref(one.player), _tensors(one, files.get(one.digest))
-                self.players.policies[who.name or MAIN].take(who, tensors, one.version)
-            self._held[one.player] = one
+        self._weights_of = {name: file for name, file in self._weights_of.items() if name in now}
+        for file in weights:
+            before = self._weights_of.pop(file.player, None)  # in case the new file is refused
+            if before is None or before[2:] != file[2:]:
+                who, tensors = ref(file.player), _tensors(file, files.get(file.digest))
+                self.players.policies[who.name or MAIN].take(who, tensors, file.version)
+            self._weights_of[file.player] = file
 
     def renew(self, data: bytes, files: Mapping[str, bytes]) -> None:
-        """Take newer weights of policies, also while their players are at play.
+        """Load newer weights of policies, also while their players are at play.
 
-        What cannot be read is left: the next task names what it is played with.
+        An unreadable file is ignored, as the next task names its weights.
 
         Args:
-            data: as ``news_bytes`` gives it.
-            files: contents of files that it names, by their SHA-256; others are read.
+            data: a message of ``news_bytes``.
+            files: contents of its weights files by their SHA-256; other files are read from disk.
         """
-        newer = [one for one in news_of(data) if self._is_newer(one)]
-        past = [one for one in self._held.values() if ref(one.player).step is not None]
+        newer = [file for file in news_of(data) if self._is_newer(file)]
+        past = [file for file in self._weights_of.values() if ref(file.player).step is not None]
         if not newer:
             return
-        before = self._held
+        before = self._weights_of
         try:
             self.take([*past, *newer], files)
-        except RefusedError as refusal:  # there may be newer ones already, and this file be gone
+        except RefusedError as refusal:  # newer weights may have replaced this file
             log.info("A worker plays on with older weights: %s.", refusal)
-            self._held = {**before, **self._held}
+            self._weights_of = {**before, **self._weights_of}
         self.players.renew()
 
-    def _is_newer(self, one: Weights) -> bool:
-        held = self._held.get(one.player)
-        return held is not None and one.version > held.version
+    def _is_newer(self, weights: WeightsFile) -> bool:
+        current = self._weights_of.get(weights.player)
+        return current is not None and weights.version > current.version
 
-    def _played(
-        self, units: Mapping[int, Unit], files: Mapping[str, bytes]
+    def _play_units(
+        self, units: Mapping[int, WorkUnit], files: Mapping[str, bytes]
     ) -> Iterator[tuple[int, Rollout]]:
-        """Yield the rollouts of units that are played with the same weights: in one, as that is
-        quicker, and an episode is the same whatever is played beside it.
+        """Yield the rollouts of units that share their weights.
 
-        Where something failed, each is played by itself, so that each has counts of its own.
+        All units are played in one rollout, which is quicker and gives the same episodes. After a
+        failure each unit is played by itself, so that each has its own counts.
         """
         first = next(iter(units.values()))
         self.take(first.weights, files)
@@ -194,52 +194,52 @@ class Worker:
         episodes, counts = self.players.play(specs, judging)
         if len(units) > 1 and (counts.retried or counts.dropped_groups):
             for number, unit in units.items():
-                yield number, self._scored(self.players.play(unit.specs, judging), judging)
+                yield number, self._add_checks(self.players.play(unit.specs, judging), judging)
             return
-        left = iter(episodes)
+        remaining = iter(episodes)
         for number, unit in units.items():
             share = counts.judging * len(unit.specs) / len(specs)
-            own = counts if len(units) == 1 else RolloutCounts(judging=share)
-            rollout = Rollout(list(itertools.islice(left, len(unit.specs))), own)
-            yield number, self._scored(rollout, judging)
+            unit_counts = counts if len(units) == 1 else RolloutCounts(judging=share)
+            rollout = Rollout(list(itertools.islice(remaining, len(unit.specs))), unit_counts)
+            yield number, self._add_checks(rollout, judging)
 
-    def _scored(self, rollout: Rollout, judging: Judging | None) -> Rollout:
+    def _add_checks(self, rollout: Rollout, judging: ReplyJudges | None) -> Rollout:
         if judging is None or not self.config.scale.lag:
             return rollout
-        found = scored(self.players, rollout.episodes)
-        return rollout._replace(counts=replace(rollout.counts, scored=found))
+        checks = check_logprobs(self.players, rollout.episodes)
+        return rollout._replace(counts=replace(rollout.counts, scored=checks))
 
-    def _judging(self, progress: float | None) -> Judging | None:
+    def _judging(self, progress: float | None) -> ReplyJudges | None:
         if progress is None:
             return None
         oracles, rewards = self._oracles, self._rewards
-        return Judging.of(self.config, self._games, progress, oracles=oracles, rewards=rewards)
+        return ReplyJudges.of(self.config, self._games, progress, oracles=oracles, rewards=rewards)
 
 
-def _tensors(one: Weights, content: bytes | None) -> Any:
+def _tensors(weights: WeightsFile, content: bytes | None) -> Any:
     try:
-        found = file_digest(Path(one.file)) if content is None else sha256_hex(content)
+        digest = file_digest(Path(weights.file)) if content is None else sha256_hex(content)
     except OSError as error:
-        raise RefusedError(f"{one.file} cannot be read: {error}") from error
-    if found != one.digest:
-        raise RefusedError(f"{one.file} is not what was written")
+        raise RefusedError(f"{weights.file} cannot be read: {error}") from error
+    if digest != weights.digest:
+        raise RefusedError(f"{weights.file} is not what was written")
     load = safetensors.torch.load_file
-    return load(one.file) if content is None else safetensors.torch.load(content)
+    return load(weights.file) if content is None else safetensors.torch.load(content)
 
 
 def serve(
     hear: Callable[[], Message], say: Callable[[bytes], None], waits: Callable[[], bool] = bool
 ) -> None:
-    """Be a worker, until whoever asks is gone.
+    """Run a worker until the sender of its messages is gone.
 
-    The first message that comes holds the configuration; the first that goes says that the worker
-    is ready, and on what it runs.
+    The first message that arrives holds the configuration; the first reply says that the worker is
+    ready, and its fingerprint.
 
     Args:
         hear: returns the next message, or raises EOFError.
-        say: sends one.
-        waits: whether there is a next one already. While a task is played in fresh order that is
-            news of weights: nobody is sent a task who has not answered the one before.
+        say: sends a message.
+        waits: returns whether a message has arrived. While a task is played in fresh order, such a
+            message announces weights, as no worker is sent a second task before it has answered.
     """
 
     def news() -> None:
@@ -251,7 +251,7 @@ def serve(
 
     try:
         worker = Worker(json.loads(hear()[0]))
-        say(ready())
+        say(ready_message())
         fresh = worker.config.scale.order == FRESH
         with CallWatch(worker.config.call_seconds):
             while True:
@@ -259,45 +259,45 @@ def serve(
                 if is_news(message[0]):
                     worker.renew(*message)
                 else:
-                    say(answered(worker, *message, news if fresh else None))
+                    say(task_answer(worker, *message, news if fresh else None))
     except SparringError as error:
-        say(failed(error))
+        say(error_message(error))
     except (EOFError, OSError):
         return
 
 
-def ready() -> bytes:
-    """Return the message that a worker is ready, and on what it runs."""
+def ready_message() -> bytes:
+    """Return the message that a worker is ready, with its fingerprint."""
     return json.dumps({"ready": fingerprint()}).encode()
 
 
-def answered(
+def task_answer(
     worker: Worker,
     data: bytes,
     files: Mapping[str, bytes],
     between: Callable[[], None] | None = None,
 ) -> bytes:
-    """Return a worker's answer to a task, or the error that it has met."""
+    """Return a worker's answer to a task, or its error as a message."""
     try:
         return worker.answer(data, files, between)
     except SparringError as error:
-        return failed(error)
+        return error_message(error)
     except Exception as error:
-        return unexpected(error, "A worker", RolloutError)
+        return unexpected_error_message(error, "A worker", RolloutError)
 
 
-def failed(error: SparringError) -> bytes:
-    """Return an error of Sparring's as a message."""
+def error_message(error: SparringError) -> bytes:
+    """Return a SparringError as a message."""
     return _error(type(error).__name__, str(error))
 
 
-def unexpected(error: Exception, who: str, kind: type[SparringError]) -> bytes:
-    """Log an error that nobody foresaw, and return it as a message: what it is, and where.
+def unexpected_error_message(error: Exception, who: str, kind: type[SparringError]) -> bytes:
+    """Log an unexpected error, and return it as a message that says where it was raised.
 
     Args:
-        error: as it was caught.
-        who: has met it, as a sentence begins.
-        kind: what whoever hears of it raises.
+        error: the error.
+        who: the subject of the sentence, capitalised.
+        kind: the error class that the receiver raises.
     """
     log.exception("%s failed.", who)
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -26,7 +26,7 @@ from sparring.environments.options import check_range, entry_of
 # the name registered with OpenSpiel, whose own "battleship" is a game for two
 NAME = "battleship_hunt"
 ANSWERS = ("miss", "hit", "sunk")
-# least share of the ways to drop ships anywhere that are layouts: they are found by trying
+# least share of random placements that must be layouts: layouts come from rejection sampling
 TIGHT = 1e-4
 BLOCK = 256  # tries drawn at once
 
@@ -35,25 +35,25 @@ def lengths_of(fleet: str) -> tuple[int, ...]:
     """Return the lengths of the ships of a fleet written as "3 2 2", descending.
 
     Raises:
-        ConfigError: it is not 1 to 4 numbers from 1 on.
+        ConfigError: the fleet is not 1 to 4 positive integers.
     """
     words = fleet.split()
     if not 1 <= len(words) <= SHIPS or not all(
         word.isascii() and word.isdigit() and int(word) > 0 for word in words
     ):
         raise ConfigError(
-            f"{NAME}: fleet={fleet!r} must be the lengths of 1 to {SHIPS} ships, parted by "
+            f"{NAME}: fleet={fleet!r} must be the lengths of 1 to {SHIPS} ships, separated by "
             'spaces; write fleet="3 2".'
         )
     return tuple(sorted(map(int, words), reverse=True))
 
 
 @lru_cache(maxsize=256)
-def check_room(rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -> None:
+def check_fleet_fits(rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -> None:
     """Refuse a fleet that does not fit, or fits in so few ways that layouts are too hard to find.
 
     Raises:
-        ConfigError: says so.
+        ConfigError: the fleet does not fit, or hardly.
     """
     water = waters(rows, columns, lengths, touch)
     share = water.tally().ordered / max(1, prod(map(len, water.masks)))
@@ -70,12 +70,10 @@ def check_room(rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -
 def fleet_of(
     rows: int, columns: int, lengths: tuple[int, ...], touch: bool, bank: int, index: int
 ) -> tuple[int, ...]:
-    """Return layout number ``index`` of a bank.
+    """Return layout number ``index`` of a bank by rejection sampling, all layouts equally likely.
 
-    The cells of each ship as bits, ships of one length in ascending order.
-
-    Each ship is dropped anywhere, all of them again if two overlap (or touch, where they may not),
-    so all layouts are equally likely.
+    Returns:
+        each ship's cells as bits, ships of equal length in ascending order.
     """
     water = waters(rows, columns, lengths, touch)
     ships = range(len(lengths))
@@ -86,16 +84,16 @@ def fleet_of(
     )
     generator = stream.generator()
     while True:
-        for tried in generator.integers(
+        for places in generator.integers(
             0, [len(some) for some in water.masks], size=(BLOCK, len(lengths))
         ).tolist():
             if all(
-                water.apart[one][other][tried[one], tried[other]]
-                for one in ships
-                for other in range(one)
+                water.apart[ship][other][places[ship], places[other]]
+                for ship in ships
+                for other in range(ship)
             ):
-                found = [int(water.masks[ship][tried[ship]]) for ship in ships]
-                return tuple(sorted(found, key=lambda mask: (-mask.bit_count(), mask)))
+                masks = [int(water.masks[ship][places[ship]]) for ship in ships]
+                return tuple(sorted(masks, key=lambda mask: (-mask.bit_count(), mask)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,13 +114,11 @@ class BattleshipOptions:
 class Sea(BattleshipOptions, Table):
     """A position: the ships, the cells shot at, in order, and the answers.
 
-    Ships are bits of cells, empty before they are drawn.
-
     Action ids are the cells in reading order; an answer is an index into ``ANSWERS``.
     """
 
     lengths: tuple[int, ...]  # of the fleet
-    ships: tuple[int, ...] = ()
+    ships: tuple[int, ...] = ()  # each ship's cells as bits; empty before they are drawn
     moves: tuple[int, ...] = ()
     answers: tuple[int, ...] = ()
 
@@ -132,7 +128,7 @@ class Sea(BattleshipOptions, Table):
         return self.rows * self.columns
 
     @property
-    def left(self) -> int:
+    def shots_left(self) -> int:
         """The number of shots left."""
         return self.shots - len(self.moves)
 
@@ -148,14 +144,14 @@ class Sea(BattleshipOptions, Table):
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: where the ships lie."""
+        """The layout that was drawn from the bank."""
         return (self.rows, self.columns, self.ships)
 
     @property
     def player(self) -> int:
         if not self.ships:
             return CHANCE
-        return TERMINAL if not self.left or self.sunk == len(self.lengths) else 0
+        return TERMINAL if not self.shots_left or self.sunk == len(self.lengths) else 0
 
     def legal(self) -> list[int]:
         return [cell for cell in range(self.cells) if cell not in self.moves]
@@ -171,8 +167,10 @@ class Sea(BattleshipOptions, Table):
             )
         moves = (*self.moves, index)
         ship = next((ship for ship in self.ships if ship >> index & 1), 0)
-        whole = ship and not ship & ~sum(1 << cell for cell in moves)
-        return replace(self, moves=moves, answers=(*self.answers, 2 if whole else 1 if ship else 0))
+        complete = ship and not ship & ~sum(1 << cell for cell in moves)
+        return replace(
+            self, moves=moves, answers=(*self.answers, 2 if complete else 1 if ship else 0)
+        )
 
     def returns(self) -> list[float]:
         """Return at the end 1 if all ships are sunk, else 0 or the share of their cells hit."""
@@ -187,8 +185,8 @@ class Sea(BattleshipOptions, Table):
     def name_of(self, player: int, index: int) -> str:
         return f"layout {index}" if player < 0 else word_of(self.columns, index)
 
-    def told(self, number: int) -> tuple[str, ...]:
-        """Return what shot ``number`` showed, as words: the answer, and how the game ended."""
+    def feedback(self, number: int) -> tuple[str, ...]:
+        """Return the words after shot ``number``: its answer, and how the game ended."""
         last = self.player == TERMINAL and number == len(self.moves) - 1
         return (
             ANSWERS[self.answers[number]],
@@ -200,12 +198,12 @@ class Sea(BattleshipOptions, Table):
         words = (
             word
             for number, move in enumerate(self.moves)
-            for word in (self.name_of(seat, move), *self.told(number))
+            for word in (self.name_of(seat, move), *self.feedback(number))
         )
         return f"shots: {' '.join(words)}"
 
     def view(self, seat: int) -> str:
-        """Return the rows seen: "." not shot at, "o" a miss, "x" a hit, "s" one that sank."""
+        """Return the rows: "." not shot at, "o" a miss, "x" a hit, "s" a hit that sank a ship."""
         signs = ["."] * self.cells
         for move, answer in zip(self.moves, self.answers, strict=True):
             signs[move] = "oxs"[answer]
@@ -249,14 +247,14 @@ SAID = ("a miss.", "a hit.", "a hit, and a ship is sunk.")
 class BattleshipHunt(BankGame):
     """Battleship for 1 seat: find and sink a hidden fleet with a limited number of shots.
 
-    Each shot is answered miss, hit or sunk.
+    Every shot gets the answer miss, hit or sunk.
 
     Chance draws one of ``layouts`` layouts of the fleet, all equally likely, at the start; nothing
     else is random. A layout is drawn from all ways to lay the ships straight, across or down,
     without overlap, each as likely as any other. "sunk" is the answer to the shot that hits the
-    last cell of a ship, which ship is not said. A cell can be shot at once; again is illegal. The
-    game ends when all ships are sunk or no shot is left. In brief style a turn is answered by one
-    word, and the last also by "won" or "lost".
+    last cell of a ship; the answer does not say which ship. A second shot at a cell is illegal. The
+    game ends when all ships are sunk or no shot is left. In brief style the answer to a turn is one
+    word, and the last turn adds "won" or "lost".
 
     Not OpenSpiel's ``battleship``, in which two seats lay ships and shoot at each other.
 
@@ -267,10 +265,10 @@ class BattleshipHunt(BankGame):
         columns: 1 to 8.
         fleet: length of each ship, 1 to 4 ships, such as "3 2 2"; one is at most as long as the
             longer side of the board.
-        shots: at least the number of the ships' cells, at most that of all cells.
+        shots: at least the number of ship cells, at most the number of all cells.
         layouts: number of layouts in the bank, 1 to 100,000.
-        bank: seed of the bank: layout number i depends on ``rows``, ``columns``, ``fleet``,
-            ``touch``, ``bank`` and i alone.
+        bank: seed of the bank: layout number i depends only on ``rows``, ``columns``,
+            ``fleet``, ``touch``, ``bank`` and i.
         touch: whether ships may lie side by side or corner to corner.
         pay: 1 if all ships are sunk, else 0; or with "share" the share of the ships' cells that are
             hit.
@@ -294,9 +292,9 @@ class BattleshipHunt(BankGame):
                 f"{NAME}: fleet={options.fleet!r} has a ship longer than the board; write "
                 f"lengths up to {max(rows, columns)}."
             )
-        check_room(rows, columns, lengths, options.touch)
+        check_fleet_fits(rows, columns, lengths, options.touch)
         check_range(f"{NAME}: shots", options.shots, sum(lengths), rows * columns)
-        # one fleet, one game, in whatever order it was written
+        # the order of the ships in the option makes no difference
         options = replace(options, fleet=" ".join(map(str, lengths)))
         cells = range(options.rows * options.columns)
         words = tuple(word_of(options.columns, cell) for cell in cells)
@@ -310,18 +308,18 @@ class BattleshipHunt(BankGame):
         return (*ANSWERS, "won", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the answers to shots from ply ``since`` - 1 on, in the opening the shots too."""
+        """Return the answers to shots from ply ``since`` - 1 on; the opening repeats the shots."""
         table, out = state.table, []
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
-                word, told = self.words[event.action], table.told(event.ply)
+                word, feedback = self.words[event.action], table.feedback(event.ply)
                 if self.brief:
-                    out += [*([] if since else [word]), *told]
+                    out += [*([] if since else [word]), *feedback]
                     continue
                 out.append(f"You shot at {word}: {SAID[table.answers[event.ply]]}")
                 out += [
                     "All ships are sunk." if end == "won" else "You have no shots left."
-                    for end in told[1:]
+                    for end in feedback[1:]
                 ]
         return out
 
@@ -334,7 +332,9 @@ class BattleshipHunt(BankGame):
         ]
         legend = "The board ('.' not shot at, 'o' a miss, 'x' a hit, 's' a hit that sank a ship):"
         ships = len(table.lengths) - table.sunk
-        return "\n".join([legend, head, *lines, f"Shots left: {table.left}. Ships left: {ships}."])
+        return "\n".join(
+            [legend, head, *lines, f"Shots left: {table.shots_left}. Ships left: {ships}."]
+        )
 
     def revealed(self, state: State) -> str:
         table = state.table
@@ -367,13 +367,13 @@ class BattleshipHunt(BankGame):
         ]
         ships = ""
         if seat is None:
-            said = (
+            layout = (
                 " ".join(
                     word_of(table.columns, cell) for cell in range(table.cells) if ship >> cell & 1
                 )
                 for ship in table.ships
             )
-            ships = f" The ships lie on {'; '.join(said)}."
+            ships = f" The ships lie on {'; '.join(layout)}."
         return f"{_news(table)} Hit so far: {', '.join(hit) or 'nothing'}.{ships}"
 
 
@@ -390,11 +390,11 @@ def _cell(answer: int | None, ship: bool, last: bool) -> Cell:
 
 def _news(table: Sea) -> str:
     afloat = len(table.lengths) - table.sunk
-    left = f"{table.left} shots and {afloat} of {len(table.lengths)} ships are left."
+    remaining = f"{table.shots_left} shots and {afloat} of {len(table.lengths)} ships are left."
     if not table.moves:
-        return left
+        return remaining
     word = word_of(table.columns, table.moves[-1])
-    return f"The last shot is {word}: {ANSWERS[table.answers[-1]]}; {left}"
+    return f"The last shot is {word}: {ANSWERS[table.answers[-1]]}; {remaining}"
 
 
 def _rules(table: Sea) -> str:
@@ -402,7 +402,7 @@ def _rules(table: Sea) -> str:
     lies = "Ships lie straight, across or down, and never overlap" + (
         "; they may touch." if table.touch else " or touch, not even at corners."
     )
-    paid = (
+    pay = (
         f"You get 1/{cells} point for every cell of a ship that you hit."
         if table.pay == "share"
         else "You get 1 point if all ships are sunk, else 0."
@@ -414,7 +414,7 @@ def _rules(table: Sea) -> str:
         "the top: a, b, ...), column 3 (columns from the left). You are told miss, hit, or, when "
         "every cell of the ship has been hit, that it is sunk, but not which ship it is. You "
         f"have {table.shots} shots; the game ends when they are spent or all ships are "
-        f"sunk. {paid}"
+        f"sunk. {pay}"
     )
 
 

@@ -1,7 +1,4 @@
-"""Counting the ways in which ships can lie on a grid.
-
-Exact, by products of matrices that say which placements go together.
-"""
+"""Exact counts of the ways to place ships on a grid, by products of compatibility matrices."""
 
 from __future__ import annotations
 
@@ -19,14 +16,13 @@ Masks = npt.NDArray[np.uint64]  # sets of cells as bits, in reading order
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-# most ships: time grows by the factor of a ship's placements (up to 112) with each ship from the
-# fourth on
+# most ships: from the fourth on, each ship multiplies the time by its placements (up to 112)
 SHIPS = 4
 CELLS = 64
 
 
 def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
-    """Return all places of a straight ship as bits of cells, ascending; one cell lies one way."""
+    """Return all placements of a straight ship as bits of cells, ascending and without repeats."""
     across = [
         sum(1 << r * columns + c + k for k in range(length))
         for r in range(rows)
@@ -54,24 +50,24 @@ def halo(rows: int, columns: int, mask: int) -> int:
 
 
 class Tally(NamedTuple):
-    """How many fleets there are, and with how many of them each placement of each ship goes."""
+    """The number of fleets, and for each ship the number of fleets with each placement."""
 
     fleets: int
-    # per ship [placements]; ships of one length are told apart here, so divide by ``ordered``
+    # per ship [placements]; ships of equal length are distinct here, so divide by ``ordered``
     of: tuple[Floats, ...]
-    ordered: int  # the same as ``fleets``, with ships of one length told apart
+    ordered: int  # ``fleets`` where ships of equal length are distinct
 
     def chances(self, waters: Waters) -> Floats:
-        """Return the probability of a ship in each cell, [cells], of fleets all equally likely."""
-        found = sum(
+        """Return the probability of a ship in each cell, [cells], for equally likely fleets."""
+        expected = sum(
             (count @ cover for count, cover in zip(self.of, waters.covers, strict=True)),
             np.zeros(waters.cells),
         )
-        return np.asarray(found / self.ordered, dtype=np.float64)
+        return np.asarray(expected / self.ordered, dtype=np.float64)
 
 
 class Waters:
-    """The placements of the ships of a fleet on a grid, and which of them go together.
+    """The placements of the ships of a fleet on a grid, and which of them are compatible.
 
     Args:
         rows, columns: size of the grid, at most 64 cells.
@@ -89,54 +85,55 @@ class Waters:
             or list(lengths) != sorted(lengths, reverse=True)
         ):
             raise ValueError(
-                f"Waters: {rows} rows, {columns} columns, lengths {lengths}; at most {CELLS} "
-                f"cells, 1 to {SHIPS} descending."
+                f"Waters: {rows} rows, {columns} columns, lengths {lengths}; write at most {CELLS} "
+                f"cells and 1 to {SHIPS} lengths, descending."
             )
         self.cells, self.lengths = rows * columns, lengths
         places = [placements(rows, columns, length) for length in lengths]
-        self.masks: list[Masks] = [np.array(some, dtype=np.uint64) for some in places]
+        self.masks: list[Masks] = [np.array(masks, dtype=np.uint64) for masks in places]
         around = self.masks
         if not touch:
-            halos = ([halo(rows, columns, one) for one in some] for some in places)
-            around = [np.array(some, dtype=np.uint64) for some in halos]
+            halos = ([halo(rows, columns, mask) for mask in masks] for masks in places)
+            around = [np.array(masks, dtype=np.uint64) for masks in halos]
         self.apart: list[list[Floats]] = [
             [((near[:, None] & other[None, :]) == 0).astype(np.float64) for other in self.masks]
             for near in around
         ]
         self.covers: list[Floats] = [
             (
-                some[:, None] >> np.arange(self.cells, dtype=np.uint64)[None, :] & np.uint64(1)
+                masks[:, None] >> np.arange(self.cells, dtype=np.uint64)[None, :] & np.uint64(1)
             ).astype(np.float64)
-            for some in self.masks
+            for masks in self.masks
         ]
-        self.alike = prod(factorial(many) for many in Counter(lengths).values())
+        self.alike = prod(factorial(number) for number in Counter(lengths).values())
 
     def tally(self, usable: Sequence[Flags] | None = None, hits: int = 0) -> Tally:
         """Return the number of fleets of usable placements that together cover all of ``hits``.
 
-        With None all placements are usable.
+        Ships do not overlap, so a fleet covers all hits if the numbers of hits that its ships cover
+        add up to all. Placements are grouped by that number. The number of compatible placements i,
+        j, k is the sum of A[i, j] B[i, k] C[j, k]. All are integers below 2^53, so exact.
 
-        Ships do not overlap, so a fleet covers all hits if its ships cover as many cells of them as
-        there are. Placements are parted by how many they cover, and numbers that add up are
-        counted: the number of ways to choose placements i, j, k that go together is the sum of A[i,
-        j] B[i, k] C[j, k]. All numbers are integers below 2^53, so exact.
+        Args:
+            usable: for each ship which placements may be used, or None for all.
+            hits: cells as bits.
         """
-        kept = (
-            [np.arange(len(some)) for some in self.masks]
+        indices = (
+            [np.arange(len(masks)) for masks in self.masks]
             if usable is None
             else [np.flatnonzero(flags) for flags in usable]
         )
         covered = [
-            np.bitwise_count(some[index] & np.uint64(hits))
-            for some, index in zip(self.masks, kept, strict=True)
+            np.bitwise_count(masks[index] & np.uint64(hits))
+            for masks, index in zip(self.masks, indices, strict=True)
         ]
-        of = tuple(np.zeros(len(some)) for some in self.masks)
-        for numbers in product(*(np.unique(some).tolist() for some in covered)):
+        of = tuple(np.zeros(len(masks)) for masks in self.masks)
+        for numbers in product(*(np.unique(counts).tolist() for counts in covered)):
             if sum(numbers) != hits.bit_count():
                 continue
             parts = [
-                index[some == number]
-                for index, some, number in zip(kept, covered, numbers, strict=True)
+                index[counts == number]
+                for index, counts, number in zip(indices, covered, numbers, strict=True)
             ]
             for total, index, count in zip(of, parts, self._together(parts, 0), strict=True):
                 total[index] += count
@@ -144,33 +141,36 @@ class Waters:
         return Tally(ordered // self.alike, of, ordered)
 
     def _together(self, parts: list[npt.NDArray[np.int64]], first: int) -> list[Floats]:
-        """Return with how many choices of the ships from ``first`` on each placement goes."""
+        """Return per ship from ``first`` on the compatible choices of the others, [placements]."""
         if len(parts) == 1:
             return [np.ones(len(parts[0]))]
         pair = [
-            [self.apart[first + i][first + j][np.ix_(one, other)] for j, other in enumerate(parts)]
-            for i, one in enumerate(parts)
+            [
+                self.apart[first + i][first + j][np.ix_(rows, columns)]
+                for j, columns in enumerate(parts)
+            ]
+            for i, rows in enumerate(parts)
         ]
         if len(parts) == 2:
             return [pair[0][1].sum(1), pair[0][1].sum(0)]
         if len(parts) == 3:
             a, b, c = pair[0][1], pair[0][2], pair[1][2]
             return [((a @ c) * b).sum(1), ((a.T @ b) * c).sum(1), ((b.T @ a) * c.T).sum(1)]
-        out = [np.zeros(len(some)) for some in parts]
+        out = [np.zeros(len(part)) for part in parts]
         for number in range(len(parts[0])):
             free = [np.flatnonzero(row[number]) for row in pair[0][1:]]
-            found = self._together(
-                [some[index] for some, index in zip(parts[1:], free, strict=True)], first + 1
+            counts = self._together(
+                [part[index] for part, index in zip(parts[1:], free, strict=True)], first + 1
             )
-            out[0][number] = found[0].sum()
-            for total, index, count in zip(out[1:], free, found, strict=True):
+            out[0][number] = counts[0].sum()
+            for total, index, count in zip(out[1:], free, counts, strict=True):
                 total[index] += count
         return out
 
     def fleets(self, tally: Tally, hits: int = 0) -> Iterator[tuple[int, ...]]:
-        """Yield the few fleets that were counted, ships of one length in ascending order."""
+        """Yield the fleets that were counted, ships of equal length in ascending order."""
         places = [np.flatnonzero(count).tolist() for count in tally.of]
-        masks = [some.tolist() for some in self.masks]
+        masks = [row.tolist() for row in self.masks]
         yield from self._fleets(places, masks, hits, ())
 
     def _fleets(
@@ -180,7 +180,6 @@ class Waters:
         uncovered: int,
         chosen: tuple[int, ...],
     ) -> Iterator[tuple[int, ...]]:
-        """Yield the fleets that begin with the placements chosen, given by number."""
         ship = len(chosen)
         if ship == len(places):
             if not uncovered:
@@ -199,5 +198,5 @@ class Waters:
 
 @lru_cache(maxsize=64)
 def waters(rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -> Waters:
-    """Return the placements of a fleet, worked out once."""
+    """Return the placements of a fleet, from a cache."""
     return Waters(rows, columns, lengths, touch)

@@ -1,7 +1,4 @@
-"""Solver: where the ships of battleship_hunt lie.
-
-It counts the layouts that agree, and finds best play while these are few.
-"""
+"""Solver of battleship_hunt: counts consistent layouts, and finds best play while they are few."""
 
 from __future__ import annotations
 
@@ -23,18 +20,16 @@ from sparring.environments.battleship_hunt.fleets import Flags, Floats, Masks, T
 Fleet = tuple[int, ...]  # each ship's cells as bits
 
 
-class LongSearchError(Exception):
-    """A search met more beliefs than it may."""
+class LongBattleshipSearchError(Exception):
+    """A search needed more beliefs than its limit."""
 
 
-class Search:
-    """Best play against some fleets, all equally likely, by looking at every belief once.
+class BattleshipSearch:
+    """Best play against equally likely fleets (repeats allowed), by dynamic programming on beliefs.
 
-    A fleet may be among them twice.
-
-    A belief is a set of fleets, as bits, with the cells shot at. Values are sums over its fleets:
-    of those that are sunk in time or, with ``share``, of the cells that are still hit. All fleets
-    have as many cells, so in a belief as many are left in all of them.
+    A belief is a set of fleets, as bits, with the cells shot at. A value is a sum over its fleets:
+    the fleets sunk in time or, with ``share``, the cells that are still hit. All fleets have the
+    same number of cells, so all fleets of a belief have the same number of cells afloat.
     """
 
     def __init__(self, fleets: list[Fleet], cells: int, share: bool, beliefs: int) -> None:
@@ -49,74 +44,73 @@ class Search:
                     self.through[cell][ship] = self.through[cell].get(ship, 0) | 1 << number
         self._known: dict[tuple[int, int, int], int] = {}
 
-    def bound(self, fleets: int, afloat: int, left: int) -> int:
-        """Return the most that ``left`` shots get of ``afloat`` cells, the fleet known."""
-        return fleets * min(afloat, left) if self.share else fleets * (afloat <= left)
+    def bound(self, fleets: int, afloat: int, shots: int) -> int:
+        """Return the most that shots get of ``afloat`` cells if the fleet is known."""
+        return fleets * min(afloat, shots) if self.share else fleets * (afloat <= shots)
 
-    def shooting(self, alive: int, shot: int, afloat: int, left: int, cell: int) -> int:
-        """Return what a shot, and best play after it, will get."""
+    def shooting(self, alive: int, shot: int, afloat: int, shots: int, cell: int) -> int:
+        """Return the value of a shot followed by best play."""
         hit, after = alive & self.inside[cell], shot | 1 << cell
         sunk = 0
         for ship, fleets in self.through[cell].items():
             if not ship & ~after:
                 sunk |= fleets
-        total = self.value(alive & ~hit, after, afloat, left - 1)
-        total += self.value(hit & sunk, after, afloat - 1, left - 1) + self.value(
-            hit & ~sunk, after, afloat - 1, left - 1
+        total = self.value(alive & ~hit, after, afloat, shots - 1)
+        total += self.value(hit & sunk, after, afloat - 1, shots - 1) + self.value(
+            hit & ~sunk, after, afloat - 1, shots - 1
         )
         return total + hit.bit_count() if self.share else total
 
-    def value(self, alive: int, shot: int, afloat: int, left: int) -> int:
-        """Return what best play will get.
+    def value(self, alive: int, shot: int, afloat: int, shots: int) -> int:
+        """Return the value of best play.
 
         Raises:
-            LongSearchError: too many beliefs were looked at.
+            LongBattleshipSearchError: the search needs more beliefs than its limit.
         """
-        top = self.bound(alive.bit_count(), afloat, left)
+        top = self.bound(alive.bit_count(), afloat, shots)
         if not top:
             return 0
         hits = [alive & fleets for fleets in self.inside]
         options = [
             (cell, hit.bit_count()) for cell, hit in enumerate(hits) if hit and not shot >> cell & 1
         ]
-        if len(options) == afloat:  # there is one fleet, or they differ in which ship is which
+        if len(options) == afloat:  # one fleet is left, up to the division into ships
             return top
-        at = alive, shot & sum(1 << cell for cell, hit in enumerate(hits) if hit), left
-        found = self._known.get(at)
-        if found is None:
+        belief = alive, shot & sum(1 << cell for cell, hit in enumerate(hits) if hit), shots
+        total = self._known.get(belief)
+        if total is None:
             if len(self._known) >= self.most:
-                raise LongSearchError
-            self._known[at] = 0  # counted before it is known; no belief leads back to itself
-            self._known[at] = found = self._best(alive, shot, afloat, left, options)
-        return found
+                raise LongBattleshipSearchError
+            self._known[belief] = 0  # counts towards the limit; no belief recurs below itself
+            self._known[belief] = total = self._best(alive, shot, afloat, shots, options)
+        return total
 
     def _best(
-        self, alive: int, shot: int, afloat: int, left: int, options: list[tuple[int, int]]
+        self, alive: int, shot: int, afloat: int, shots: int, options: list[tuple[int, int]]
     ) -> int:
-        """Return the most that a shot will get, of cells with the fleets that each hits."""
         number, best = alive.bit_count(), 0
         ranked = []
         for cell, hit in options:
-            most = (
+            bound = (
                 self.share * hit
-                + self.bound(hit, afloat - 1, left - 1)
-                + self.bound(number - hit, afloat, left - 1)
+                + self.bound(hit, afloat - 1, shots - 1)
+                + self.bound(number - hit, afloat, shots - 1)
             )
-            ranked.append((-most, -hit, cell))
-        for most, _, cell in sorted(ranked):
-            if -most <= best:
+            ranked.append((-bound, -hit, cell))
+        for bound, _, cell in sorted(ranked):
+            if -bound <= best:
                 break
-            best = max(best, self.shooting(alive, shot, afloat, left, cell))
+            best = max(best, self.shooting(alive, shot, afloat, shots, cell))
         return best
 
 
-ORACLE = "posterior"  # that asks this solver
+ORACLE = "posterior"  # the oracle that calls this solver
 
-GREEDY = 0.5  # the certainty of a verdict from the probability to hit
+GREEDY = 0.5  # certainty of a judgement by the hit probability
 
 
-class Seen(NamedTuple):
-    """What the answers say, as bits of cells."""
+class ShotAnswers(NamedTuple):
+    """The answers to all shots so far, as bits of cells."""
 
     shot: int
     hits: int  # the sinking ones too
@@ -126,21 +120,20 @@ class Seen(NamedTuple):
     def allows(self, masks: Masks) -> Flags:
         """Return which placements of a ship agree with the answers in the ship's cells.
 
-        A ship not wholly shot at was hit or not touched; a whole one was sunk by the last shot at
-        it, and by no other.
+        All shots at a ship afloat were hits. A sunk ship was sunk by the last shot at it only.
         """
         sinking = np.uint64(sum(cell for cell, _ in self.sinkings))
         untouched = masks & np.uint64(self.shot & ~self.hits) == 0
-        whole = np.zeros(len(masks), dtype=bool)
+        complete = np.zeros(len(masks), dtype=bool)
         for cell, hits in self.sinkings:
-            whole |= (masks & sinking == np.uint64(cell)) & (masks & ~np.uint64(hits) == 0)
+            complete |= (masks & sinking == np.uint64(cell)) & (masks & ~np.uint64(hits) == 0)
         afloat = (masks & sinking == 0) & (masks & ~np.uint64(self.hits) != 0)
-        found: Flags = untouched & (whole | afloat)
-        return found
+        allowed: Flags = untouched & (complete | afloat)
+        return allowed
 
 
-def seen(table: Sea) -> Seen:
-    """Return what the hunter knows."""
+def shot_answers(table: Sea) -> ShotAnswers:
+    """Return the answers that the hunter has seen."""
     shot = hits = 0
     sinkings = []
     for move, answer in zip(table.moves, table.answers, strict=True):
@@ -148,12 +141,12 @@ def seen(table: Sea) -> Seen:
         hits |= (answer > 0) << move
         if answer == 2:
             sinkings.append((1 << move, hits))
-    return Seen(shot, hits, tuple(sinkings))
+    return ShotAnswers(shot, hits, tuple(sinkings))
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the board as it is seen, and the hits before each that sank a ship."""
-    return f"{state.table.view(0)} {sorted(seen(state.table).sinkings)}"
+    """Return the visible board, and the hits up to each that sank a ship."""
+    return f"{state.table.view(0)} {sorted(shot_answers(state.table).sinkings)}"
 
 
 @lru_cache(maxsize=8)
@@ -164,50 +157,48 @@ def _bank(
 
 
 class Posterior(NamedTuple):
-    """The probability of a ship in each cell, how many layouts agree, how uncertain that is."""
+    """The distribution over layouts that agree with the answers."""
 
-    chances: Floats  # [cells]
-    # with prior "bank", layouts of the bank, the same fleet as often as the bank has it
-    fleets: int
+    chances: Floats  # probability of a ship in each cell, [cells]
+    fleets: int  # number of layouts; with prior "bank", repeats in the bank count
     entropy: float
-    # the fleets themselves if they are at most as many as asked for, else nothing
-    some: list[Fleet]
+    layouts: list[Fleet]  # all layouts if their number is within the limit, else empty
 
 
 def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -> Posterior:
-    """Return what may be hidden, given the answers.
-
-    The fleets themselves if they are at most ``most``.
+    """Return the posterior given the answers; it lists the layouts if there are at most ``most``.
 
     Raises:
-        OracleError: the answers agree with no layout.
+        OracleError: no layout agrees with the answers.
     """
-    known = seen(table)
+    answers = shot_answers(table)
     water = waters(table.rows, table.columns, table.lengths, table.touch)
-    usable = [known.allows(masks) for masks in water.masks]
-    found = (
-        _from_bank(table, water, usable, known, most)
+    usable = [answers.allows(masks) for masks in water.masks]
+    posterior = (
+        _from_bank(table, water, usable, answers, most)
         if prior == "bank"
-        else _from_counts(water, usable, known, most)
+        else _from_counts(water, usable, answers, most)
     )
-    if found is None:
+    if posterior is None:
         raise OracleError(
             f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states "
             "that were played."
         )
-    return found
+    return posterior
 
 
-def _from_counts(water: Waters, usable: list[Flags], known: Seen, most: int) -> Posterior | None:
-    tally: Tally = water.tally(usable, known.hits)
+def _from_counts(
+    water: Waters, usable: list[Flags], answers: ShotAnswers, most: int
+) -> Posterior | None:
+    tally: Tally = water.tally(usable, answers.hits)
     if not tally.fleets:
         return None
-    some = list(water.fleets(tally, known.hits)) if tally.fleets <= most else []
+    some = list(water.fleets(tally, answers.hits)) if tally.fleets <= most else []
     return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), some)
 
 
 def _from_bank(
-    table: Sea, water: Waters, usable: list[Flags], known: Seen, most: int
+    table: Sea, water: Waters, usable: list[Flags], answers: ShotAnswers, most: int
 ) -> Posterior | None:
     places = [set(masks[flags].tolist()) for masks, flags in zip(water.masks, usable, strict=True)]
     layouts = _bank(
@@ -217,7 +208,7 @@ def _from_bank(
         fleet
         for fleet in layouts
         if all(ship in some for ship, some in zip(fleet, places, strict=True))
-        and not known.hits & ~_union(fleet)
+        and not answers.hits & ~_union(fleet)
     ]
     if not agree:
         return None
@@ -225,7 +216,7 @@ def _from_bank(
     chances = np.array(
         [sum(mask >> cell & 1 for mask in cover) / len(agree) for cell in range(table.cells)]
     )
-    entropy = sum(many / len(agree) * log(len(agree) / many) for many in Counter(agree).values())
+    entropy = sum(count / len(agree) * log(len(agree) / count) for count in Counter(agree).values())
     return Posterior(chances, len(agree), entropy, agree if len(agree) <= most else [])
 
 
@@ -240,15 +231,13 @@ def battleship_hunt(
     worlds: Annotated[int, Field(ge=0)] = 64,
     beliefs: Annotated[int, Field(ge=0)] = 1000,
 ) -> Judgement:
-    """Exact value of each shot in battleship_hunt while few layouts are left.
+    """Exact value of each shot in battleship_hunt for few layouts, else its exact hit probability.
 
-    Before, its exact chance to hit.
-
-    What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, a shot
-    is worth what best play after it gets: exact. Else it is worth the probability that it hits, in
-    units of the game. With ``pay`` "sunk" this is that probability; with "share" it is the share of
-    the ships' cells that are hit with this shot if nothing is hit later. The best shots are those
-    of the largest value.
+    What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, the
+    value of a shot is exactly the return of best play after it. Else the value is the probability
+    that the shot hits, in units of the game. With ``pay`` "sunk" this is the probability itself;
+    with "share" it is the share of the ships' cells that are hit with this shot if nothing is hit
+    later. The best shots are those of the largest value.
     When to use: through oracle ``posterior``, on game ``battleship_hunt``.
     Mathematics: a layout agrees if each ship alone agrees with the answers in its cells and the
     ships cover all hits. If a ship is not wholly shot at, the answers in its cells are hits. If it
@@ -256,73 +245,74 @@ def battleship_hunt(
         P(ship in c | answers) = n_c / n
     by ``games.battleship_hunt.fleets``, in integers. Best play with k shots left is
         V(B, k) = max_c [hits(B, c) + sum_a V(B_c=a, k - 1)]
-    summed over the layouts in B and the answers a. Cells that no layout of B has are passed over.
-    So are those whose value, if the layout were known, is not above the best so far.
+    summed over the layouts in B and the answers a. The search skips cells that no layout of B has,
+    and cells whose value, if the layout were known, is not above the best so far.
         entropy = log n
-    For a bank that has a layout more than once it is -sum P log P over different layouts.
+    For a bank that has a layout more than once, entropy = -sum P log P over different layouts.
     Pitfalls: the shot that hits most likely is not always best play: a miss can tell more, and
     "sunk" can matter more than a hit. Where this probability replaces the value the certainty is
-    0.5. That marks an approximation and is no probability. ``bound`` is then the largest possible
-    error, mostly wide (0 for the last shot). When too few shots are left to sink all, every shot is
-    worth 0 with ``pay`` "sunk", exactly, and all are best. Four ships on 8 x 8 take 0.1 s, fewer
-    0.01 s; a search that fails adds up to 0.2 s.
+    0.5, which marks an approximation and is not a probability. ``bound`` is then the largest
+    possible error, mostly wide (0 for the last shot). When too few shots are left to sink all,
+    every shot is worth exactly 0 with ``pay`` "sunk", and all are best. Four ships on 8 x 8 take
+    0.1 s, fewer 0.01 s; a search that fails adds up to 0.2 s.
     Reference: Kaelbling et al., "Planning and acting in partially observable stochastic domains",
     1998; Fiat and Shamir, 1989.
     Verified by: tests/environments/battleship_hunt/test_solver.py,
     tests/environments/battleship_hunt/test_fleets.py, tests/contract/test_beliefs.py.
 
     Args:
-        prior: what is known beforehand. "uniform" (default): every layout that the rules allow is
-            equally likely. This is the model of the game, which knows nothing of its bank. "bank":
-            only the layouts of the bank are possible, as for a player who has learned it by heart.
-        worlds: most layouts left for which best play is worked out, at least 0. 0 never works it
-            out.
-        beliefs: most beliefs that the search looks at before the probability is given instead, at
-            least 0. The count starts anew with every state, so a verdict depends only on the state.
+        prior: "uniform" (default): every layout that the rules allow is equally likely; this is the
+            model of the game without its bank. "bank": only the layouts of the bank are possible,
+            as for a player who has memorised the bank.
+        worlds: most layouts left for which best play is computed, at least 0; 0 never computes it.
+        beliefs: most beliefs of the search before the hit probability is returned instead, at
+            least 0. The count restarts with every state, so a judgement depends only on the state.
     """
     table: Sea = state.table
-    found = posterior_of(table, prior, worlds)
+    posterior = posterior_of(table, prior, worlds)
     legal = table.legal()
     afloat = sum(table.lengths) - table.hits
-    values = _searched(table, found.some, afloat, beliefs) if found.some else None
-    if values is None and table.pay != "share" and afloat > table.left:
+    values = _searched(table, posterior.layouts, afloat, beliefs) if posterior.layouts else None
+    if values is None and table.pay != "share" and afloat > table.shots_left:
         values = [0.0] * len(legal)
     if values is not None:
-        return Judgement(values=values, entropy=found.entropy)
-    values, bound = _hitting(table, [float(found.chances[cell]) for cell in legal])
+        return Judgement(values=values, entropy=posterior.entropy)
+    values, bound = _hitting(table, [float(posterior.chances[cell]) for cell in legal])
     return Judgement(
-        values=values, certainty=GREEDY if bound else 1.0, bound=bound, entropy=found.entropy
+        values=values, certainty=GREEDY if bound else 1.0, bound=bound, entropy=posterior.entropy
     )
 
 
 def _hitting(table: Sea, chances: list[float]) -> tuple[list[float], float]:
-    """Return probabilities to hit in the game's units, and how far best play can be from them."""
-    total, left, later = sum(table.lengths), table.left - 1, 0.0
+    """Return hit probabilities in the game's units, and a bound on their distance to best play."""
+    total, shots, later = sum(table.lengths), table.shots_left - 1, 0.0
     afloat = total - table.hits
     if table.pay == "share":
-        if left:  # nobody can hit more later than one who knows the layout
+        if shots:  # an upper bound: play with a known layout
             later = max(
-                chance * min(afloat - 1, left) + (1.0 - chance) * min(afloat, left)
+                chance * min(afloat - 1, shots) + (1.0 - chance) * min(afloat, shots)
                 for chance in chances
             )
         return [(table.hits + chance) / total for chance in chances], later / total
-    if left:  # a miss loses if every shot is needed
-        later = max(max(chance, 1.0 - chance if left >= afloat else 0.0) for chance in chances)
+    if shots:  # a miss loses if every shot is needed
+        later = max(max(chance, 1.0 - chance if shots >= afloat else 0.0) for chance in chances)
     return chances, later
 
 
 def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
-    """Return what best play after each legal shot gets, None if that takes too long."""
+    """Return the value of best play after each legal shot, None if the search is too long."""
     search, shot = (
-        Search(fleets, table.cells, table.pay == "share", beliefs),
+        BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs),
         sum(1 << move for move in table.moves),
     )
     every, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
-        sums = [search.shooting(every, shot, afloat, table.left, cell) for cell in table.legal()]
-    except LongSearchError:
+        sums = [
+            search.shooting(every, shot, afloat, table.shots_left, cell) for cell in table.legal()
+        ]
+    except LongBattleshipSearchError:
         return None
     return [
-        (table.hits + one / len(fleets)) / total if table.pay == "share" else one / len(fleets)
-        for one in sums
+        (table.hits + gain / len(fleets)) / total if table.pay == "share" else gain / len(fleets)
+        for gain in sums
     ]

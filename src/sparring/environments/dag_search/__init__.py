@@ -18,7 +18,7 @@ from sparring.environments.bank import BANKS, Bank
 from sparring.environments.base import ConversationEnd
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
-from sparring.environments.wide_search.scoring import FIGURES, counted, critical_steps
+from sparring.environments.wide_search.scoring import FIGURES, critical_steps, wave_figures
 from sparring.environments.wide_search.world import NAMES, VALUES
 
 Shape = Literal["independent", "chain", "random"]
@@ -28,13 +28,13 @@ MOST_TASKS = len(NAMES) // MOST_PAGES
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Sub-tasks in the order in which they are handed out.
+class DagWorld:
+    """Sub-tasks in the order in which workers get them.
 
     Attributes:
-        pages: names of the pages of each sub-task; each page tells the next one.
-        results: what the last page of each says.
-        needs: of each the earlier sub-tasks that must be finished before.
+        pages: names of the pages of each sub-task; each page names the next one.
+        results: the result on the last page of each sub-task.
+        needs: for each sub-task the earlier ones that must be finished first.
     """
 
     pages: tuple[tuple[str, ...], ...]
@@ -43,34 +43,34 @@ class World:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Turns that each takes: one for a page, and one to note the result."""
-        return tuple(len(own) + 1 for own in self.pages)
+        """The turns of each sub-task: one for each page, and one to note the result."""
+        return tuple(len(chain) + 1 for chain in self.pages)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all pages, sorted, so that their order tells nothing."""
-        return tuple(sorted(name for own in self.pages for name in own))
+        """The names of all pages, sorted, so that their order reveals nothing."""
+        return tuple(sorted(name for chain in self.pages for name in chain))
 
-    def after(self, name: str) -> tuple[str, bool]:
-        """Return what a page says: the next page, or a result and that it is one."""
-        for own, result in zip(self.pages, self.results, strict=True):
-            if name in own:
-                place = own.index(name)
-                return (result, True) if place == len(own) - 1 else (own[place + 1], False)
+    def read_page(self, name: str) -> tuple[str, bool]:
+        """Return (content, is_result) of a page: the next page's name, or the result."""
+        for chain, result in zip(self.pages, self.results, strict=True):
+            if name in chain:
+                place = chain.index(name)
+                return (result, True) if place == len(chain) - 1 else (chain[place + 1], False)
         raise ValueError(f"no page {name!r}")
 
 
 @lru_cache(maxsize=4096)
-def world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) -> World:
+def world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) -> DagWorld:
     """Return the world of a stream.
 
     Args:
-        stream: what is drawn from.
-        tasks: how many.
-        pages: most of one.
-        shape: "independent": nothing depends on anything; "chain": each on the one before;
-            "random": on each earlier one with probability ``edges``.
-        edges: see above.
+        stream: source of random numbers.
+        tasks: number of sub-tasks.
+        pages: most pages of a sub-task.
+        shape: "independent": no dependencies; "chain": each sub-task needs the previous one;
+            "random": each earlier one with probability ``edges``.
+        edges: probability of a dependency in shape "random".
     """
     lengths = [1 + stream.child("pages").integer(task, pages) for task in range(tasks)]
     names = stream.child("names").shuffled(NAMES, sum(lengths))
@@ -84,7 +84,7 @@ def world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) ->
             )
         return (task - 1,) if shape == "chain" and task else ()
 
-    return World(
+    return DagWorld(
         pages=tuple(
             tuple(names[end - length : end]) for end, length in zip(ends, lengths, strict=True)
         ),
@@ -96,31 +96,31 @@ def world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) ->
 Needs = tuple[tuple[int, ...], ...]
 
 
-class Best(NamedTuple):
-    """The fewest critical steps to the end, and the widest wave of the narrowest such schedule."""
+class BestSchedule(NamedTuple):
+    """The fewest critical steps to the end, and the width of the narrowest such schedule."""
 
     steps: int
     width: int
 
 
-class After(NamedTuple):
-    """Where a wave leads: the finished sub-tasks as bits, and the critical steps that are left."""
+class WaveOutcome(NamedTuple):
+    """The finished sub-tasks after a wave, as bits, and the critical steps left."""
 
     done: int
-    left: int
+    steps_left: int
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """What waves of faultless workers cost and finish.
+class WaveSchedule:
+    """The costs and results of waves of faultless workers.
 
     A set of finished sub-tasks is a number: bit i stands for sub-task i.
 
     Attributes:
         steps: turns that each sub-task takes.
-        needs: of each those that must be finished before.
-        workers: most of a wave.
-        handout: steps of the lead for each worker that it calls, beside one for the call.
+        needs: for each sub-task those that must be finished first.
+        workers: most workers in a wave.
+        handout: steps of the lead for each worker in a call, besides one for the call.
     """
 
     steps: tuple[int, ...]
@@ -134,7 +134,7 @@ class Schedule:
         return (1 << len(self.steps)) - 1
 
     def ready(self, done: int) -> list[int]:
-        """Return the sub-tasks that can be worked at, in the order in which they are given."""
+        """Return the sub-tasks that are ready, in the order in which workers get them."""
         return [
             task
             for task, needs in enumerate(self.needs)
@@ -142,56 +142,56 @@ class Schedule:
         ]
 
     def lead(self, width: int) -> int:
-        """Return the lead's steps for a wave of so many workers."""
+        """Return the lead's steps for a wave of ``width`` workers."""
         return 1 + self.handout * width
 
-    def after(self, done: int, left: int, width: int) -> After:
-        """Return where a wave leads from here; with nothing left the play is over."""
-        left = max(left - self.lead(width), 0)
-        given = self.ready(done)[:width]
-        finished = [task for task in given if self.steps[task] <= left]
-        slowest = max((self.steps[task] for task in given), default=0)
-        return After(done | sum(1 << task for task in finished), max(left - slowest, 0))
+    def after(self, done: int, steps: int, width: int) -> WaveOutcome:
+        """Return the state after a wave; with no steps left the episode is over."""
+        steps = max(steps - self.lead(width), 0)
+        tasks = self.ready(done)[:width]
+        finished = [task for task in tasks if self.steps[task] <= steps]
+        slowest = max((self.steps[task] for task in tasks), default=0)
+        return WaveOutcome(done | sum(1 << task for task in finished), max(steps - slowest, 0))
 
-    def best(self, done: int = 0) -> Best:
+    def best(self, done: int = 0) -> BestSchedule:
         """Return the fewest critical steps in which the rest can be finished."""
         return _best(self, done)
 
     def serial(self) -> int:
-        """Return the critical steps of one worker at a time, to the end of all."""
+        """Return the critical steps to finish all with one worker at a time."""
         return len(self.steps) * self.lead(1) + sum(self.steps)
 
-    def value(self, done: int, left: int) -> float:
+    def value(self, done: int, steps: int) -> float:
         """Return the largest share of all sub-tasks that can be finished in the steps left."""
-        return _most(self, done, left) / len(self.steps)
+        return _most(self, done, steps) / len(self.steps)
 
-    def values(self, done: int, left: int, widths: Sequence[int]) -> list[float]:
-        """Return what a wave of each width, and the best waves after it, will have finished."""
-        return [self.value(*self.after(done, left, width)) for width in widths]
+    def values(self, done: int, steps: int, widths: Sequence[int]) -> list[float]:
+        """Return the share finished by a wave of each width and the best waves after it."""
+        return [self.value(*self.after(done, steps, width)) for width in widths]
 
 
 @lru_cache(maxsize=100_000)
-def _best(schedule: Schedule, done: int) -> Best:
-    """Return the best of all widths; a worker with nothing to do is of no use."""
+def _best(schedule: WaveSchedule, done: int) -> BestSchedule:
     ready = schedule.ready(done)
-    found = [Best(0, 0)] if done == schedule.all else []
+    schedules = [BestSchedule(0, 0)] if done == schedule.all else []
     for width in range(1, min(schedule.workers, len(ready)) + 1):
-        given = ready[:width]
-        rest = _best(schedule, done | sum(1 << task for task in given))
-        slowest = max(schedule.steps[task] for task in given)
-        found.append(Best(schedule.lead(width) + slowest + rest.steps, max(width, rest.width)))
-    return min(found)
+        tasks = ready[:width]
+        rest = _best(schedule, done | sum(1 << task for task in tasks))
+        slowest = max(schedule.steps[task] for task in tasks)
+        steps = schedule.lead(width) + slowest + rest.steps
+        schedules.append(BestSchedule(steps, max(width, rest.width)))
+    return min(schedules)
 
 
 @lru_cache(maxsize=100_000)
-def _most(schedule: Schedule, done: int, left: int) -> int:
+def _most(schedule: WaveSchedule, done: int, steps: int) -> int:
     best = schedule.best(done)
-    if best.steps <= left:
+    if best.steps <= steps:
         return len(schedule.steps)
-    if not left:
+    if not steps:
         return done.bit_count()
     widths = range(1, min(schedule.workers, len(schedule.ready(done))) + 1)
-    return max(_most(schedule, *schedule.after(done, left, width)) for width in widths)
+    return max(_most(schedule, *schedule.after(done, steps, width)) for width in widths)
 
 
 WORDS = (
@@ -201,7 +201,7 @@ WORDS = (
 
 
 def opening_text(play: Dag) -> str:
-    """Return what the lead is told at first: every sub-task, and the steps there are."""
+    """Return the first prompt of the lead: every sub-task, and the limit of steps."""
     rules, steps = play.rules, play.start.steps
     if rules.brief:
         parts = [f"lead workers {rules.workers} left {play.limit}"]
@@ -226,15 +226,14 @@ def opening_text(play: Dag) -> str:
 
 
 def wave_text(play: Dag) -> str:
-    """Return what the lead is told after a wave: what is finished, left and ready."""
-    finished = len(play.done_by)
+    """Return the prompt of the lead after a wave: what is finished, left and ready."""
+    finished, steps = len(play.done_by), play.steps_left
     if play.rules.brief:
-        return f"finished {finished} left {play.left} {_ready(play)}"
-    return f"{finished} of {play.rules.tasks} are finished. Steps left: {play.left}. {_ready(play)}"
+        return f"finished {finished} left {steps} {_ready(play)}"
+    return f"{finished} of {play.rules.tasks} are finished. Steps left: {steps}. {_ready(play)}"
 
 
 def _ready(play: Dag) -> str:
-    """Return which sub-tasks are ready; the number of them first."""
     ready = play.ready()
     if play.rules.brief:
         return f"ready {len(ready)} of {_numbers(ready)}" if ready else "ready nothing"
@@ -245,30 +244,30 @@ def _numbers(tasks: list[int] | tuple[int, ...]) -> str:
     return " ".join(str(task + 1) for task in tasks)
 
 
-def worker_observation(play: Dag, seat: int, call: Call) -> Observation:
-    """Return what a worker is told: its first page at first, then what the last one says."""
-    brief, role, fresh = play.rules.brief, play.rules.roles[seat], not call.told
+def worker_observation(play: Dag, seat: int, call: DagCall) -> Observation:
+    """Return a worker's observation: the name of its first page, then each opened page."""
+    brief, role, fresh = play.rules.brief, play.rules.roles[seat], not call.log
     if fresh:
         first = play.start.pages[call.task][0]
-        told = (
+        text = (
             f"{role} begin {first}"
             if brief
             else f"You are {role}. Open the page of {first}. Each page names the next one, and the "
             "last one says a result: note it. That ends your work, and so does done."
         )
     else:
-        name = call.told[-1].split()[1]
-        said, last = play.start.after(name)
+        name = call.log[-1].split()[1]
+        content, last = play.start.read_page(name)
         if brief:
-            told = f"page {name} {'result' if last else 'next'} {said}"
+            text = f"page {name} {'result' if last else 'next'} {content}"
         elif last:
-            told = f"The page of {name} is the last one. The result is {said}."
+            text = f"The page of {name} is the last one. The result is {content}."
         else:
-            told = f"The page of {name} says: go on at {said}."
-    told = f"{told} left {call.left}" if brief else f"{told} Turns left: {call.left}."
+            text = f"The page of {name} says: go on at {content}."
+    text = f"{text} left {call.turns}" if brief else f"{text} Turns left: {call.turns}."
     ask = "" if brief else f"Reply open NAME, note RESULT ({', '.join(RESULTS)}), or done."
-    key = f"{role} {call.task} | {' | '.join((*call.told, told))}"
-    return Observation(told=told, ask=ask, key=key, view=told, fresh=fresh)
+    key = f"{role} {call.task} | {' | '.join((*call.log, text))}"
+    return Observation(told=text, ask=ask, key=key, view=text, fresh=fresh)
 
 
 LEAD = 0
@@ -279,15 +278,15 @@ CALL, OPEN, NOTE, DONE = "call", "open", "note", "done"
 class DagSearch(Bank):
     """Sub-tasks depend on one another: a lead says wave by wave how many workers it calls.
 
-    What: the lead is told what every sub-task takes and needs, which are ready, and how many steps
-    are left. It calls workers; the first ready sub-tasks are handed out in the order of their
-    numbers, one to each, and all are waited for. A worker begins a fresh conversation. It opens a
-    page, which names the next one, up to the last, which says the result, and notes that. A right
-    note finishes the sub-task; after any note, ``done``, or ``turns`` turns the call is over. The
-    play ends when all is finished or no step is left.
-    When to use: to train who decides how much to do at once (Agent Swarm). Not to parallelise is
-    right in a chain, and where a short sub-task opens the way for others while a long one would
-    be waited for.
+    What: the lead sees what every sub-task takes and needs, which are ready, and how many steps are
+    left, and calls workers. The first ready sub-tasks go to them in the order of their numbers, one
+    to each, and the lead waits for all. A worker starts a fresh conversation. The worker opens a
+    page, which names the next one, up to the last, which says the result, and notes the result. A
+    right note finishes the sub-task; any note, ``done``, or ``turns`` turns end the call. The
+    episode ends when all is finished or no step is left.
+    When to use: to train a lead that decides how much to do at once (Agent Swarm). One worker at a
+    time is best in a chain, and where a short sub-task makes others ready while the lead would
+    still wait for a long one.
     Mathematics: the return of every seat is the share of sub-tasks finished in the limit L:
 
         critical steps = sum over waves t of (1 + handout w_t + max over i of turns of worker i)
@@ -295,34 +294,34 @@ class DagSearch(Bank):
                                                      + D(S + F(S, w))],  D(all) = 0
 
     with w_t the workers called, a worker too many included; d_i the turns of sub-task i, its pages
-    and one; F(S, w) the first w sub-tasks that are ready when S is finished. D is worked out over
-    the sets S that can come about.
-    Figures: waves, width (of the widest wave), critical_steps, total_steps, called (how often a
-    worker was), finished, parallel (width as a share of what it may be, from 0 for one worker),
+    and one; F(S, w) the first w sub-tasks that are ready when S is finished. D is computed over the
+    reachable sets S.
+    Figures: waves, width (of the widest wave), critical_steps, total_steps, called (number of
+    calls of a worker), finished, parallel (width as a share of the possible, 0 for one worker),
     finished_share (of the calls), success (all is finished), optimal_critical_steps, D(0),
-    serial_critical_steps, what one worker at a time takes to finish all, and optimal_width, the
-    widest wave of a schedule that takes D(0); of several the narrowest. Of each seat found, the
-    sub-tasks that it finished.
-    Pitfalls: with ``slack`` 1 one wasted step costs a sub-task. The best schedule is that of
-    workers without faults. A result can be guessed without its pages, 1 time in 8. With
-    ``handout: 0`` a worker too many costs nothing.
+    serial_critical_steps, the steps to finish all with one worker at a time, and optimal_width, the
+    width of the narrowest schedule that takes D(0). Per seat, found: the sub-tasks that it
+    finished.
+    Pitfalls: with ``slack`` 1 one wasted step costs a sub-task. The best schedule assumes workers
+    without faults. A guess without the pages is right 1 time in 8. With ``handout: 0`` a worker too
+    many costs nothing.
     Reference: Kimi K2.5, Agent Swarm (arXiv 2602.02276): critical steps, and budgets in them. The
     sub-tasks, the hand-out steps and the limit are ours.
     Verified by: tests/environments/dag_search/test_dag_search.py,
     tests/environments/dag_search/test_schedule.py.
 
     Args:
-        tasks: sub-tasks of a play, 1 to 12.
-        workers: most of a call, 1 to 16.
+        tasks: sub-tasks of an episode, 1 to 12.
+        workers: most workers in a call, 1 to 16.
         shape: "random" (default): a sub-task needs each earlier one with probability ``edges``;
-            "independent": none; "chain": the one before.
-        edges: see ``shape``, in [0, 1]; the other shapes do not read it.
-        pages: most pages of a sub-task, 1 to 4; each has 1 to so many, equally likely.
-        turns: of a worker at each call, more than ``pages``.
+            "independent": none; "chain": the previous one.
+        edges: see ``shape``, in [0, 1]; the other shapes do not use it.
+        pages: most pages of a sub-task, 1 to 4; each number up to it is equally likely.
+        turns: turns of a worker at each call, more than ``pages``.
         handout: steps of the lead for each worker that it calls, 0 to 100.
-        slack: limit of critical steps as a multiple of what the best schedule takes, 1 to 100.
+        slack: limit of critical steps as a multiple of the best schedule's, 1 to 100.
         worlds: worlds in the bank, 1 to 10,000,000.
-        bank: number of the bank, below 2^31; another one has other worlds.
+        bank: number of the bank, below 2^31; another bank has other worlds.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
     """
 
@@ -360,16 +359,16 @@ class DagSearch(Bank):
         self.max_turns = longest * self.num_seats
 
     def leads(self, seat: int) -> bool:
-        """Return whether a seat calls workers, and searches nothing itself."""
+        """Return whether a seat is the lead, which calls workers."""
         return seat == LEAD
 
-    def start(self, number: int) -> World:
+    def start(self, number: int) -> DagWorld:
         """Return a world of the bank."""
         return world(self.bank_stream(number), self.tasks, self.pages, self.shape, self.edges)
 
-    def schedule(self, start: World) -> Schedule:
-        """Return what waves cost in a world."""
-        return Schedule(start.steps, start.needs, self.workers, self.handout)
+    def schedule(self, start: DagWorld) -> WaveSchedule:
+        """Return the schedule of a world: the costs and results of its waves."""
+        return WaveSchedule(start.steps, start.needs, self.workers, self.handout)
 
     def vocabulary(self) -> tuple[str, ...]:
         longest = self.max_turns // self.num_seats
@@ -377,56 +376,56 @@ class DagSearch(Bank):
         return tuple(sorted({*WORDS, *NAMES, *RESULTS, *numbers}))
 
     def reset(self, stream: Stream) -> Dag:
-        found = self.draw_start(stream)
-        assert isinstance(found, World)
-        return Dag(self, found)
+        start = self.draw_start(stream)
+        assert isinstance(start, DagWorld)
+        return Dag(self, start)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """What a worker was called for, and how far it is.
+class DagCall:
+    """The current call of a worker.
 
     Args:
-        task: that it works at.
-        left: turns.
-        told: its conversation since the call.
+        task: sub-task that the worker works at.
+        turns: turns before the call ends.
+        log: prompts and replies since the call, in turn.
     """
 
     task: int
-    left: int
-    told: tuple[str, ...] = ()
+    turns: int
+    log: tuple[str, ...] = ()
 
 
 class Dag(PaintedPlay):
-    """One play.
+    """One episode.
 
     Attributes:
         start: the world.
-        schedule: what waves cost in it.
-        limit: critical steps after which the play ends.
+        schedule: costs and results of its waves.
+        limit: critical steps after which the episode ends.
         done_by: seat that finished each sub-task.
-        calls: workers that are at work, by seat.
-        waves: of each wave the steps that each of its workers took; 0: it had nothing to do.
+        calls: current calls, by the worker's seat.
+        waves: for each wave the steps of each of its workers; 0: the worker had no sub-task.
         ended: whether all is finished, or no step is left.
-        asked: how many sub-tasks each worker was called for, by seat.
-        said: what the lead was told and has said, in turn.
-        told: the finished sub-tasks, as bits, and the steps left that the lead was told of last.
+        num_calls: number of sub-tasks that each worker was called for, by seat.
+        history: prompts and replies of the lead, in turn.
+        lead_view: the finished sub-tasks, as bits, and the steps left in the lead's last prompt.
     """
 
-    def __init__(self, rules: DagSearch, start: World) -> None:
+    def __init__(self, rules: DagSearch, start: DagWorld) -> None:
         # all of these are replaced when they change, so that a copy may share them
         self.rules, self.start, self.ended = rules, start, False
         self.schedule = rules.schedule(start)
         self.limit = math.ceil(Fraction(str(rules.slack)) * self.schedule.best().steps)
         self.done_by: dict[int, int] = {}
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, DagCall] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
-        self.spent: dict[int, int] = {}  # steps of the workers of this wave
-        self.asked: dict[int, int] = {}
-        self.ends: dict[int, ConversationEnd] = {}  # how the latest call of each worker has ended
+        self.steps: dict[int, int] = {}  # steps of each worker in this wave
+        self.num_calls: dict[int, int] = {}
+        self.ends: dict[int, ConversationEnd] = {}  # how the latest call of each worker ended
         self.lead_steps = 0
-        self.said: tuple[str, ...] = (opening_text(self),)
-        self.told = 0, self.left
+        self.history: tuple[str, ...] = (opening_text(self),)
+        self.lead_view = 0, self.steps_left
 
     @property
     def done(self) -> bool:
@@ -439,43 +438,43 @@ class Dag(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Share of the sub-tasks that are finished, for every seat; 0 before the end."""
+        """The share of sub-tasks finished, for every seat; 0 before the end."""
         value = len(self.done_by) / self.rules.tasks if self.ended else 0.0
         return (value,) * self.rules.num_seats
 
     @property
     def critical_steps(self) -> int:
-        """The lead's steps, and those of the slowest worker of each wave."""
-        return critical_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
+        """The lead's steps plus those of the slowest worker of each wave."""
+        return critical_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
 
     @property
-    def left(self) -> int:
-        """Critical steps that are left."""
+    def steps_left(self) -> int:
+        """The critical steps left."""
         return max(self.limit - self.critical_steps, 0)
 
     def ready(self) -> list[int]:
-        """Return the sub-tasks that can be worked at."""
+        """Return the sub-tasks that are ready."""
         return self.schedule.ready(self.finished)
 
     def closed(self, seat: int) -> ConversationEnd | None:
-        """Return how a worker's latest conversation has ended; see ``Closing``."""
+        """Return how a worker's latest conversation ended; see ``HasConversationEnd``."""
         return self.ends.get(seat)
 
     def parts(self) -> tuple[int, ...]:
         """Return the workers that were called for a sub-task."""
-        return tuple(sorted(self.asked))
+        return tuple(sorted(self.num_calls))
 
     def worth(self, seats: Collection[int]) -> float:
-        """Return the share of sub-tasks that these workers finished, with all that they need."""
+        """Return the share of sub-tasks that these workers finished, with all their needs."""
         done: set[int] = set()
-        for task, needs in enumerate(self.start.needs):  # a sub-task needs earlier ones alone
+        for task, needs in enumerate(self.start.needs):  # a sub-task needs only earlier ones
             if self.done_by.get(task) in seats and done.issuperset(needs):
                 done.add(task)
         return len(done) / self.rules.tasks
 
     def own_share(self, seat: int) -> float:
-        """Return the sub-tasks that a worker finished, over those that it was called for."""
-        return self.figures()["found"][seat] / self.asked[seat]
+        """Return the sub-tasks that a worker finished, divided by its calls."""
+        return self.figures()["found"][seat] / self.num_calls[seat]
 
     def due(self) -> tuple[int, ...]:
         if self.ended:
@@ -483,7 +482,7 @@ class Dag(PaintedPlay):
         return tuple(sorted(self.calls)) or (LEAD,)
 
     def legal(self, seat: int) -> tuple[str, ...]:
-        """Return what a seat may say; nothing where it is not due."""
+        """Return the legal replies of a seat, none where it is not due."""
         if seat not in self.due():
             return ()
         if seat == LEAD:
@@ -493,11 +492,11 @@ class Dag(PaintedPlay):
         return (*pages, *notes, DONE)
 
     def observe(self, seat: int) -> Observation:
-        """Return what a seat has not been told; a worker's conversation begins at each call."""
+        """Return the observation of a seat; each call starts a worker's conversation anew."""
         if seat == LEAD:
-            told = self.said[-1]
+            text, key = self.history[-1], f"lead | {' | '.join(self.history)}"
             ask = "" if self.rules.brief else "Reply call N, with a number of workers."
-            return Observation(told=told, ask=ask, key=f"lead | {' | '.join(self.said)}", view=told)
+            return Observation(told=text, ask=ask, key=key, view=text)
         if seat in self.calls:
             return worker_observation(self, seat, self.calls[seat])
         return Observation(told="", key=f"{self.rules.roles[seat]} idle")
@@ -505,48 +504,50 @@ class Dag(PaintedPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         for seat, reply in replies.items():
             if reply not in self.legal(seat):
-                raise GameError(f"dag_search: {quoted(reply)} is no action of seat {seat} now.")
+                raise GameError(f"dag_search: {quoted(reply)} is illegal for seat {seat} now.")
         if self.calls:
             self._work(replies)
         else:
             self._call(int(replies[LEAD].split()[1]))
-        if self.calls and self.left:
+        if self.calls and self.steps_left:
             return
-        over = not self.left or len(self.done_by) == self.rules.tasks
+        over = not self.steps_left or len(self.done_by) == self.rules.tasks
         self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
-        self.waves, self.ended = (*self.waves, tuple(self.spent.values())), over
-        self.calls, self.spent = {}, {}
-        self.said, self.told = (*self.said, wave_text(self)), (self.finished, self.left)
+        self.waves, self.ended = (*self.waves, tuple(self.steps.values())), over
+        self.calls, self.steps = {}, {}
+        self.history = (*self.history, wave_text(self))
+        self.lead_view = self.finished, self.steps_left
 
     def _call(self, width: int) -> None:
         self.lead_steps += self.schedule.lead(width)
-        self.said = (*self.said, f"{CALL} {width}")
-        given = enumerate(self.ready()[:width], start=1)
-        self.calls = {seat: Call(task, self.rules.turns) for seat, task in given}
+        self.history = (*self.history, f"{CALL} {width}")
+        tasks = enumerate(self.ready()[:width], start=1)
+        self.calls = {seat: DagCall(task, self.rules.turns) for seat, task in tasks}
         self.ends = {seat: how for seat, how in self.ends.items() if seat not in self.calls}
-        self.asked = {**self.asked, **{seat: self.asked.get(seat, 0) + 1 for seat in self.calls}}
-        self.spent = dict.fromkeys(range(1, width + 1), 0)
+        num_calls = {seat: self.num_calls.get(seat, 0) + 1 for seat in self.calls}
+        self.num_calls = {**self.num_calls, **num_calls}
+        self.steps = dict.fromkeys(range(1, width + 1), 0)
 
     def _work(self, replies: Mapping[int, str]) -> None:
         self.done_by, self.calls = dict(self.done_by), dict(self.calls)
-        self.spent = dict(self.spent)
+        self.steps = dict(self.steps)
         for seat, reply in sorted(replies.items()):
             call, (word, *rest) = self.calls[seat], reply.split()
-            told = (*call.told, self.observe(seat).told, reply)
-            call = replace(call, left=call.left - 1, told=told)
-            self.spent[seat] += 1
+            log = (*call.log, self.observe(seat).told, reply)
+            call = replace(call, turns=call.turns - 1, log=log)
+            self.steps[seat] += 1
             self.calls[seat] = call
             if word == NOTE and rest[0] == self.start.results[call.task]:
                 self.done_by[call.task] = seat
-            if word in (NOTE, DONE) or not call.left:
+            if word in (NOTE, DONE) or not call.turns:
                 self.ends = {**self.ends, seat: "answered" if word in (NOTE, DONE) else "turns"}
                 del self.calls[seat]
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return the figures of a play that is over: of its waves, and of the best schedule."""
+        """Return the figures of a finished episode and of its best schedule."""
         seats, best = self.rules.num_seats, self.schedule.best()
         of_all = {
-            **counted(self.lead_steps, self.waves, len(self.done_by), self.rules.workers),
+            **wave_figures(self.lead_steps, self.waves, len(self.done_by), self.rules.workers),
             "success": float(len(self.done_by) == self.rules.tasks),
             "optimal_width": float(best.width),
             "optimal_critical_steps": float(best.steps),
@@ -563,15 +564,15 @@ class Dag(PaintedPlay):
         seats(canvas, self.rules.roles, due if seat is None else tuple({seat} & set(due)))
         if seat is None or self.rules.leads(seat):
             hidden = seat is not None
-            done, left = self.told if hidden else (self.finished, self.left)
+            done, steps_left = self.lead_view if hidden else (self.finished, self.steps_left)
             ready = self.schedule.ready(done)
             rows = [("sub-task", "turns", "needs", "state", *(() if hidden else ("result",)))]
             for task, needs in enumerate(start.needs):
                 state = "finished" if done >> task & 1 else "ready" if task in ready else "waits"
                 wants = " ".join(str(other + 1) for other in needs) or "-"
-                own = (str(task + 1), str(start.steps[task]), wants, state)
-                rows.append((*own, *(() if hidden else (start.results[task],))))
-            heading(canvas, "Sub-tasks", f"{left} steps left")
+                row = (str(task + 1), str(start.steps[task]), wants, state)
+                rows.append((*row, *(() if hidden else (start.results[task],))))
+            heading(canvas, "Sub-tasks", f"{steps_left} steps left")
             table(canvas, rows)
         paragraph(canvas, self.described(seat), colour="dim")
 
@@ -582,11 +583,11 @@ class Dag(PaintedPlay):
             if call is None:
                 return f"{rules.roles[seat]} is not at work."
             first = self.start.pages[call.task][0]
-            opened = [reply.split()[1] for reply in call.told[1::2]]
-            said = f", has opened {', '.join(opened)}" if opened else ""
-            return f"{rules.roles[seat]} begins at {first}{said}; {call.left} turns left."
+            opened = [reply.split()[1] for reply in call.log[1::2]]
+            pages = f", has opened {', '.join(opened)}" if opened else ""
+            return f"{rules.roles[seat]} begins at {first}{pages}; {call.turns} turns left."
         over = f" Result: {self.returns[0]:.3f}." if self.done and seat is None else ""
-        number = (self.finished if seat is None else self.told[0]).bit_count()
+        number = (self.finished if seat is None else self.lead_view[0]).bit_count()
         return f"Finished: {number} of {rules.tasks}. Waves so far: {len(self.waves)}.{over}"
 
     def clone(self) -> Dag:

@@ -1,4 +1,4 @@
-"""Solver: what each width of the next wave is worth, by dynamic programming over finished sets."""
+"""Solver of dag_search: the value of each width of the next wave, by dynamic programming."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from sparring.core.records import Judgement
 from sparring.environments.dag_search import Dag
 from sparring.environments.situation import Situation
 
-ORACLE = "planning"  # that asks this solver
+ORACLE = "planning"  # the oracle that calls this solver
 
 
 def dag_search(state: Situation) -> Judgement | None:
     """Exact value of every width of the next wave, where workers have no faults.
 
-    What: a width is worth the largest share of all sub-tasks that can be finished after it in the
-    critical steps that are left. A worker's decisions get no verdict.
+    What: the value of a width is the largest share of all sub-tasks that can be finished after it
+    in the critical steps left. A worker's decisions are not judged.
     When to use: through oracle ``planning``, on ``dag_search``.
     Mathematics: with S the finished sub-tasks, l the steps left, n all of them and F(S, w) the
     first w that are ready:
         V(S, l) = max over w of V(S', l'),  V(S, 0) = |S| / n,  V(all, l) = 1
         l' = max(l - 1 - handout w - max over i in F(S, w) of d_i, 0)
         S' = S + those of F(S, w) with d_i <= l - 1 - handout w
-    Pitfalls: with steps to spare all widths are worth 1. The number of sets that can come about
-    grows with the sub-tasks that are ready at once; of 12 sub-tasks there are few, as the first
-    ones are always handed out.
+    Pitfalls: with steps to spare all widths are worth 1. The number of reachable sets grows with
+    the sub-tasks that are ready at once; with 12 sub-tasks it is small, as the first ready ones
+    always go out first.
     Reference: Bellman, 1957; Graham, "Bounds on multiprocessing timing anomalies", 1969 (list
     schedules).
     Verified by: tests/environments/dag_search/test_schedule.py,
@@ -32,9 +32,9 @@ def dag_search(state: Situation) -> Judgement | None:
     play = state.play
     if not isinstance(play, Dag):
         raise OracleError(
-            f"Solver 'dag_search' was asked about {type(play).__name__}; judge plays of dag_search."
+            f"Solver 'dag_search' cannot judge {type(play).__name__}; judge episodes of dag_search."
         )
     if not play.rules.leads(state.seat):
         return None
     widths = range(1, play.rules.workers + 1)
-    return Judgement(values=play.schedule.values(play.finished, play.left, widths))
+    return Judgement(values=play.schedule.values(play.finished, play.steps_left, widths))

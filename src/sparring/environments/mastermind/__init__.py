@@ -25,12 +25,12 @@ NAME = "mastermind"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue", "white", "pink", "violet")
 
 Answer = tuple[int, int]
-"""Exact matches, and further colours that the code has in another place."""
+"""Number of exact matches, and of further pegs whose colour the code has elsewhere."""
 
 
 @lru_cache(maxsize=32)
 def bank_of(pegs: int, colours: int, bank: int) -> tuple[int, ...]:
-    """Return the codes of a bank in its order, all of them: code number i is the i-th."""
+    """Return all codes in the order of a bank: entry i is code number i."""
     order = (
         Stream.from_seed(bank)
         .child(f"{NAME} {pegs} {colours}")
@@ -48,7 +48,7 @@ def code_of(pegs: int, colours: int, index: int) -> tuple[int, ...]:
 
 def answer_of(guess: tuple[int, ...], code: tuple[int, ...]) -> Answer:
     """Return the answer to a guess."""
-    exact = sum(one == other for one, other in zip(guess, code, strict=True))
+    exact = sum(peg == hidden for peg, hidden in zip(guess, code, strict=True))
     return exact, sum(min(guess.count(colour), code.count(colour)) for colour in set(guess)) - exact
 
 
@@ -70,8 +70,8 @@ class MastermindOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Board(MastermindOptions, Table):
-    """A position: the hidden code, -1 before it is drawn, the guessed codes, their answers."""
+class MastermindTable(MastermindOptions, Table):
+    """A position: the hidden code (-1 before the draw), the guessed codes, and their answers."""
 
     hidden: int = -1
     moves: tuple[int, ...] = ()
@@ -83,29 +83,29 @@ class Board(MastermindOptions, Table):
         return bool(self.moves) and self.moves[-1] == self.hidden
 
     @property
-    def left(self) -> int:
+    def guesses_left(self) -> int:
         """The number of guesses left."""
         return self.guesses - len(self.moves)
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: the code."""
+        """The code that was drawn from the bank."""
         return (self.pegs, self.colours, self.hidden)
 
     @property
     def player(self) -> int:
         if self.hidden < 0:
             return CHANCE
-        return TERMINAL if self.cracked or not self.left else 0
+        return TERMINAL if self.cracked or not self.guesses_left else 0
 
     def legal(self) -> list[int]:
-        """Return all codes: also those that cannot be the hidden one may be guessed."""
+        """Return all codes, including those that cannot be the hidden one."""
         return list(range(self.colours**self.pegs))
 
     def draws(self) -> range:
         return range(self.codes or self.colours**self.pegs)
 
-    def after(self, index: int) -> Board:
+    def after(self, index: int) -> MastermindTable:
         if self.hidden < 0:
             return replace(self, hidden=bank_of(self.pegs, self.colours, self.bank)[index])
         guess, code = (code_of(self.pegs, self.colours, number) for number in (index, self.hidden))
@@ -114,37 +114,37 @@ class Board(MastermindOptions, Table):
         )
 
     def returns(self) -> list[float]:
-        """Return 1 or the share of guesses left, the last included, for a cracked code; else 0."""
+        """Return 1 or the share of guesses left (with the last) for a cracked code, else 0."""
         if not self.cracked:
             return [0.0]
-        return [(self.left + 1) / self.guesses if self.pay == "left" else 1.0]
+        return [(self.guesses_left + 1) / self.guesses if self.pay == "left" else 1.0]
 
     def name_of(self, player: int, index: int) -> str:
         return f"code {index}" if player < 0 else word_of(self.pegs, self.colours, index)
 
-    def told(self, number: int) -> tuple[str, ...]:
-        """Return exact and misplaced pegs of guess ``number``, and how the game ended, as words."""
+    def feedback(self, number: int) -> tuple[str, ...]:
+        """Return the words after guess ``number``: exact and misplaced pegs, and the ending."""
         words = [str(count) for count in self.answers[number]]
         if self.player == TERMINAL and number == len(self.moves) - 1:
             words += ["cracked"] if self.cracked else ["lost", self.name_of(0, self.hidden)]
         return tuple(words)
 
     def key(self, seat: int) -> str:
-        """Return all guesses and what each showed."""
+        """Return all guesses and their answers."""
         steps = [
-            " ".join([self.name_of(seat, move), *self.told(number)])
+            " ".join([self.name_of(seat, move), *self.feedback(number)])
             for number, move in enumerate(self.moves)
         ]
         return f"guesses: {'; '.join(steps)}"
 
     def __str__(self) -> str:
-        """Return what the seat knows, and the hidden code."""
+        """Return the guesses, the answers and the hidden code."""
         return f"{self.key(0)} hidden {self.name_of(0, self.hidden) if self.hidden >= 0 else '?'}"
 
 
 def rules(options: MastermindOptions) -> Rules:
     """Return the facts of the game."""
-    opening = Board(**asdict(options))
+    opening = MastermindTable(**asdict(options))
     return Rules(
         opening=opening,
         actions=opening.colours**opening.pegs,
@@ -167,34 +167,34 @@ HUES = {
     "blue": "blue",
     "white": "white",
     "pink": "pink",
-    "violet": "orange",  # no hue near to it can be told from blue and pink; the letter says it
+    "violet": "orange",  # other hues look like blue or pink; the letter identifies it
 }
 
 
 class Mastermind(BankGame):
     """Mastermind for 1 seat: crack a hidden code of colours within a number of guesses.
 
-    Each is answered by exact and misplaced pegs.
+    The answer to a guess counts exact and misplaced pegs.
 
     Chance draws one of the ``codes`` codes of the bank, all equally likely, at the start; nothing
     else is random. An action is a code as one word, the first letters of its colours: "rgb". Every
-    code may be guessed at any time, also one that cannot be it or was guessed before; only a word
-    that is no code is illegal. In brief style a guess is answered by two counts, "1 2".
+    code is legal at any time, also an inconsistent or repeated one; only a word that is not a code
+    is illegal. In brief style the answer to a guess is two counts, "1 2".
 
     Args:
         pegs: 2 to 4.
         colours: 2 to 6. Codes: 9 with 2 pegs and 3 colours, 27 with 3 and 3, 64 with 3 and 4, 1,296
-            with 4 and 6, as in the shops.
+            with 4 and 6, the commercial game.
         guesses: most guesses in one game, 1 to 12.
-        pay: 1 for a cracked code, or with "left" the guesses left, the one that cracks it among
-            them, as a share of all; else 0.
+        pay: 1 for a cracked code, or with "left" the share of guesses left, including the last
+            guess; else 0.
         codes: number of codes in the bank; 0 for all codes.
-        bank: seed of the bank: code number i depends on ``pegs``, ``colours``, ``bank`` and i
-            alone, and no code comes twice.
+        bank: seed of the bank: code number i depends only on ``pegs``, ``colours``, ``bank``
+            and i, and no code repeats.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number out of range, or more codes than there are.
+        ConfigError: a number out of range, or more codes than exist.
 
     Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
     strategy", 1993.
@@ -202,14 +202,14 @@ class Mastermind(BankGame):
 
     title = "mastermind"
     counted = "codes"
-    others = 0  # all codes there are
+    others = 0  # all codes
 
     def __init__(self, options: MastermindOptions, *, style: Style = "brief") -> None:
         pegs, colours, codes = options.pegs, options.colours, options.codes
         if codes > colours**pegs:
             raise ConfigError(
-                f"mastermind: codes={codes} are more than there are of {pegs} pegs and {colours} "
-                f"colours, {colours**pegs}; write codes=0."
+                f"mastermind: codes={codes} is above {colours**pegs}, the number of codes of "
+                f"{pegs} pegs and {colours} colours; write codes=0."
             )
         pegs, colours = options.pegs, options.colours
         words = tuple(word_of(pegs, colours, index) for index in range(colours**pegs))
@@ -223,18 +223,17 @@ class Mastermind(BankGame):
         return (*map(str, range(self.pegs + 1)), "cracked", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what guesses from ply ``since`` - 1 on showed, in the opening the guesses too."""
+        """Return the answers to guesses from ply ``since`` - 1 on; the opening repeats them."""
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]
-        return [word for ply in plies for word in self._told(state.table, ply, since)]
+        return [word for ply in plies for word in self._feedback(state.table, ply, since)]
 
-    def _told(self, table: Board, number: int, since: int) -> list[str]:
-        """Return what one guess showed; brief openings alone repeat the guess."""
-        word, told = table.name_of(0, table.moves[number]), table.told(number)
+    def _feedback(self, table: MastermindTable, number: int, since: int) -> list[str]:
+        word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
-            return [*([] if since else [word]), *told]
-        end = told[2:]
+            return [*([] if since else [word]), *feedback]
+        end = feedback[2:]
         ended = (
             ""
             if not end
@@ -242,13 +241,13 @@ class Mastermind(BankGame):
             if end[0] == "cracked"
             else f" No guess is left; the code was {end[1]}."
         )
-        return [f"You guessed {word}: {told[0]} exact, {told[1]} misplaced.{ended}"]
+        return [f"You guessed {word}: {feedback[0]} exact, {feedback[1]} misplaced.{ended}"]
 
     def position(self, state: State, seat: int) -> str:
-        return "" if state.done else f"You have {state.table.left} guess(es) left."
+        return "" if state.done else f"You have {state.table.guesses_left} guess(es) left."
 
     def call(self, state: State, seat: int) -> str:
-        """Return the closing lines, with the form of codes for more than ``LISTED`` codes."""
+        """Return the closing lines; above ``LISTED`` codes they describe the form of a code."""
         words, text = ", ".join(self.words), super().call(state, seat)
         letters = ", ".join(colour[0] for colour in COLOURS[: state.table.colours])
         return (
@@ -257,7 +256,7 @@ class Mastermind(BankGame):
             else text.replace(words, f"every word of {self.pegs} letters out of {letters}", 1)
         )
 
-    def paint_table(self, canvas: Canvas, table: Board, seat: int | None) -> None:
+    def paint_table(self, canvas: Canvas, table: MastermindTable, seat: int | None) -> None:
         code = _pegs(table, table.hidden) if _known(table, seat) else [("?", "none")] * table.pegs
         discs(canvas, "code", code)
         for number in range(table.guesses):
@@ -269,33 +268,32 @@ class Mastermind(BankGame):
             discs(canvas, f"guess {number + 1}", row, after=after)
         paragraph(canvas, "After each guess: exact + misplaced.", colour="dim", size=14)
 
-    def describe_table(self, table: Board, seat: int | None) -> str:
-        said = [
+    def describe_table(self, table: MastermindTable, seat: int | None) -> str:
+        guesses = [
             f"{table.name_of(0, move)}: {exact} exact, {misplaced} misplaced"
             for move, (exact, misplaced) in zip(table.moves, table.answers, strict=True)
         ]
         code = f" The code is {table.name_of(0, table.hidden)}." if _known(table, seat) else ""
-        guesses = f"Guesses: {'; '.join(said)}." if said else "No guess yet."
-        return f"{guesses} {table.left} guesses are left.{code}"
+        text = f"Guesses: {'; '.join(guesses)}." if guesses else "No guess yet."
+        return f"{text} {table.guesses_left} guesses are left.{code}"
 
 
-def _known(table: Board, seat: int | None) -> bool:
-    """Return whether the reader knows the code: at the end it is told."""
-    return seat is None or table.cracked or not table.left
+def _known(table: MastermindTable, seat: int | None) -> bool:
+    return seat is None or table.cracked or not table.guesses_left
 
 
-def _pegs(table: Board, index: int) -> list[tuple[str, str]]:
+def _pegs(table: MastermindTable, index: int) -> list[tuple[str, str]]:
     names = (COLOURS[colour] for colour in code_of(table.pegs, table.colours, index))
     return [(name[0], HUES[name]) for name in names]
 
 
-def _rules(table: Board) -> str:
+def _rules(table: MastermindTable) -> str:
     letters = ", ".join(f"{colour[0]} for {colour}" for colour in COLOURS[: table.colours])
     first, second = (table.name_of(0, index) for index in (1, table.colours))
     exact, misplaced = answer_of(
         *(code_of(table.pegs, table.colours, index) for index in (1, table.colours))
     )
-    paid = (
+    pay = (
         (
             f"You get 1 point for the code at your first guess and {1 / table.guesses:.3g} less "
             "for every later guess"
@@ -311,7 +309,7 @@ def _rules(table: Board) -> str:
         "the pegs of the right colour in the right place, and misplaced, further pegs whose "
         "colour the code has in another place, each peg of the code counted once. If the code "
         f"were {first}, the guess {second} would be answered: {exact} exact, {misplaced} "
-        f"misplaced. {paid}, and 0 if you do not."
+        f"misplaced. {pay}, and 0 if you do not."
     )
 
 

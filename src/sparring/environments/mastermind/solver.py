@@ -1,7 +1,4 @@
-"""Solver: which codes agree with all answers, and what each guess is worth.
-
-The worth is found by best play over all sets of codes while they are few.
-"""
+"""Solver of mastermind: consistent codes, and the value of each guess by best play."""
 
 from __future__ import annotations
 
@@ -15,24 +12,23 @@ from pydantic import Field
 from sparring.core.errors import OracleError
 from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
-from sparring.environments.mastermind import Board, bank_of, code_of
+from sparring.environments.mastermind import MastermindTable, bank_of, code_of
 
-ORACLE = "posterior"  # that asks this solver
+ORACLE = "posterior"  # the oracle that calls this solver
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Priced = tuple[int, int]  # a value, and the work that it takes to find it with nothing remembered
+Priced = tuple[int, int]  # a value, and the work to compute it with an empty cache
 
-# sets of codes whose values are remembered; then all are forgotten, which costs time and changes
-# nothing
-KEPT = 200_000
-SPENT = 500  # work of looking at one set of codes, besides its size times the number of guesses
-GREEDY = 0.5  # the certainty of a verdict from one step of information gain
+# most sets of codes whose values are cached; then the cache is cleared, which costs time only
+MAX_REMEMBERED = 200_000
+BASE_WORK = 500  # work of one set of codes, besides its size times the number of guesses
+GREEDY = 0.5  # certainty of a judgement by one step of information gain
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the guesses left, and each guess with its answer once, in any order."""
+    """Return the guesses left, and the set of guesses with their answers."""
     table = state.table
-    return f"{table.left} {sorted(set(zip(table.moves, table.answers, strict=True)))}"
+    return f"{table.guesses_left} {sorted(set(zip(table.moves, table.answers, strict=True)))}"
 
 
 def answers(pegs: int, colours: int) -> Array:
@@ -51,17 +47,15 @@ def answers(pegs: int, colours: int) -> Array:
         for colour in range(colours)
     )
     # exact * (pegs + 1) + (both - exact)
-    found: Array = np.asarray(exact * pegs + both, dtype=np.int16)
-    return found
+    table: Array = np.asarray(exact * pegs + both, dtype=np.int16)
+    return table
 
 
 class Breaker:
-    """Best play: values by the set of codes left and the number of guesses left.
+    """Values of best play by the set of codes left and the number of guesses left, with a cache.
 
-    Each is worked out once.
-
-    Values are sums over codes, so integers: a code counts 1 if it is cracked, or, where that pays,
-    the guesses left when it is.
+    A value is an integer, a sum over codes: a cracked code counts 1 or, with ``early``, the guesses
+    left, including the guess that cracks the code.
     """
 
     def __init__(self, pegs: int, colours: int, guesses: int, early: bool) -> None:
@@ -69,113 +63,117 @@ class Breaker:
         self.kinds, self.crack = (pegs + 1) ** 2, pegs * (pegs + 1)
         number = len(self.answers)
         self._rows = np.arange(number)[:, None] * self.kinds
-        branch = (pegs + 1) * (pegs + 2) // 2 - 2  # answers after which play goes on
+        branch = (pegs + 1) * (pegs + 2) // 2 - 2  # answers after which the game goes on
         # [guesses left, codes]
-        self.high = np.array([_fill(number, left, branch, early) for left in range(guesses + 1)])
-        self.low = np.array([_fill(number, left, 1, early) for left in range(guesses + 1)])
+        self.high = np.array(
+            [_fill(number, remaining, branch, early) for remaining in range(guesses + 1)]
+        )
+        self.low = np.array(
+            [_fill(number, remaining, 1, early) for remaining in range(guesses + 1)]
+        )
         self._known: dict[tuple[int, bytes], Priced] = {}
 
-    def pays(self, left: int) -> int:
-        """Return what a code counts when cracked with ``left`` guesses left, that one too."""
-        return left if self.early else 1
+    def pays(self, guesses: int) -> int:
+        """Return what a cracked code counts with ``guesses`` left, including the last."""
+        return guesses if self.early else 1
 
     def counts(self, codes: Array) -> Array:
-        """Return for each guess how many of the codes each answer leaves, [guesses, answers]."""
+        """Return the number of codes that each answer to each guess leaves, [guesses, answers]."""
         placed = (self._rows + self.answers[:, codes]).ravel()
         counted: Array = np.bincount(placed, minlength=len(self.answers) * self.kinds).reshape(
             -1, self.kinds
         )
         return counted
 
-    def value(self, codes: Array, left: int, budget: int) -> Priced | None:
-        """Return what best play gets from here on; None if that exceeds the ``budget`` of work."""
-        if len(codes) <= 2 or left <= 1:
-            return int(self.low[left, len(codes)]), 1
-        place = left, codes.tobytes()
-        found = self._known.get(place)
-        if found is None:
-            found = self._search(codes, left, budget)
-            if found is not None:
-                self._known[place] = found
-        return found if found is not None and found[1] <= budget else None
+    def value(self, codes: Array, guesses: int, budget: int) -> Priced | None:
+        """Return the value of best play; None if it takes more work than ``budget``."""
+        if len(codes) <= 2 or guesses <= 1:
+            return int(self.low[guesses, len(codes)]), 1
+        state = guesses, codes.tobytes()
+        priced = self._known.get(state)
+        if priced is None:
+            priced = self._search(codes, guesses, budget)
+            if priced is not None:
+                self._known[state] = priced
+        return priced if priced is not None and priced[1] <= budget else None
 
-    def _search(self, codes: Array, left: int, budget: int) -> Priced | None:
-        """Return the value of the best guess, the most promising first, none that tells nothing."""
-        work = len(codes) * len(self.answers) + SPENT
+    def _search(self, codes: Array, guesses: int, budget: int) -> Priced | None:
+        """Return the value of the best informative guess, by branch and bound."""
+        work = len(codes) * len(self.answers) + BASE_WORK
         if work > budget:
             return None
         counts = self.counts(codes)
-        hopes = self.hopes(counts, left)
+        hopes = self.hopes(counts, guesses)
         hopes[counts.max(1) == len(codes)] = -1
-        if left == 2:  # then what is hoped for is what there is
+        if guesses == 2:  # then the bound is exact
             return int(hopes.max()), work
         best = -1
         for guess in np.argsort(-hopes, kind="stable"):
             if hopes[guess] <= best:
                 break
-            found = self.guessing(codes, int(guess), left, budget - work)
-            if found is None:
+            priced = self.guessing(codes, int(guess), guesses, budget - work)
+            if priced is None:
                 return None
-            best, work = max(best, found[0]), work + found[1]
+            best, work = max(best, priced[0]), work + priced[1]
         return best, work
 
-    def hopes(self, counts: Array, left: int, table: Array | None = None) -> Array:
-        """Bound what each guess and the play after it get, with ``table`` = ``low`` below."""
+    def hopes(self, counts: Array, guesses: int, table: Array | None = None) -> Array:
+        """Return an upper bound on each guess's value, or a lower one with ``table`` = ``low``."""
         cracked = counts[:, self.crack]
-        after = (self.high if table is None else table)[left - 1]
-        total: Array = after[counts].sum(1) - after[cracked] + cracked * self.pays(left)
+        after = (self.high if table is None else table)[guesses - 1]
+        total: Array = after[counts].sum(1) - after[cracked] + cracked * self.pays(guesses)
         return total
 
-    def guessing(self, codes: Array, guess: int, left: int, budget: int) -> Priced | None:
-        """Return what a guess, and best play after it, gets."""
-        told = self.answers[guess, codes]
+    def guessing(self, codes: Array, guess: int, guesses: int, budget: int) -> Priced | None:
+        """Return the value of a guess followed by best play."""
+        answers = self.answers[guess, codes]
         total = work = 0
-        for answer in np.unique(told):
+        for answer in np.unique(answers):
             if answer == self.crack:
-                total += self.pays(left)
+                total += self.pays(guesses)
                 continue
-            found = self.value(codes[told == answer], left - 1, budget - work)
-            if found is None:
+            priced = self.value(codes[answers == answer], guesses - 1, budget - work)
+            if priced is None:
                 return None
-            total, work = total + found[0], work + found[1]
+            total, work = total + priced[0], work + priced[1]
         return total, work
 
-    def all_guesses(self, codes: Array, left: int, budget: int) -> list[int] | None:
-        """Return what each guess gets; None if that takes more work than ``budget``."""
-        if len(self._known) > KEPT:
+    def all_guesses(self, codes: Array, guesses: int, budget: int) -> list[int] | None:
+        """Return the value of each guess; None if that takes more work than ``budget``."""
+        if len(self._known) > MAX_REMEMBERED:
             self._known.clear()
         values, work = [], 0
         for guess in range(len(self.answers)):
-            found = self.guessing(codes, guess, left, budget - work)
-            if found is None:
+            priced = self.guessing(codes, guess, guesses, budget - work)
+            if priced is None:
                 return None
-            values.append(found[0])
-            work += found[1]
+            values.append(priced[0])
+            work += priced[1]
         return values
 
 
-def _fill(number: int, left: int, branch: int, early: bool) -> list[int]:
-    """Bound what 0 to ``number`` codes count: ``branch`` ** i at most fall after i guesses."""
-    paid: list[int] = []
-    for ply in range(left):
-        paid += [left - ply if early else 1] * min(branch**ply, number - len(paid))
+def _fill(number: int, guesses: int, branch: int, early: bool) -> list[int]:
+    """Bound the counts of 0 to ``number`` codes if at most ``branch`` ** i fall after i guesses."""
+    counts: list[int] = []
+    for ply in range(guesses):
+        counts += [guesses - ply if early else 1] * min(branch**ply, number - len(counts))
     sums = [0]
     for code in range(number):
-        sums.append(sums[-1] + (paid[code] if code < len(paid) else 0))
+        sums.append(sums[-1] + (counts[code] if code < len(counts) else 0))
     return sums
 
 
 @lru_cache(maxsize=16)
 def breaker(pegs: int, colours: int, guesses: int, early: bool) -> Breaker:
-    """Return best play of a game, shared by all its states."""
+    """Return the cached solver of a game, shared by all its states."""
     return Breaker(pegs, colours, guesses, early)
 
 
-def agreeing(table: Board, play: Breaker, prior: Literal["uniform", "bank"]) -> Array:
+def agreeing(table: MastermindTable, play: Breaker, prior: Literal["uniform", "bank"]) -> Array:
     """Return the numbers of the codes that agree with all answers, ascending.
 
     Raises:
-        OracleError: there is none.
+        OracleError: no code agrees.
     """
     bank = bank_of(table.pegs, table.colours, table.bank)[: len(table.draws())]
     codes = np.array(sorted(bank) if prior == "bank" else range(len(play.answers)), dtype=np.int64)
@@ -195,59 +193,57 @@ def mastermind(
     prior: Literal["uniform", "bank"] = "uniform",
     work: Annotated[int, Field(ge=1)] = 10_000_000,
 ) -> Judgement:
-    """Exact value of each guess in Mastermind.
+    """Exact value of each guess in Mastermind where the search is short enough, else an estimate.
 
-    It is known where best play over all sets of codes is not too long to work out.
-
-    What: a guess is worth what it and best play after it get: the probability to crack the code
-    with the guesses left, or, where the game pays by them, the expected pay. A guess that cannot be
-    the code is judged by the same measure, and can be the best.
+    What: the value of a guess is the return of best play after it: the probability to crack the
+    code with the guesses left, or, where the game pays by them, the expected pay. A guess that
+    cannot be the code has a value by the same measure, and can be the best.
     When to use: through oracle ``posterior``, on game ``mastermind``.
     Mathematics: S are the codes that agree with all answers and k guesses are left. w(k) = 1, or k
     where the game pays by guesses left.
         V(S, k) = max_g [g in S] w(k) + sum_a V(S_a, k - 1)
-    S_a are the codes for which g is answered by a. A guess is worth its term / |S| (and / the
-    number of guesses where it pays by them). All are integers, so exact. The search tries guesses
-    in the order of an upper bound on them, and stops where no other can be better. If it would take
-    more than ``work``, a guess is worth
+    S_a are the codes for which the answer to g is a. The value of a guess is its term / |S| (and /
+    the number of guesses where the game pays by them). All are integers, so exact. The search tries
+    guesses in the order of an upper bound, and stops where no other can be better. If the search
+    takes more than ``work``, the value of a guess is
         L + (U - L) I / log(max(2, min(|S|, answers)))
         I = -sum (|S_a| / |S|) log(|S_a| / |S|)
-    L is what it gets if its successors try the codes left one by one. U is what it gets if every
-    guess cracks a code after every answer. I is the number of nats that it is expected to tell.
-    ``bound`` is then the largest possible error, and the certainty is 0.5.
+    L is its value if later guesses try the codes left one by one. U is its value if every later
+    guess cracks a code after every answer. I is its expected information in nats. ``bound`` is then
+    the largest possible error, and the certainty is 0.5.
         entropy = log |S|
-    Pitfalls: with guesses to spare and pay for a cracked code alone nearly every guess is best;
-    fewer guesses, or pay by those left, tell guesses apart. The opening of 4 pegs and 6 colours
-    needs more work than seconds allow; after two or three guesses it is exact. The certainty 0.5
-    marks an approximation and is no probability.
+    Pitfalls: with guesses to spare and pay only for a cracked code, nearly every guess is best;
+    fewer guesses, or pay by those left, separate guesses. The opening of 4 pegs and 6 colours takes
+    longer than seconds; after two or three guesses the values are exact. The certainty 0.5 marks an
+    approximation and is not a probability.
     Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
     strategy", 1993.
     Verified by: tests/environments/mastermind/test_solver.py, tests/contract/test_beliefs.py.
 
     Args:
-        prior: what is known beforehand. "uniform" (default): every code is equally likely. This is
-            the model of the game, which knows nothing of its bank. "bank": only the codes of the
-            bank are possible, as for a player who has learned it by heart.
-        work: most entries of tables of answers that the search looks at, at least 1. They are
-            counted as if nothing were remembered, so a verdict depends only on the state.
+        prior: "uniform" (default): every code is equally likely; this is the model of the game
+            without its bank. "bank": only the codes of the bank are possible, as for a player who
+            has memorised the bank.
+        work: most entries of answer tables that the search reads, at least 1. The count assumes an
+            empty cache, so a judgement depends only on the state.
     """
     table = state.table
     if state.seat < 0:
         raise OracleError(
-            f"Oracle 'posterior': no guess is to be made at ply {state.plies}; judge states in "
-            "which a seat is to act."
+            f"Oracle 'posterior': no player acts at ply {state.plies}; judge states in which a "
+            "seat is to act."
         )
     play = breaker(table.pegs, table.colours, table.guesses, table.pay == "left")
     codes = agreeing(table, play, prior)
-    number, left, whole = len(codes), table.left, len(codes) * play.pays(table.guesses)
-    found = play.all_guesses(codes, left, work) if number * len(play.answers) <= work else None
-    if found is not None:
-        return Judgement(values=[value / whole for value in found], entropy=log(number))
+    number, guesses, scale = len(codes), table.guesses_left, len(codes) * play.pays(table.guesses)
+    values = play.all_guesses(codes, guesses, work) if number * len(play.answers) <= work else None
+    if values is not None:
+        return Judgement(values=[value / scale for value in values], entropy=log(number))
     counts = play.counts(codes)
-    low, high = play.hopes(counts, left, play.low) / whole, play.hopes(counts, left) / whole
+    low, high = play.hopes(counts, guesses, play.low) / scale, play.hopes(counts, guesses) / scale
     share = counts / number
-    told = -(share * np.log(share, where=share > 0, out=np.zeros_like(share))).sum(1)
-    most = log(max(2, min(number, int(counts.any(0).sum()))))
-    values = low + (high - low) * told / most
-    bound = float(np.maximum(values - low, high - values).max())
-    return Judgement(values=values.tolist(), certainty=GREEDY, bound=bound, entropy=log(number))
+    information = -(share * np.log(share, where=share > 0, out=np.zeros_like(share))).sum(1)
+    most_information = log(max(2, min(number, int(counts.any(0).sum()))))
+    estimates = low + (high - low) * information / most_information
+    bound = float(np.maximum(estimates - low, high - estimates).max())
+    return Judgement(values=estimates.tolist(), certainty=GREEDY, bound=bound, entropy=log(number))

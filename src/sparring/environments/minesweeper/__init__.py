@@ -42,19 +42,17 @@ def neighbours(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=16384)
 def order_of(cells: int, bank: int, index: int) -> tuple[int, ...]:
-    """Return layout number ``index`` of a bank.
+    """Return layout number ``index`` of a bank: cells in the order in which they get mines.
 
-    The cells in the order in which they get mines, the first one revealed passed over.
-
-    All orders are equally likely, so given the first cell that is revealed, all sets of mines among
-    the others are.
+    All orders are equally likely. The first cell revealed is skipped, so all sets of mines among
+    the other cells are equally likely too.
     """
     generator = Stream.from_seed(bank).child(f"minesweeper {cells}").child(index).generator()
     return tuple(map(int, generator.permutation(cells)))
 
 
 def mines_of(order: tuple[int, ...], mines: int, first: int) -> frozenset[int]:
-    """Return where the mines lie if ``first``, which has none, is the first cell revealed."""
+    """Return the cells with mines if ``first``, which has none, is the first cell revealed."""
     return frozenset([cell for cell in order if cell != first][:mines])
 
 
@@ -74,18 +72,16 @@ class MinesweeperOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Minefield(MinesweeperOptions, Table):
-    """A position: the order of mines, where they lie, the action ids so far.
-
-    The order is empty before it is drawn, the places before the first reveal.
+    """A position: the order of mines, the cells with mines, and the action ids so far.
 
     Action ids are the cells in reading order, then the cells again for flags.
     """
 
-    order: tuple[int, ...] = ()
-    mined: frozenset[int] = frozenset()
+    order: tuple[int, ...] = ()  # empty before the draw
+    mined: frozenset[int] = frozenset()  # empty before the first reveal
     moves: tuple[int, ...] = ()
     # the safe cells opened by each action, in the order in which they were opened
-    found: tuple[tuple[int, ...], ...] = ()
+    opened_by_move: tuple[tuple[int, ...], ...] = ()
     opened: frozenset[int] = frozenset()
     flagged: frozenset[int] = frozenset()
     lost: bool = False
@@ -102,10 +98,7 @@ class Minefield(MinesweeperOptions, Table):
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank.
-
-        The cells that get mines, and the one that gets one if the first revealed is among them.
-        """
+        """The cells that get mines, and the cell that replaces the first revealed among them."""
         return (
             self.rows,
             self.columns,
@@ -120,7 +113,7 @@ class Minefield(MinesweeperOptions, Table):
         return TERMINAL if self.lost or len(self.opened) == self.cells - self.mines else 0
 
     def legal(self) -> list[int]:
-        """Return closed cells to reveal, and after the first to flag while mines lack flags."""
+        """Return reveals of closed cells and, after the first while mines lack flags, flags."""
         closed = [
             cell
             for cell in range(self.cells)
@@ -134,45 +127,45 @@ class Minefield(MinesweeperOptions, Table):
 
     def after(self, index: int) -> Minefield:
         if not self.order:
-            drawn = replace(self, order=order_of(self.cells, self.bank, index))
-            return drawn.after(drawn.middle) if self.centre else drawn
+            start = replace(self, order=order_of(self.cells, self.bank, index))
+            return start.after(start.middle) if self.centre else start
         moves, cell = (*self.moves, index), index % self.cells
         if index >= self.cells:
             wrong = cell not in self.mined
             return replace(
                 self,
                 moves=moves,
-                found=(*self.found, ()),
+                opened_by_move=(*self.opened_by_move, ()),
                 flagged=self.flagged | {cell},
                 lost=wrong,
             )
         mined = self.mined or mines_of(self.order, self.mines, cell)
         if cell in mined:
-            return replace(self, moves=moves, found=(*self.found, ()), lost=True)
-        found = self._cascade(cell, mined)
+            return replace(self, moves=moves, opened_by_move=(*self.opened_by_move, ()), lost=True)
+        opened = self._cascade(cell, mined)
         return replace(
             self,
             mined=mined,
             moves=moves,
-            found=(*self.found, found),
-            opened=self.opened | set(found),
+            opened_by_move=(*self.opened_by_move, opened),
+            opened=self.opened | set(opened),
         )
 
     def _cascade(self, start: int, mined: frozenset[int]) -> tuple[int, ...]:
-        """Return the cells that a reveal opens: around a cell with no mine next to it, all."""
-        around, found, at = neighbours(self.rows, self.columns), [start], 0
+        """Return the cells that a reveal opens; a count of 0 opens all cells around it."""
+        around, opened, place = neighbours(self.rows, self.columns), [start], 0
         seen = {start, *self.opened}
-        while at < len(found):
-            near = around[found[at]]
-            at += 1
+        while place < len(opened):
+            near = around[opened[place]]
+            place += 1
             if mined.isdisjoint(near):
                 new = [cell for cell in near if cell not in seen]
                 seen.update(new)
-                found += new
-        return tuple(found)
+                opened += new
+        return tuple(opened)
 
     def number(self, cell: int) -> int:
-        """Return how many mines lie next to a cell."""
+        """Return the number of mines next to a cell."""
         return len(self.mined.intersection(neighbours(self.rows, self.columns)[cell]))
 
     def returns(self) -> list[float]:
@@ -188,10 +181,10 @@ class Minefield(MinesweeperOptions, Table):
     def name_of(self, player: int, index: int) -> str:
         return f"layout {index}" if player < 0 else word_of(self.rows, self.columns, index)
 
-    def told(self, number: int) -> tuple[str, ...]:
-        """Return the counts that action ``number`` showed, by cell, and how the game ended."""
+    def feedback(self, number: int) -> tuple[str, ...]:
+        """Return the words after action ``number``: cells, their counts, and how the game ended."""
         words = []
-        for place, cell in enumerate(self.found[number]):
+        for place, cell in enumerate(self.opened_by_move[number]):
             words += ([self.name_of(0, cell)] if place else []) + [str(self.number(cell))]
         if self.player == TERMINAL and number == len(self.moves) - 1:
             words.append(
@@ -204,28 +197,28 @@ class Minefield(MinesweeperOptions, Table):
         return tuple(words)
 
     def key(self, seat: int) -> str:
-        """Return all actions and what each showed."""
+        """Return all actions and the counts that each opened."""
         steps = [
-            " ".join([self.name_of(seat, move), *self.told(number)])
+            " ".join([self.name_of(seat, move), *self.feedback(number)])
             for number, move in enumerate(self.moves)
         ]
         return f"field: {'; '.join(steps)}"
 
     def sign(self, cell: int) -> str:
-        """Return what can be seen of a cell: its count, "F" for a flag, "." for a closed one."""
+        """Return the visible sign of a cell: its count, "F" for a flag, "." for a closed one."""
         return (
             str(self.number(cell)) if cell in self.opened else "F" if cell in self.flagged else "."
         )
 
     def view(self, seat: int) -> str:
-        """Return the board as the seat sees it, rows parted by "/"."""
+        """Return the visible board, rows separated by "/"."""
         signs = "".join(map(self.sign, range(self.cells)))
         return "/".join(
             signs[start : start + self.columns] for start in range(0, self.cells, self.columns)
         )
 
     def __str__(self) -> str:
-        """Return the board and where the mines lie, or the order in which they will be laid."""
+        """Return the board and the mined cells, or the order of mines before the first reveal."""
         hidden = sorted(self.mined) if self.mined else self.order
         return f"{self.view(0)} mines {' '.join(map(str, hidden))}"
 
@@ -261,30 +254,28 @@ COUNTS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
 
 
 class Minesweeper(BankGame):
-    """Minesweeper for 1 seat: reveal every cell without a mine, a cell a turn.
-
-    What lies hidden is inferred from counts.
+    """Minesweeper for 1 seat: reveal every cell without a mine, one cell a turn.
 
     Chance draws one of ``layouts`` layouts, all equally likely, at the start; nothing else is
-    random. A layout is an order of the cells: the first ``mines`` of them get mines, the cell that
-    is revealed first passed over, so the first reveal is safe and no cell is likelier than another.
-    A reveal with no mine around opens its surroundings. Open cells and flagged ones are illegal. In
-    brief style a turn is answered by the counts of the cells that it opened, each after the name of
-    its cell but the one revealed: "0 r1c2 1".
+    random. A layout is an order of the cells: the first ``mines`` of them get mines, skipping the
+    cell revealed first, so the first reveal is safe and all cells are equally likely. A reveal with
+    no mine around opens its surroundings. Open cells and flagged ones are illegal. In brief style
+    the answer to a turn is the count of the revealed cell, then the names and counts of the other
+    cells that the turn opened: "0 r1c2 1".
 
     Args:
         rows: 1 to 8.
         columns: 1 to 8.
-        mines: at least 1; at least one cell holds none.
+        mines: at least 1; at least one cell has no mine.
         layouts: number of layouts in the bank, 1 to 100,000.
-        bank: seed of the bank: layout number i depends on ``rows`` * ``columns``, ``bank`` and i
-            alone.
+        bank: seed of the bank: layout number i depends only on ``rows`` * ``columns``, ``bank``
+            and i.
         flags: whether "f2c3" may flag a closed cell, after the first reveal, at most ``mines``
-            times. A flag stays, and flagging a cell without a mine loses as revealing a mine does:
-            it is a claim that can be judged, never needed to win.
+            times. A flag stays, and flagging a cell without a mine loses the game; a win never
+            needs a flag.
         pay: 1 for a cleared field; a lost one pays 0, or with "share" the share of the safe cells
             that are open.
-        centre: whether the cell in the middle is revealed before the first turn, for nothing.
+        centre: whether the cell in the middle is open before the first turn, at no cost.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -297,10 +288,7 @@ class Minesweeper(BankGame):
     counted = "layouts"
 
     def every_start(self) -> int:
-        """Return the number of sets of mines.
-
-        Each set has the cell that gets a mine if the first revealed is among them.
-        """
+        """Return the number of sets of mines, each with a cell to replace the first revealed."""
         table = self.first_table
         return int(comb(table.cells, table.mines) * (table.cells - table.mines))
 
@@ -327,32 +315,31 @@ class Minesweeper(BankGame):
         return (*counts, "cleared", "mine", *(["wrong"] if table.flags else []))
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what actions from ply ``since`` - 1 on showed, in the opening the actions too."""
+        """Return the answers to actions from ply ``since`` - 1 on; the opening repeats them."""
         table, out = state.table, []
-        given = int(table.centre)  # the middle was revealed before the first action
-        if given and not since:
-            out += self._told(table, 0, since)
+        free_moves = int(table.centre)  # the reveal of the middle before the first turn
+        if free_moves and not since:
+            out += self._feedback(table, 0, since)
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
-                out += self._told(table, event.ply + given, since)
+                out += self._feedback(table, event.ply + free_moves, since)
         return out
 
-    def _told(self, table: Minefield, number: int, since: int) -> list[str]:
-        """Return what one action showed; brief openings alone repeat the action."""
-        word, told = table.name_of(0, table.moves[number]), table.told(number)
+    def _feedback(self, table: Minefield, number: int, since: int) -> list[str]:
+        word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
-            return [*([] if since else [word]), *told]
+            return [*([] if since else [word]), *feedback]
         flag = table.moves[number] >= table.cells
-        if told[-1:] == ("mine",):
+        if feedback[-1:] == ("mine",):
             return [f"You revealed {word}: there is a mine."]
         if flag:
-            return [f"You flagged {word}{': there is no mine.' if told else '.'}"]
-        found = table.found[number]
-        shown = (
-            f"You revealed {word}: it has {told[0]} mine(s) next to "
-            f"it{f', and {len(found) - 1} more cell(s) opened' if found[1:] else ''}."
+            return [f"You flagged {word}{': there is no mine.' if feedback else '.'}"]
+        opened = table.opened_by_move[number]
+        text = (
+            f"You revealed {word}: it has {feedback[0]} mine(s) next to "
+            f"it{f', and {len(opened) - 1} more cell(s) opened' if opened[1:] else ''}."
         )
-        return [shown, *(["All safe cells are open."] if told[-1] == "cleared" else [])]
+        return [text, *(["All safe cells are open."] if feedback[-1] == "cleared" else [])]
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
@@ -377,7 +364,7 @@ class Minesweeper(BankGame):
         return self._board(state.table, "")
 
     def _board(self, table: Minefield, mine: str) -> str:
-        """Return the board with its coordinates; hidden mines as ``mine``, or "" for as seen."""
+        """Return the board with its coordinates, hidden mines as ``mine``, or as visible for ""."""
         head = "    " + " ".join(f"c{column + 1}" for column in range(self.columns))
         lines = [head]
         for start in range(0, table.cells, self.columns):
@@ -421,20 +408,20 @@ def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> Cell:
         wrong = last and table.lost
         return Cell("F", fill="panel", colour="red" if wrong else "orange", marked=last, bold=True)
     if mine:
-        struck = last and table.lost
-        return Cell("*", fill="panel", shape="disc", colour="red" if struck else "sky", marked=last)
+        hit = last and table.lost
+        return Cell("*", fill="panel", shape="disc", colour="red" if hit else "sky", marked=last)
     return Cell(fill="panel")
 
 
 def _news(table: Minefield) -> str:
     closed = table.cells - len(table.opened)
-    left = f"{closed} cells are closed, {table.mines} of them with a mine."
+    remaining = f"{closed} cells are closed, {table.mines} of them with a mine."
     if not table.moves:
-        return left
+        return remaining
     word = word_of(table.rows, table.columns, table.moves[-1])
     if table.lost:
-        return f"{word} lost the game; {left}"
-    return f"The last move is {word}; {left}"
+        return f"{word} lost the game; {remaining}"
+    return f"The last move is {word}; {remaining}"
 
 
 def _rules(table: Minefield) -> str:
@@ -451,14 +438,14 @@ def _rules(table: Minefield) -> str:
         if table.centre
         else "first cell that you reveal never holds a mine"
     )
-    lost = f"1/{safe} point for every open cell" if table.pay == "share" else "0"
+    pay = f"1/{safe} point for every open cell" if table.pay == "share" else "0"
     return (
         f"You play Minesweeper on {table.rows} rows and {table.columns} columns; {table.mines} "
         "cell(s) hold a mine. On your turn you reveal a closed cell; r2c3 reveals row 2, column 3 "
         "(rows from the top, columns from the left). An open cell shows how many of the up to 8 "
         "cells around it hold mines; if it is 0, all of these are opened too, and so on. The "
         f"{first}. Revealing a mine ends the game.{flag} "
-        f"You get 1 point if you open all {safe} cells without a mine, and {lost} if the game "
+        f"You get 1 point if you open all {safe} cells without a mine, and {pay} if the game "
         "ends before."
     )
 

@@ -1,4 +1,4 @@
-"""Solver: where the mines of minesweeper lie, by counting the layouts that agree with the board."""
+"""Solver of minesweeper: mine probabilities from counts of the consistent layouts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sparring.environments.minesweeper import Minefield, mines_of, neighbours, o
 
 Constraint = tuple[tuple[int, ...], int]  # closed cells, and how many of them hold mines
 
-# a polynomial in the number of mines is one int, this many bits a coefficient: at most 64 cells, so
-# counts stay below 2^70
+# a polynomial in the number of mines is one int with this many bits per coefficient; counts stay
+# below 2^70, as there are at most 64 cells
 BITS = 128
 CELLS = 64
 
@@ -25,12 +25,12 @@ CELLS = 64
 def mine_counts(
     constraints: Sequence[Constraint], cells: Iterable[int], mines: int
 ) -> tuple[dict[int, int], int]:
-    """Return cell -> number of consistent layouts with a mine there, and of all of them.
+    """Return (consistent layouts with a mine in each cell, number of consistent layouts).
 
     Args:
         constraints: groups of closed cells with the number of mines among them.
-        cells: all closed cells, at most 64, those of the constraints among them.
-        mines: how many mines lie in all of them together.
+        cells: all closed cells, at most 64, including those of the constraints.
+        mines: number of mines in all closed cells.
 
     Raises:
         ValueError: more than 64 cells.
@@ -39,13 +39,13 @@ def mine_counts(
     member: dict[int, list[int]] = {cell: [] for cell in cells}
     if len(member) > CELLS:
         raise ValueError(f"mine_counts: {len(member)} closed cells; write at most {CELLS}.")
-    for number, (some, _) in enumerate(constraints):
-        for cell in some:
+    for number, (touched, _) in enumerate(constraints):
+        for cell in touched:
             member[cell].append(number)
     for cell, within in member.items():
         alike.setdefault(tuple(within), []).append(cell)
     loose = alike.pop((), [])
-    possible = all(some or not count for some, count in constraints)
+    possible = all(touched or not count for touched, count in constraints)
     parts = [_component(part, [count for _, count in constraints]) for part in _components(alike)]
     every = prod(total for total, _ in parts) if possible else 0
     layouts = _weigh(every, len(loose), mines)
@@ -63,7 +63,7 @@ def mine_counts(
 
 
 def _weigh(polynomial: int, loose: int, mines: int) -> int:
-    """Return the number of layouts; mines left over lie anywhere in the loose cells."""
+    """Return the number of layouts; the remaining mines lie anywhere in the loose cells."""
     total, used, mask = 0, 0, (1 << BITS) - 1
     while polynomial and used <= mines:
         total += (polynomial & mask) * comb(loose, mines - used)
@@ -73,7 +73,7 @@ def _weigh(polynomial: int, loose: int, mines: int) -> int:
 
 
 def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int, ...], list[int]]]:
-    """Return groups of like cells by connected constraints, in the order of their first cells."""
+    """Return groups of like cells by connected constraints, in order of their first cells."""
     parts: list[tuple[set[int], list[tuple[int, ...]]]] = []
     for within in alike:
         near, groups, apart = set(within), [within], []
@@ -93,12 +93,10 @@ def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int,
 def _component(
     groups: dict[tuple[int, ...], list[int]], counts: list[int]
 ) -> tuple[int, dict[tuple[int, ...], int]]:
-    """Return the polynomial of a component's layouts, and one per group.
+    """Return (polynomial of a component's layouts, polynomial of each group's mines over layouts).
 
-    That of a group is of the mines in it summed over layouts.
-
-    A pass over the groups keeps, per vector of mines that constraints still lack, the polynomial of
-    the ways to get there; a pass back the ways from there to the end.
+    A forward pass over the groups computes, per vector of mines that constraints still lack, the
+    polynomial of the ways to reach it; a backward pass computes the ways from it to the end.
     """
     order = list(groups)
     used = sorted({number for within in order for number in within})
@@ -117,10 +115,10 @@ def _component(
                 max(0, *(lacks[at] - room[at] for at in within)),
                 min(size, *(lacks[at] for at in within)) + 1,
             ):
-                left = list(lacks)
+                remaining = list(lacks)
                 for at in within:
-                    left[at] -= mines
-                after = tuple(left)
+                    remaining[at] -= mines
+                after = tuple(remaining)
                 reached[after] = reached.get(after, 0) + (ways * comb(size, mines) << BITS * mines)
                 taken.append((lacks, mines, after))
         ahead.append(reached)
@@ -134,8 +132,8 @@ def _expected(
     ahead: list[dict[tuple[int, ...], int]],
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]],
 ) -> dict[tuple[int, ...], int]:
-    """Return per group the polynomial of its mines summed over layouts, by a pass back."""
-    back, found = dict.fromkeys(ahead[-1], 1), {}
+    """Return the polynomial of each group's mines, summed over layouts, by a backward pass."""
+    back, sums = dict.fromkeys(ahead[-1], 1), {}
     for number in range(len(order) - 1, -1, -1):
         before: dict[tuple[int, ...], int] = {}
         total = 0
@@ -143,33 +141,34 @@ def _expected(
             ways = back.get(after, 0) * comb(sizes[number], mines) << BITS * mines
             before[lacks] = before.get(lacks, 0) + ways
             total += mines * ahead[number][lacks] * ways
-        back, found[order[number]] = before, total
-    return found
+        back, sums[order[number]] = before, total
+    return sums
 
 
 COUNT = 4  # bits of a number of mines around a cell
 
 
-class LongSearchError(Exception):
-    """A search met more beliefs than it may."""
+class LongMinesweeperSearchError(Exception):
+    """A search needed more beliefs than its limit."""
 
 
 def layouts_of(
     constraints: Sequence[Constraint], cells: Sequence[int], mines: int
 ) -> Iterator[int]:
-    """Yield every layout that agrees with what is known.
+    """Yield every layout that agrees with the constraints.
 
     Args:
         constraints: groups of closed cells with the number of mines among them.
-        cells: all closed cells, those of the constraints among them.
-        mines: how many mines lie in all of them together.
+        cells: all closed cells, including those of the constraints.
+        mines: number of mines in all closed cells.
     """
     groups = [*constraints, (tuple(cells), mines)]
     within = {
-        cell: [number for number, (some, _) in enumerate(groups) if cell in some] for cell in cells
+        cell: [number for number, (group, _) in enumerate(groups) if cell in group]
+        for cell in cells
     }
     order = sorted(cells, key=lambda cell: (-len(within[cell]), cell))
-    room, lacks = [len(some) for some, _ in groups], [count for _, count in groups]
+    room, lacks = [len(group) for group, _ in groups], [count for _, count in groups]
 
     def place(at: int, mined: int) -> Iterator[int]:
         if any(not 0 <= lack <= free for lack, free in zip(lacks, room, strict=True)):
@@ -192,16 +191,16 @@ def layouts_of(
 
 
 class Sweeper:
-    """Best play by reveals alone.
+    """Best play by reveals only.
 
-    Values are sums over layouts, so integers: a layout counts 1 if it is cleared or, with
-    ``share``, the cells open at the end.
+    A value is an integer, a sum over layouts: a cleared layout counts 1 or, with ``share``, a
+    layout counts the cells open at the end.
 
     Args:
-        layouts: those that may be there, each with the same number of mines.
+        layouts: possible layouts, each with the same number of mines.
         around: the cells around each cell.
         share: whether the game pays the share of the safe cells that are open.
-        beliefs: how many beliefs may be looked at.
+        beliefs: most beliefs of the search.
     """
 
     def __init__(
@@ -211,7 +210,7 @@ class Sweeper:
         self.every = (1 << len(around)) - 1
         near = [sum(1 << other for other in cells) for cells in around]
         self._counts = [[(mined & cells).bit_count() for cells in near] for mined in self.mined]
-        self._shown = [
+        self._counts_as_bits = [
             sum(count << COUNT * cell for cell, count in enumerate(counts))
             for counts in self._counts
         ]
@@ -222,16 +221,14 @@ class Sweeper:
 
     @property
     def win(self) -> int:
-        """What a layout counts that is cleared."""
+        """The count of a cleared layout."""
         return self.safe if self.share else 1
 
     def revealing(self, alive: Sequence[int], opened: int, cell: int) -> int:
-        """Return what a reveal, and best play after it, gets.
-
-        It is over the layouts with the numbers ``alive``.
+        """Return the value of a reveal followed by best play, over the layouts ``alive``.
 
         Raises:
-            LongSearchError: too many beliefs were looked at.
+            LongMinesweeperSearchError: the search needs more beliefs than its limit.
         """
         parts: dict[tuple[int, int], list[int]] = {}
         lost = 0
@@ -241,33 +238,33 @@ class Sweeper:
                 continue
             after = opened | self._opening(number, cell)
             parts.setdefault(
-                (after, self._shown[number] & self._spread_of(after & ~opened)), []
+                (after, self._counts_as_bits[number] & self._spread_of(after & ~opened)), []
             ).append(number)
         total = lost * opened.bit_count() if self.share else 0
-        for (after, _), some in parts.items():
-            total += self._value(tuple(some), after)
+        for (after, _), numbers in parts.items():
+            total += self._value(tuple(numbers), after)
         return total
 
     def _value(self, alive: tuple[int, ...], opened: int) -> int:
         if len(alive) == 1 or opened.bit_count() == self.safe:
             return len(alive) * self.win
-        found = self._known.get((alive, opened))
-        if found is None:
+        total = self._known.get((alive, opened))
+        if total is None:
             if len(self._known) >= self.most:
-                raise LongSearchError
-            # counted before it is known; no belief leads back to itself
+                raise LongMinesweeperSearchError
+            # counts towards the limit; no belief recurs below itself
             self._known[alive, opened] = 0
-            self._known[alive, opened] = found = self._best(alive, opened)
-        return found
+            self._known[alive, opened] = total = self._best(alive, opened)
+        return total
 
     def _best(self, alive: tuple[int, ...], opened: int) -> int:
-        """Return what the best reveal gets, of safe ones, else the most promising first."""
+        """Return the value of a safe reveal if any, else of the best by branch and bound."""
         never, closed = self.every, self.every & ~opened
-        some = 0
+        any_mine = 0
         for number in alive:
-            some |= self.mined[number]
+            any_mine |= self.mined[number]
             never &= self.mined[number]
-        if sure := closed & ~some:
+        if sure := closed & ~any_mine:
             return self.revealing(alive, opened, (sure & -sure).bit_length() - 1)
         ranked, pay = [], opened.bit_count() if self.share else 0
         for cell in range(len(self.around)):
@@ -275,46 +272,46 @@ class Sweeper:
                 lost = sum(self.mined[number] >> cell & 1 for number in alive)
                 ranked.append((-((len(alive) - lost) * self.win + lost * pay), cell))
         best = 0
-        for least, cell in sorted(ranked):
-            if -least <= best:
+        for bound, cell in sorted(ranked):
+            if -bound <= best:
                 break
             best = max(best, self.revealing(alive, opened, cell))
         return best
 
     def _opening(self, number: int, cell: int) -> int:
-        found = self._opens.get((number, cell))
-        if found is None:
-            found, waiting = 1 << cell, [cell]
+        opened = self._opens.get((number, cell))
+        if opened is None:
+            opened, waiting = 1 << cell, [cell]
             while waiting:
-                at = waiting.pop()
-                if not self._counts[number][at]:
-                    new = [other for other in self.around[at] if not found >> other & 1]
-                    found |= sum(1 << other for other in new)
+                place = waiting.pop()
+                if not self._counts[number][place]:
+                    new = [other for other in self.around[place] if not opened >> other & 1]
+                    opened |= sum(1 << other for other in new)
                     waiting += new
-            self._opens[number, cell] = found
-        return found
+            self._opens[number, cell] = opened
+        return opened
 
     def _spread_of(self, cells: int) -> int:
-        """Return the bits of ``_shown`` that belong to some cells."""
-        found = self._spread.get(cells)
-        if found is None:
-            found = sum(
+        """Return the mask of the bits of ``_counts_as_bits`` for a set of cells."""
+        bits = self._spread.get(cells)
+        if bits is None:
+            bits = sum(
                 (1 << COUNT) - 1 << COUNT * cell
                 for cell in range(len(self.around))
                 if cells >> cell & 1
             )
-            self._spread[cells] = found
-        return found
+            self._spread[cells] = bits
+        return bits
 
 
-ORACLE = "posterior"  # that asks this solver
-# what oracle ``graded`` pays: a reveal that is sure, or the least risky where none is; a flag of a
-# sure mine; any other reveal; any other flag
+ORACLE = "posterior"  # the oracle that calls this solver
+# pay of oracle ``graded``: a sure reveal; the least risky one if none is sure; a flag of a sure
+# mine; any other reveal; any other flag
 TIERS = {"safe": 2.0, "guess": 1.0, "flag": 1.0, "risky": 0.0, "wrong_flag": -1.0}
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the board as it is seen, and for a bank the first cell revealed."""
+    """Return the visible board, and for a bank the first cell revealed."""
     table = state.table
     return f"{table.view(0)} {table.moves[0] if table.moves and prior == 'bank' else ''}"
 
@@ -326,34 +323,32 @@ def minesweeper(
     worlds: Annotated[int, Field(ge=0)] = 0,
     beliefs: Annotated[int, Field(ge=1)] = 2000,
 ) -> Judgement:
-    """Exact probability that each action of minesweeper survives.
+    """Exact probability that each action of minesweeper survives, over all consistent layouts.
 
-    It comes from counting the layouts that agree with the board.
-
-    What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the
-    best actions are the safest. With ``worlds``, where few enough layouts are left, a reveal is
-    worth what best play after it gets. Then the information of a cell counts too.
+    What: the value of a reveal is the probability that the cell has no mine, of a flag that the
+    cell has one; the best actions are the safest. With ``worlds``, where few enough layouts are
+    left, the value of a reveal is that of best play after it, so information counts too.
     When to use: through oracle ``posterior``, on game ``minesweeper``. Oracle ``graded`` puts
-    actions into tiers by the same probabilities: a sure reveal ("safe", 2), where none is sure the
-    least risky ("guess", 1), a sure flag ("flag", 1), any other reveal ("risky", 0), any other flag
+    actions into tiers by the same probabilities: a sure reveal ("safe", 2), the least risky if none
+    is sure ("guess", 1), a sure flag ("flag", 1), any other reveal ("risky", 0), any other flag
     ("wrong_flag", -1).
     Mathematics:
         P(mine in c | board) = n_c / n
     with n the layouts that agree with all counts, flags and the number of mines, and n_c those with
     a mine in c. Closed cells that the same counts touch are one group. Groups that counts connect
-    are a component. Each component gives a polynomial in its number of mines, and the mines left
-    over lie in the U untouched cells in C(U, k) ways. All are integers, so exact.
+    are a component. Each component gives a polynomial in its number of mines, and the remaining
+    k mines lie in the U untouched cells in C(U, k) ways. All are integers, so exact.
         value = s + (1 - s) * l
         entropy = log n
     with s the probability to survive and l what a loss pays now (0, or the share open). Best play:
         V(B) = max_c sum_a V(B_c=a)
-    summed over the layouts in B and what c shows in them, a mine or the counts that open. A cell
-    that is safe in all of B is revealed at once, because it has to be.
+    summed over the layouts in B and the results a of c in them, a mine or the counts that open. The
+    search reveals a cell that is safe in all of B at once, because a win needs it anyway.
     Pitfalls: the safest reveal is not always best play: a riskier cell can tell more. The value is
     then an upper bound, as if nothing were lost later. ``bound`` is its distance from the loss, and
     0 where the board is fully known. A flag of a sure mine is as good as a safe reveal. Before the
-    first reveal every cell is best; ``worlds`` tells them apart (3x4, 2 mines: 55 layouts). Best
-    play is not worked out for games with flags. With "bank" time grows with the number of layouts.
+    first reveal every cell is best; ``worlds`` separates them (3x4, 2 mines: 55 layouts). Games
+    with flags have no values of best play. With "bank" time grows with the number of layouts.
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv
     2605.10325.
     Verified by: tests/methods/oracles/test_puzzles.py,
@@ -361,21 +356,20 @@ def minesweeper(
     tests/environments/minesweeper/test_sweeping.py.
 
     Args:
-        prior: what is known beforehand. "uniform" (default): every set of mines outside the first
-            cell revealed is equally likely. This is the model of the game, which knows nothing of
-            its bank. "bank": only the layouts of the bank are possible, as for a player who has
-            learned it by heart.
-        worlds: most layouts left for which best play is worked out, at least 0. The default 0, as
-            in the paper, never works it out.
-        beliefs: most beliefs that the search looks at before the probability is given instead, at
-            least 1. A verdict depends only on the state.
+        prior: "uniform" (default): every set of mines outside the first cell revealed is equally
+            likely; this is the model of the game without its bank. "bank": only the layouts of the
+            bank are possible, as for a player who has memorised the bank.
+        worlds: most layouts left for which best play is computed, at least 0. The default 0, as in
+            the paper, never computes it.
+        beliefs: most beliefs of the search before the probability is returned instead, at least 1.
+            A judgement depends only on the state.
     """
     table: Minefield = state.table
     risk, layouts = mine_probabilities(table, prior)
     if layouts <= worlds and not table.flags:
-        played = _best_play(table, prior, list(risk), beliefs)
-        if played is not None:
-            return Judgement(values=played, entropy=log(layouts))
+        best_values = _best_play(table, prior, list(risk), beliefs)
+        if best_values is not None:
+            return Judgement(values=best_values, entropy=log(layouts))
     lost = len(table.opened) / (table.cells - table.mines) if table.pay == "share" else 0.0
     values = []
     for index in state.legal_indices():
@@ -394,14 +388,14 @@ def tiers(state: SearchablePlay) -> list[str]:
     risk, _ = mine_probabilities(table, "uniform")
     least = min(risk.values())
     reveal = "guess" if least > 0.0 else "safe"
-    found = []
+    names = []
     for index in state.legal_indices():
         mined = risk[index % table.cells]
         if index >= table.cells:
-            found.append("flag" if mined == 1.0 else "wrong_flag")
+            names.append("flag" if mined == 1.0 else "wrong_flag")
         else:
-            found.append(reveal if mined == least < 1.0 else "risky")
-    return found
+            names.append(reveal if mined == least < 1.0 else "risky")
+    return names
 
 
 def _best_play(
@@ -417,7 +411,7 @@ def _best_play(
             )
         try:
             total = sweeper.revealing(range(len(sweeper.mined)), opened, cell)
-        except LongSearchError:
+        except LongMinesweeperSearchError:
             return None
         values.append(total / len(sweeper.mined) / sweeper.win)
     return values
@@ -426,7 +420,7 @@ def _best_play(
 def _layouts(
     table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], cell: int
 ) -> list[int]:
-    """Return the layouts that agree with the board, or before the first reveal with ``cell``."""
+    """Return the layouts that agree with the board, or with the first reveal of ``cell``."""
     if prior == "bank":
         return (
             _agreeing(table)
@@ -440,14 +434,13 @@ def _layouts(
 def mine_probabilities(
     table: Minefield, prior: Literal["uniform", "bank"]
 ) -> tuple[dict[int, float], int]:
-    """Return closed cell without a flag -> exact probability of a mine, and a number.
+    """Return (probability of a mine in each closed cell without a flag, number of layouts).
 
-    It is the number of layouts that agree with the board.
-
-    Before the first reveal, which is always safe, the probabilities are 0.
+    The layouts are those that agree with the board; before the first reveal, which is always safe,
+    all probabilities are 0.
 
     Raises:
-        OracleError: the board agrees with no layout.
+        OracleError: no layout agrees with the board.
     """
     closed = [
         cell

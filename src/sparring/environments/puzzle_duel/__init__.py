@@ -17,8 +17,8 @@ from sparring.environments.drawing.pieces import due_sentence, heading, paragrap
 from sparring.environments.options import check_range
 from sparring.environments.puzzle_duel.puzzles import (
     SIGNS,
-    Limits,
     Puzzle,
+    PuzzleLimits,
     Style,
     random_puzzle,
     random_solution,
@@ -55,14 +55,14 @@ def rules_text(rules: PuzzleDuel) -> str:
     )
 
 
-def told_to(
+def prompt_for(
     seat: int,
     allowed: tuple[int, ...],
     posed: tuple[Puzzle, ...],
     solved: tuple[bool, ...],
     rules: PuzzleDuel,
 ) -> tuple[str, str]:
-    """Return the news of a seat that is due, and its question."""
+    """Return (news, question) for a seat that is due."""
     last = ("solved" if solved[-1] else "failed") if solved else ""
     listed = " ".join(map(str, allowed))
     if rules.style == "brief":
@@ -83,18 +83,18 @@ def told_to(
 
 PROPOSER, SOLVER = 0, 1
 ROLES = ("proposer", "solver")
-SHOWN = 10  # rounds, the latest ones
+MAX_ROWS = 10  # most rounds in the drawing, the latest ones
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Position:
-    """Where a play stands.
+class PuzzleDuelPosition:
+    """The state of an episode.
 
     Attributes:
-        allowed: the numbers that puzzles may use: the start.
+        allowed: the numbers that puzzles may use, which are the initial state.
         solved: whether each finished round's puzzle was solved.
         posed: the puzzles so far; one more than ``solved`` where the solver is due.
-        invalid: whether the proposer has written a puzzle that is none, which ends the play.
+        invalid: whether the proposer wrote an invalid puzzle, which ends the episode.
     """
 
     allowed: tuple[int, ...]
@@ -104,11 +104,11 @@ class Position:
 
 
 class Duel(PaintedPlay):
-    """One play: the proposer and the solver are due in turn, the proposer first."""
+    """One episode: the proposer and the solver act in turn, the proposer first."""
 
     __slots__ = ("position", "rules")
 
-    def __init__(self, rules: PuzzleDuel, position: Position) -> None:
+    def __init__(self, rules: PuzzleDuel, position: PuzzleDuelPosition) -> None:
         self.rules, self.position = rules, position
 
     def clone(self) -> Duel:
@@ -120,47 +120,47 @@ class Duel(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, float]:
-        """What the rounds so far have paid the proposer and the solver."""
-        now, rules = self.position, self.rules
-        right, left = sum(now.solved), rules.rounds - len(now.solved)
+        """The pay of the proposer and the solver for the rounds so far."""
+        position, rules = self.position, self.rules
+        num_solved, remaining = sum(position.solved), rules.rounds - len(position.solved)
         if rules.payoff == "duel":
-            won = float(right + left * now.invalid)
-            return (0.0 - won, won)
-        failed = len(now.solved) - right
-        return (failed + rules.easy * right - now.invalid, float(right))
+            gain = float(num_solved + remaining * position.invalid)
+            return (0.0 - gain, gain)
+        failed = len(position.solved) - num_solved
+        return (failed + rules.easy * num_solved - position.invalid, float(num_solved))
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        now, paid = self.position, {}
+        position, scores = self.position, {}
         if seat is None:
-            paid = {one: f"{value:+g}" for one, value in enumerate(self.returns)}
-        seats(canvas, ROLES, self.due(), paid)
+            scores = {player: f"{value:+g}" for player, value in enumerate(self.returns)}
+        seats(canvas, ROLES, self.due(), scores)
         if seat != 1:
-            paragraph(canvas, f"Numbers allowed: {' '.join(map(str, now.allowed))}.")
-        heading(canvas, "Puzzles", f"{len(now.solved)} of {self.rules.rounds} rounds")
-        rows, first = [("", "puzzle", "solver")], max(0, len(now.posed) - SHOWN)
+            paragraph(canvas, f"Numbers allowed: {' '.join(map(str, position.allowed))}.")
+        heading(canvas, "Puzzles", f"{len(position.solved)} of {self.rules.rounds} rounds")
+        rows, first = [("", "puzzle", "solver")], max(0, len(position.posed) - MAX_ROWS)
         colours = {}
-        for number, puzzle in enumerate(now.posed[first:], start=first):
+        for number, puzzle in enumerate(position.posed[first:], start=first):
             ended = _ended(self, number)
-            if number < len(now.solved):
-                colours[len(rows), 2] = "green" if now.solved[number] else "orange"
+            if number < len(position.solved):
+                colours[len(rows), 2] = "green" if position.solved[number] else "orange"
             rows.append((str(number + 1), written(puzzle, "full"), ended))
         table(canvas, rows, colours=colours, shares=(2, 1))
-        if now.invalid:
+        if position.invalid:
             paragraph(canvas, "The last puzzle was not valid, which ends the self.")
 
     def described(self, seat: int | None) -> str:
-        now = self.position
-        parts = [due_sentence([ROLES[one] for one in self.due()])]
+        position = self.position
+        parts = [due_sentence([ROLES[player] for player in self.due()])]
         if seat != 1:
-            parts.append(f"Numbers allowed: {' '.join(map(str, now.allowed))}.")
-        if now.posed:
-            number = len(now.posed) - 1
+            parts.append(f"Numbers allowed: {' '.join(map(str, position.allowed))}.")
+        if position.posed:
             parts.append(
-                f"Puzzle {number + 1}: {written(now.posed[-1], 'full')}, {_ended(self, number)}."
+                f"Puzzle {len(position.posed)}: {written(position.posed[-1], 'full')}, "
+                f"{_ended(self, len(position.posed) - 1)}."
             )
-        if now.invalid:
+        if position.invalid:
             parts.append("The last puzzle was not valid.")
-        parts.append(f"{sum(now.solved)} of {len(now.solved)} puzzles were solved.")
+        parts.append(f"{sum(position.solved)} of {len(position.solved)} puzzles were solved.")
         return " ".join(parts)
 
     def due(self) -> tuple[int, ...]:
@@ -173,39 +173,39 @@ class Duel(PaintedPlay):
         return
 
     def observe(self, seat: int) -> Observation:
-        """Return the numbers allowed, or the puzzle; and how the round before ended."""
-        now, rules = self.position, self.rules
-        past = zip(now.posed, now.solved, strict=False)
+        """Return the allowed numbers or the puzzle, and how the previous round ended."""
+        position, rules = self.position, self.rules
+        past = zip(position.posed, position.solved, strict=False)
         rounds = " ".join(
             f"{written(puzzle, 'full')} {'solved' if right else 'failed'};"
             for puzzle, right in past
         )
-        current = now.allowed if seat == PROPOSER else now.posed[-1:]
-        told, ask = told_to(seat, now.allowed, now.posed, now.solved, rules)
-        return Observation(told=told, ask=ask, key=f"{seat} {current} {rounds}", view=str(current))
+        current = position.allowed if seat == PROPOSER else position.posed[-1:]
+        news, ask = prompt_for(seat, position.allowed, position.posed, position.solved, rules)
+        return Observation(told=news, ask=ask, key=f"{seat} {current} {rounds}", view=str(current))
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Check a puzzle, or a solution of it.
+        """Check a puzzle or its solution.
 
         Raises:
             GameError: another seat is due.
         """
         if tuple(replies) != self.due():
             raise GameError(f"puzzle_duel: seats {self.due()} are due, got {tuple(replies)}.")
-        now, style = self.position, self.rules.style
+        position, style = self.position, self.rules.style
         if PROPOSER in replies:
-            puzzle = read_puzzle(replies[PROPOSER], style, now.allowed, self.rules.limits)
+            puzzle = read_puzzle(replies[PROPOSER], style, position.allowed, self.rules.limits)
             self.position = (
-                replace(now, invalid=True)
+                replace(position, invalid=True)
                 if puzzle is None
-                else replace(now, posed=(*now.posed, puzzle))
+                else replace(position, posed=(*position.posed, puzzle))
             )
         else:
-            right = solves(now.posed[-1], read_solution(replies[SOLVER], style))
-            self.position = replace(now, solved=(*now.solved, right))
+            right = solves(position.posed[-1], read_solution(replies[SOLVER], style))
+            self.position = replace(position, solved=(*position.solved, right))
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a valid random puzzle, or a random attempt: all numbers, random signs."""
+        """Return a valid random puzzle, or a random attempt with all numbers and random signs."""
         full = self.rules.style == "full"
         if seat == SOLVER:
             attempt = random_solution(self.position.posed[-1], stream)
@@ -226,40 +226,39 @@ def _ended(play: Duel, number: int) -> str:
 class PuzzleDuel(Bank):
     """Puzzle duel for 2 seats: the proposer writes puzzles of arithmetic, the solver solves them.
 
-    A round: the proposer writes numbers, a target, and a proof that the target can be reached; the
-    solver is told the puzzle, never the proof, and writes a solution. Proofs and solutions are
-    expressions that use each number of the puzzle exactly once, with +, -, * and brackets; they are
-    checked exactly, and any text is a reply. A reply of the proposer that is no valid puzzle ends
-    the play, and it loses. In full style a puzzle is written
-    ``<puzzle>3 5 7 -> 22</puzzle><proof>3*5+7</proof>`` and a solution
-    ``<solution>3*5+7</solution>``, with any text around them; the last pair of tags counts. In
-    brief style a reply is words and nothing else: "3 5 7 target 22 proof 3 * 5 + 7", then
+    In a round the proposer writes numbers, a target, and a proof that the target can be reached;
+    the solver sees the puzzle, never the proof, and writes a solution. Proofs and solutions are
+    expressions that use each number of the puzzle exactly once, with +, -, * and brackets. The
+    check is exact, and any text is a reply. An invalid puzzle ends the episode, and the proposer
+    loses. In full style a puzzle is ``<puzzle>3 5 7 -> 22</puzzle><proof>3*5+7</proof>`` and a
+    solution is ``<solution>3*5+7</solution>``, with any text around them; the last pair of tags
+    counts. In brief style a reply is only words: "3 5 7 target 22 proof 3 * 5 + 7", then
     "3 * 5 + 7".
 
-    Chance draws the numbers that puzzles of a play may use from a bank; nothing else is random.
+    Chance draws the numbers that puzzles of an episode may use from a bank; nothing else is random.
 
     Mathematics:
-        of a round, for the proposer and the solver:
+        pay of a round for (proposer, solver):
         duel:      solved (-1, 1), not solved (0, 0); invalid (-L, L), L the rounds left, this one
                    included
         frontier:  solved (easy, 1), not solved (1, 0); invalid (-1, 0)
-    Pitfalls: In "duel" an invalid puzzle costs no more than a solved one, so a proposer learns to
-    be valid only where the solver sometimes fails. One play tries a puzzle once: whether it is at
-    the edge of what the solver can do shows in the mean over plays only. Held-out starts are other
-    sets of numbers; small puzzles of theirs may also arise from the sets that training met.
+    Pitfalls: In "duel" an invalid puzzle costs no more than a solved one, so a proposer learns
+    validity only where the solver sometimes fails. An episode tries a puzzle once: the difficulty
+    of a puzzle for the solver shows only in the mean over episodes. Held-out initial states are
+    other sets of numbers; small puzzles of theirs may also arise from the sets of training.
 
     Args:
         numbers: most numbers of a puzzle, 2 to 6; the fewest are 2.
         largest: largest number that a puzzle may use, 2 to 99; the smallest is 1.
         most: largest target, at least ``numbers`` times ``largest`` and at most 9,999; the smallest
             is 1.
-        allowed: how many different numbers puzzles of one play may use, also repeatedly: 2 to
+        allowed: how many different numbers puzzles of one episode may use, also repeatedly: 2 to
             ``largest``.
-        rounds: rounds per play, 1 to 16; roles stay as they are.
-        payoff: "duel": zero-sum; "frontier": the proposer is paid for every valid puzzle, most for
-            one that is not solved.
-        easy: what a solved puzzle pays the proposer in "frontier", 0 to 1.
-        sets: how many sets of allowed numbers the bank has, 1 to 100,000.
+        rounds: rounds per episode, 1 to 16; roles stay the same.
+        payoff: "duel": zero-sum; "frontier": every valid puzzle pays the proposer, an unsolved one
+            the most.
+        easy: pay of the proposer for a solved puzzle in "frontier", 0 to 1.
+        sets: number of sets of allowed numbers in the bank, 1 to 100,000.
         bank: seed of the bank.
         style: wording, "brief" for tiny models, "full" for language models.
 
@@ -294,7 +293,7 @@ class PuzzleDuel(Bank):
                 f"puzzle_duel: most={self.most} must be at least numbers * largest = {least}, so "
                 f"that every sum is a target, and at most 9999; write most={least}."
             )
-        self.limits = Limits(numbers=self.numbers, most=self.most)
+        self.limits = PuzzleLimits(numbers=self.numbers, most=self.most)
         self.brief = self.style == "brief"
         self.max_turns = 2 * self.rounds
         self.zero_sum = self.payoff == "duel"
@@ -308,24 +307,24 @@ class PuzzleDuel(Bank):
         return tuple(sorted({*WORDS, *map(str, range(1, highest + 1))}))
 
     def reset(self, stream: Stream) -> Duel:
-        return Duel(self, Position(allowed=self.start(stream.integer(0, self.sets))))
+        return Duel(self, PuzzleDuelPosition(allowed=self.start(stream.integer(0, self.sets))))
 
     def start(self, number: int) -> tuple[int, ...]:
         """Return one of the bank's sets of numbers, ascending."""
-        own = Stream.from_seed(self.bank).child("puzzle_duel").child(number)
-        left = list(range(1, self.largest + 1))
-        drawn = [left.pop(own.integer(place, len(left))) for place in range(self.allowed)]
-        return tuple(sorted(drawn))
+        stream = Stream.from_seed(self.bank).child("puzzle_duel").child(number)
+        numbers = list(range(1, self.largest + 1))
+        chosen = [numbers.pop(stream.integer(place, len(numbers))) for place in range(self.allowed)]
+        return tuple(sorted(chosen))
 
     def start_of(self, play: Any) -> Hashable:
-        """Return the numbers that puzzles may use, which chance has drawn."""
+        """Return the numbers that puzzles may use, drawn by chance."""
         allowed: tuple[int, ...] = play.position.allowed
         return allowed
 
     def stake(self, play: Duel, seat: int) -> float:
-        """Return what a seat can lose: its rounds left in "duel", else 1."""
-        left = self.rounds - len(play.position.solved)
-        return float(left) if self.zero_sum else 1.0
+        """Return the most that a seat can lose: its rounds left in "duel", else 1."""
+        remaining = self.rounds - len(play.position.solved)
+        return float(remaining) if self.zero_sum else 1.0
 
 
 puzzle_duel = PuzzleDuel

@@ -1,4 +1,4 @@
-"""Puzzles of arithmetic: numbers, a target, and expressions that reach it, read without eval."""
+"""Puzzles of arithmetic: numbers, a target, and expressions, parsed without eval."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Literal, NamedTuple
 from sparring.core.rng import Stream
 
 SIGNS = ("+", "-", "*")
-DRAWS = 64  # chains that are tried before a sum, which always fits, is taken
+DRAWS = 64  # random chains to try before a sum, which always fits
 LONGEST = 200  # characters of a puzzle or an expression
 PARTS = re.compile(r"\s*(?:(0|[1-9][0-9]{0,5})(?![0-9])|([-+*()]))")
 Style = Literal["brief", "full"]
 
 
 class Puzzle(NamedTuple):
-    """Numbers, each to be used exactly once, and what they are to reach."""
+    """Numbers, each to be used exactly once, and the target to reach."""
 
     numbers: tuple[int, ...]
     target: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """What a puzzle must keep.
+class PuzzleLimits:
+    """Bounds of a valid puzzle.
 
     Attributes:
         numbers: most numbers of a puzzle; the fewest are 2.
@@ -41,18 +41,18 @@ def parts_of(text: str) -> list[str] | None:
     text = text.strip(" \t\r\n")
     if len(text) > LONGEST or not text.isascii():
         return None
-    found, place = list[str](), 0
+    parts, place = list[str](), 0
     while place < len(text):
         match = PARTS.match(text, place)
         if match is None:
             return None
-        found.append(match[1] or match[2])
+        parts.append(match[1] or match[2])
         place = match.end()
-    return found
+    return parts
 
 
 def value_of(text: str) -> tuple[int, tuple[int, ...]] | None:
-    """Return the value of an expression and the numbers in it, sorted; None if it is none.
+    """Return (value, sorted numbers) of an expression; None for any other text.
 
     Whole numbers, ``+``, ``-``, ``*`` and brackets, with the usual precedence; no sign before a
     number. Numbers stay below 10^6 and expressions below ``LONGEST``, so values stay small.
@@ -89,7 +89,7 @@ def value_of(text: str) -> tuple[int, tuple[int, ...]] | None:
 
 
 def _reduce(values: list[int], signs: list[str], coming: str) -> None:
-    """Carry out the signs on the stack that bind at least as tightly as the one that comes."""
+    """Apply the signs on the stack that bind at least as tightly as the next sign."""
     while signs and signs[-1] != "(" and (coming != "*" or signs[-1] == "*"):
         sign, right, left = signs.pop(), values.pop(), values.pop()
         values.append(
@@ -103,19 +103,19 @@ def solves(puzzle: Puzzle, text: str) -> bool:
 
 
 def tagged(reply: str, tag: str) -> str | None:
-    """Return what stands between the last pair of tags of this name, or None."""
+    """Return the text between the last pair of tags of this name, or None."""
     end = reply.rfind(f"</{tag}>")
     begin = reply.rfind(f"<{tag}>", 0, max(end, 0))
     return None if begin < 0 else reply[begin + len(tag) + 2 : end]
 
 
 def read_puzzle(
-    reply: str, style: Style, allowed: tuple[int, ...], limits: Limits
+    reply: str, style: Style, allowed: tuple[int, ...], limits: PuzzleLimits
 ) -> Puzzle | None:
     """Return the puzzle in a proposer's reply; None unless it is valid.
 
-    Valid is a puzzle of the form asked for, within its limits, of allowed numbers, whose proof is
-    right.
+    A valid puzzle has the required form, is within the limits, uses allowed numbers only, and has a
+    correct proof.
     """
     if style == "full":
         stated, proof = tagged(reply, "puzzle"), tagged(reply, "proof")
@@ -146,44 +146,45 @@ def _numbers(text: str) -> tuple[int, ...] | None:
 
 
 def read_solution(reply: str, style: Style) -> str:
-    """Return the expression in a solver's reply; a text that is none where it holds none."""
+    """Return the expression in a solver's reply, or a text that does not parse."""
     return (tagged(reply, "solution") or "") if style == "full" else reply
 
 
-def random_puzzle(allowed: tuple[int, ...], limits: Limits, stream: Stream) -> tuple[Puzzle, str]:
+def random_puzzle(
+    allowed: tuple[int, ...], limits: PuzzleLimits, stream: Stream
+) -> tuple[Puzzle, str]:
     """Return a valid puzzle and its proof: a chain of random numbers and signs.
 
-    How many numbers it has, which and the signs are uniform; chains whose value is out of bounds
-    are drawn again, at last as a sum.
+    The count of numbers, the numbers and the signs are uniform; a chain whose value is out of
+    bounds is drawn again, at last as a sum.
     """
     count = 2 + stream.integer(0, limits.numbers - 1)
     for attempt in range(DRAWS + 1):
-        own = stream.child(attempt)
-        numbers = tuple(allowed[own.integer(place, len(allowed))] for place in range(count))
-        proof = _chain(numbers, own.child("signs"), SIGNS if attempt < DRAWS else "+")
-        found = value_of(proof)
-        if found is not None and 1 <= found[0] <= limits.most:
+        draws = stream.child(attempt)
+        numbers = tuple(allowed[draws.integer(place, len(allowed))] for place in range(count))
+        proof = _chain(numbers, draws.child("signs"), SIGNS if attempt < DRAWS else "+")
+        value = value_of(proof)
+        if value is not None and 1 <= value[0] <= limits.most:
             break
-    assert found is not None
-    return Puzzle(numbers, found[0]), proof
+    assert value is not None
+    return Puzzle(numbers, value[0]), proof
 
 
 def random_solution(puzzle: Puzzle, stream: Stream) -> str:
     """Return the numbers of a puzzle in random order with random signs between them."""
-    left, order = list(puzzle.numbers), list[int]()
-    for place in range(len(left)):
-        order.append(left.pop(stream.integer(place, len(left))))
+    numbers, order = list(puzzle.numbers), list[int]()
+    for place in range(len(numbers)):
+        order.append(numbers.pop(stream.integer(place, len(numbers))))
     return _chain(tuple(order), stream.child("signs"), SIGNS)
 
 
 def _chain(numbers: tuple[int, ...], stream: Stream, signs: tuple[str, ...] | str) -> str:
-    """Return numbers with signs drawn uniformly between them."""
-    drawn = (signs[stream.integer(place, len(signs))] for place in range(len(numbers) - 1))
-    pairs = zip(numbers, chain(drawn, repeat("")), strict=False)
+    chosen = (signs[stream.integer(place, len(signs))] for place in range(len(numbers) - 1))
+    pairs = zip(numbers, chain(chosen, repeat("")), strict=False)
     return " ".join(f"{number} {sign}" for number, sign in pairs).strip()
 
 
 def written(puzzle: Puzzle, style: Style) -> str:
-    """Return a puzzle as it is told, never as it was written."""
+    """Return the text of a puzzle in a normal form."""
     numbers = " ".join(map(str, puzzle.numbers))
     return f"{numbers} {'->' if style == 'full' else 'target'} {puzzle.target}"

@@ -33,7 +33,7 @@ from sparring.environments.sokoban.distances import (
     position_of,
 )
 
-TRIES = 500  # floors on which a room is sought
+TRIES = 500  # most random floors to try for a room
 LARGEST = 7  # rows and columns
 MOST_BOXES = 3
 SIGNS = {
@@ -50,7 +50,7 @@ SIGNS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Room:
-    """A floor with the agent and the boxes on it; boxes as a bit mask."""
+    """A floor with the agent and the boxes, a bit mask."""
 
     floor: Floor
     agent: int
@@ -68,12 +68,10 @@ def room_of(
     bank: int,
     index: int,
 ) -> Room:
-    """Return room number ``index`` of a bank.
-
-    Solved backwards from its goals, so its shortest solution has a known length.
+    """Return room number ``index`` of a bank, from a backward search from the solved positions.
 
     Raises:
-        ConfigError: no such room was found.
+        ConfigError: no random floor has a room with such a solution.
     """
     stream = Stream.from_seed(bank).child(
         f"sokoban {rows} {columns} {boxes} {walls} {shortest} {longest}"
@@ -84,11 +82,11 @@ def room_of(
         floor = Floor(
             rows=rows, columns=columns, walls=mask_of(chosen[:walls]), goals=mask_of(chosen[walls:])
         )
-        found = between(floor, boxes, shortest, longest)
-        if found:
-            layer = found[generator.integers(len(found))]
-            agent, placed = position_of(layer[generator.integers(len(layer))])
-            return Room(floor=floor, agent=agent, boxes=placed)
+        by_length = between(floor, boxes, shortest, longest)
+        if by_length:
+            layer = by_length[generator.integers(len(by_length))]
+            agent, box_mask = position_of(layer[generator.integers(len(layer))])
+            return Room(floor=floor, agent=agent, boxes=box_mask)
     raise ConfigError(
         f"sokoban: shortest={shortest} with rows={rows}, columns={columns}, boxes={boxes} and "
         f"walls={walls}: no such room was found on {TRIES} floors; write a smaller shortest, a "
@@ -97,7 +95,7 @@ def room_of(
 
 
 def read_room(text: str, moves: int) -> Room:
-    """Return the room written in text, rows parted by "/", without the wall around it.
+    """Return the room of a text, rows separated by "/", without the wall around it.
 
     Raises:
         ConfigError: not a room of 1 to 7 rows and columns with one agent, 1 to 3 boxes, as many
@@ -111,18 +109,18 @@ def read_room(text: str, moves: int) -> Room:
         or any(len(line) != columns for line in lines)
         or not (1 <= rows <= LARGEST and 1 <= columns <= LARGEST)
     ):
-        what = (
+        problem = (
             f"holds {wrong!r}"
             if wrong is not None
             else f"has {rows} rows of {', '.join(str(len(line)) for line in lines)} cells"
         )
         raise ConfigError(
-            f"sokoban: room={text!r} {what}; write 1 to {LARGEST} rows of 1 to {LARGEST} "
-            f"of {' '.join(SIGNS)}, parted by '/', as '@$./---'."
+            f"sokoban: room={text!r} {problem}; write 1 to {LARGEST} rows of 1 to {LARGEST} "
+            f"of {' '.join(SIGNS)}, separated by '/', as '@$./---'."
         )
     kinds = [SIGNS[sign].split() for line in lines for sign in line]
     places = {
-        kind: [cell for cell, held in enumerate(kinds) if kind in held]
+        kind: [cell for cell, signs in enumerate(kinds) if kind in signs]
         for kind in ("agent", "box", "goal", "wall")
     }
     agents, boxes, goals = (len(places[kind]) for kind in ("agent", "box", "goal"))
@@ -136,25 +134,25 @@ def read_room(text: str, moves: int) -> Room:
     )
     room = Room(floor=floor, agent=places["agent"][0], boxes=mask_of(places["box"]))
     if room.boxes == floor.goals or _length(room, boxes, moves) is None:
-        what = (
+        problem = (
             "is solved already"
             if room.boxes == floor.goals
             else f"has no solution within moves={moves}"
         )
         raise ConfigError(
-            f"sokoban: room={text!r} {what}; write a room whose shortest solution has 1 "
+            f"sokoban: room={text!r} {problem}; write a room whose shortest solution has 1 "
             f"to {moves} moves, or more moves."
         )
     return room
 
 
-def _length(room: Room, boxes: int, most: int) -> int | None:
-    """Return the length of the shortest solution, None if it is over ``most`` or there is none."""
-    here = (room.agent, room.boxes)
+def _length(room: Room, boxes: int, limit: int) -> int | None:
+    """Return the length of the shortest solution, None if none is within ``limit``."""
+    start = (room.agent, room.boxes)
     for length, layer in enumerate(
-        islice(layers(room.floor, homes(room.floor, boxes, boxes)), most + 1)
+        islice(layers(room.floor, homes(room.floor, boxes, boxes)), limit + 1)
     ):
-        if here in map(position_of, layer):
+        if start in map(position_of, layer):
             return length
     return None
 
@@ -183,10 +181,10 @@ class SokobanOptions:
 
 @dataclass(frozen=True, slots=True)
 class SokobanTable(Table):
-    """A position: the room, None before it is drawn, agent and boxes, and the moves so far."""
+    """A position: the room (None before the draw), the agent, the boxes, and the moves so far."""
 
     options: SokobanOptions
-    only: Room | None = None  # the one room, if it is given
+    only: Room | None = None  # the room of option ``room``, if any
     room: Room | None = None
     agent: int = 0
     boxes: int = 0
@@ -194,7 +192,7 @@ class SokobanTable(Table):
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: the room."""
+        """The room that was drawn from the bank."""
         return self.room
 
     @property
@@ -216,7 +214,7 @@ class SokobanTable(Table):
         return self.boxes == self.floor.goals
 
     def legal(self) -> list[int]:
-        """Return the directions to step or push in, all four where blocked moves are allowed."""
+        """Return the possible directions, all four where blocked moves are legal."""
         return [
             move
             for move in range(4)
@@ -236,24 +234,24 @@ class SokobanTable(Table):
         return replace(self, agent=agent, boxes=boxes, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
-        """Return 1 for a solved room, else 0 or the share of boxes home, less what moves cost."""
+        """Return 1 for a solved room, else 0 or the share of boxes on goals, less costs."""
         return [
-            self.paid((self.boxes & self.floor.goals).bit_count(), len(self.moves))
+            self.pay_for((self.boxes & self.floor.goals).bit_count(), len(self.moves))
             if self.player == TERMINAL
             else 0.0
         ]
 
-    def paid(self, home: int, spent: int) -> float:
-        """Return what a play pays that ends with so many boxes on goals, after so many moves."""
+    def pay_for(self, home: int, moves: int) -> float:
+        """Return the pay of an episode that ends with ``home`` boxes on goals."""
         boxes = self.boxes.bit_count()
         share = self.options.pay == "share"
-        return (home / boxes if share else float(home == boxes)) - self.options.cost * spent
+        return (home / boxes if share else float(home == boxes)) - self.options.cost * moves
 
     def name_of(self, player: int, index: int) -> str:
         return f"room {index}" if player < 0 else DIRECTIONS[index]
 
-    def told(self) -> list[str]:
-        """Return the position in words: where everything is, and the moves left."""
+    def words(self) -> list[str]:
+        """Return the position in words: the cell of everything, and the moves left."""
         groups = [
             ("agent", [self.agent]),
             ("box", cells_of(self.boxes)),
@@ -273,21 +271,21 @@ class SokobanTable(Table):
         row, column = divmod(place, self.floor.columns)
         return f"r{row + 1}c{column + 1}"
 
-    def opened(self) -> SokobanTable:
-        """Return the table as it was before the first move."""
+    def initial(self) -> SokobanTable:
+        """Return the table before the first move."""
         room = self.room
         return self if room is None else replace(self, agent=room.agent, boxes=room.boxes, moves=())
 
     def key(self, seat: int) -> str:
         """Return the room and all moves in their order."""
-        return " ".join([*self.opened().told(), *(DIRECTIONS[move] for move in self.moves)])
+        return " ".join([*self.initial().words(), *(DIRECTIONS[move] for move in self.moves)])
 
     def view(self, seat: int) -> str:
-        """Return the position, however it was reached."""
-        return " ".join(self.told()) if self.room else "no room yet"
+        """Return the position without its history."""
+        return " ".join(self.words()) if self.room else "no room yet"
 
     def __str__(self) -> str:
-        """Return what the seat sees: nothing is hidden."""
+        """Return the view of the seat; nothing is hidden."""
         return self.view(0)
 
 
@@ -325,39 +323,36 @@ PICTURE = {
 class Sokoban(BankGame):
     """Sokoban for 1 seat: walk up, down, left and right, and push every box onto a goal.
 
-    A push cannot be taken back.
-
     Chance draws one of ``rooms`` rooms, all equally likely, at the start; nothing else is random
-    and nothing is hidden. Every room has a solution, found backwards from its goals, so the length
-    of its shortest one is known. A push against a wall or a second box cannot be made. A wrong push
-    can make the room unsolvable; the game then goes on until the moves are spent, and nothing says
-    so. In brief style every turn tells the whole position: "agent r1c1 box r2c2 goal r3c3 wall r4c1
-    r4c2 moves 11". Words: rows * columns, moves and 14 more.
+    and nothing is hidden. A search backwards from the solved positions gives every room a shortest
+    solution of known length. A push is irreversible; a push against a wall or a second box is
+    impossible. A wrong push can make the room unsolvable; the game then goes on silently until the
+    moves run out. In brief style every turn states the whole position: "agent r1c1 box r2c2 goal
+    r3c3 wall r4c1 r4c2 moves 11". Words: rows * columns, moves and 14 more.
 
     Args:
-        rows: 4 to 7; the wall around the room is not counted.
+        rows: 4 to 7, without the wall around the room.
         columns: 4 to 7.
         boxes: 1 to 3, and as many goals.
         walls: cells inside that are walls, 0 to a third of all.
         shortest: least length of a room's shortest solution, in moves, at least 1.
-        longest: most of it; the lengths in between that a floor has are equally likely.
+        longest: largest length; the lengths in between that a floor has are equally likely.
         moves: moves in one game, ``longest`` to 200.
-        rooms: number of rooms in the bank, 1 to 100,000; each is made when it is first drawn.
-        bank: seed of the bank: room number i depends on ``rows`` to ``longest``, ``bank`` and i
-            alone. Two banks can share rooms, the more the smaller they are.
-        blocked: a move that nothing can follow, into a wall or a box that does not give way, is
-            "illegal", or the agent "waits": it is legal, changes nothing and costs the move.
-        pay: 1 for a solved room and else 0, or else the share of boxes that are on goals when the
-            moves are spent.
-        cost: what every move costs, 0 to 1, whether it pushes or not.
-        room: this one room instead of a bank, without the wall around it: "@$.-/-#--", rows parted
-            by "/", of "@" agent, "$" box, "." goal, "*" box on a goal, "+" agent on a goal, "#"
-            wall and "-" floor; 1 to 7 rows and columns, and a solution in ``moves``.
+        rooms: number of rooms in the bank, 1 to 100,000, built on first use.
+        bank: seed of the bank: room number i depends only on ``rows`` to ``longest``, ``bank``
+            and i. Two banks can share rooms, the more the smaller they are.
+        blocked: a move into a wall, or into a box that cannot move, is "illegal", or the agent
+            "waits": the move is legal, changes nothing and costs a move.
+        pay: "solved": 1 for a solved room, else 0; "share": the share of boxes on goals at the
+            end.
+        cost: cost of every move, 0 to 1, with or without a push.
+        room: this one room instead of a bank, without the wall around it: "@$.-/-#--", rows
+            separated by "/", of "@" agent, "$" box, "." goal, "*" box on a goal, "+" agent on a
+            goal, "#" wall and "-" floor; 1 to 7 rows and columns, and a solution in ``moves``.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number out of range, a room without a solution, or lengths for which no room
-            is found.
+        ConfigError: a number out of range, a room without a solution, or lengths that no room has.
 
     Reference: Culberson, "Sokoban is PSPACE-complete", 1997; Junghanns and Schaeffer, "Sokoban:
     enhancing general single-agent search methods using domain knowledge", 2001 (deadlocks); rooms
@@ -382,7 +377,7 @@ class Sokoban(BankGame):
         size = table.only.floor if table.only else options
         self.rows, self.columns = size.rows, size.columns
         self.rules = _rules(table)
-        self.first_node().child(0)  # a room that cannot be found is refused here
+        self.first_node().child(0)  # raises ConfigError if the bank has no room
 
     def private_words(self) -> tuple[str, ...]:
         cells = [
@@ -399,18 +394,20 @@ class Sokoban(BankGame):
         )
 
     def private(self, state: State, seat: int) -> str:
-        """Return the room as it was at the start in brief style."""
-        return " ".join(state.table.opened().told()) if self.brief else ""
+        """Return the initial room in brief style."""
+        return " ".join(state.table.initial().words()) if self.brief else ""
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return in brief style the position after each turn, once in the opening; else moves."""
+        """Return the position in brief style, after the moves in the opening; else the moves."""
         moves = [DIRECTIONS[event.action] for event in state.trail if event.player != CHANCE]
         if self.brief:
-            return state.table.told() if since else [*moves, *(state.table.told() if moves else [])]
+            return (
+                state.table.words() if since else [*moves, *(state.table.words() if moves else [])]
+            )
         if since:
             return [_end(state.table)] if state.done else []
-        told = [f"Your moves so far: {', '.join(moves)}."] if moves else []
-        return [*told, _end(state.table)] if state.done else told
+        texts = [f"Your moves so far: {', '.join(moves)}."] if moves else []
+        return [*texts, _end(state.table)] if state.done else texts
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
@@ -420,8 +417,8 @@ class Sokoban(BankGame):
             f"#{''.join(signs[start : start + self.columns])}#"
             for start in range(0, len(signs), self.columns)
         ]
-        left = self.max_turns - len(table.moves)
-        return "\n".join([f"The room (you have {left} move(s) left):", edge, *lines, edge])
+        remaining = self.max_turns - len(table.moves)
+        return "\n".join([f"The room (you have {remaining} move(s) left):", edge, *lines, edge])
 
     def paint_table(self, canvas: Canvas, table: SokobanTable, seat: int | None) -> None:
         rows, columns = table.floor.rows, table.floor.columns
@@ -437,7 +434,7 @@ class Sokoban(BankGame):
         home = (table.boxes & table.floor.goals).bit_count()
         return (
             f"{home} of {table.boxes.bit_count()} boxes are on goals. {_moves(table)} "
-            f"The room: {' '.join(table.told()[:-2])}."
+            f"The room: {' '.join(table.words()[:-2])}."
         )
 
 
@@ -453,14 +450,14 @@ def _cell(table: SokobanTable, place: int) -> Cell:
 
 
 def _moves(table: SokobanTable) -> str:
-    left = table.options.moves - len(table.moves)
+    remaining = table.options.moves - len(table.moves)
     if not table.moves:
-        return f"{left} moves are left."
-    return f"The last move is {DIRECTIONS[table.moves[-1]]}; {left} moves are left."
+        return f"{remaining} moves are left."
+    return f"The last move is {DIRECTIONS[table.moves[-1]]}; {remaining} moves are left."
 
 
 def _sign(table: SokobanTable, cell: int) -> str:
-    held = (
+    kind = (
         "agent"
         if cell == table.agent
         else "box"
@@ -469,7 +466,7 @@ def _sign(table: SokobanTable, cell: int) -> str:
         if table.floor.walls >> cell & 1
         else ""
     )
-    return PICTURE[f"{held} goal".strip() if table.floor.goals >> cell & 1 else held]
+    return PICTURE[f"{kind} goal".strip() if table.floor.goals >> cell & 1 else kind]
 
 
 def _end(table: SokobanTable) -> str:
@@ -482,7 +479,7 @@ def _rules(table: SokobanTable) -> str:
         if table.options.blocked == "waits"
         else "is illegal"
     )
-    lost = (
+    otherwise = (
         "the share of boxes that are on goals when the moves are spent"
         if table.options.pay == "share"
         else "0 points if not"
@@ -497,7 +494,7 @@ def _rules(table: SokobanTable) -> str:
         "boxes. You can push one box at a time and never pull. A move into a wall, or into a box "
         f"that cannot be pushed, {blocked}. The game ends when every box is on a goal or the "
         "moves are spent; nobody tells you when a box can no longer be brought to a goal. You get "
-        f"1 point if every box is on a goal, and {lost}{cost}."
+        f"1 point if every box is on a goal, and {otherwise}{cost}."
     )
 
 

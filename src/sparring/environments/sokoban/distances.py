@@ -1,7 +1,4 @@
-"""Sokoban's mathematics.
-
-The moves, and the length of the shortest solution of every position at once, by search backwards.
-"""
+"""Moves of sokoban, and the shortest solution of every position at once, by backward search."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 DIRECTIONS = ("down", "left", "right", "up")  # by action id
-FEW = 1000  # positions up to which counting them one by one is faster
+FEW = 1000  # most positions for which a loop over positions is faster
 _SHIFT = 6  # bits of the agent's cell in a key: at most 64 cells
 _STEPS = ((1, 0), (0, -1), (0, 1), (-1, 0))
 _BACK = (3, 2, 1, 0)  # the opposite direction
@@ -24,7 +21,7 @@ Keys = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Floor:
-    """What never moves: cells row * columns + column as bit masks, with walls all around."""
+    """The fixed part of a room: cells row * columns + column as bit masks, with walls around."""
 
     rows: int
     columns: int
@@ -44,7 +41,7 @@ def mask_of(cells: npt.NDArray[np.int64] | list[int] | tuple[int, ...]) -> int:
 
 @lru_cache(maxsize=4096)
 def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
-    """Return the cell next to each cell in each direction, -1 where a wall is; [cells][4]."""
+    """Return the neighbour of each cell in each direction, -1 for a wall; [cells][4]."""
     out = []
     for cell in range(floor.rows * floor.columns):
         row, column = divmod(cell, floor.columns)
@@ -61,7 +58,7 @@ def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
 
 
 def moved(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
-    """Return agent and boxes after a step or a push, None where a wall or box blocks it."""
+    """Return (agent, boxes) after a step or a push, None where a wall or box blocks the move."""
     near = neighbours(floor)
     place = near[agent][direction]
     if place < 0:
@@ -80,48 +77,45 @@ def key_of(agent: int, boxes: int) -> int:
 
 
 def position_of(key: int) -> tuple[int, int]:
-    """Return the agent's cell and the boxes of a position given as one number."""
+    """Return (agent, boxes) of a position given as one number."""
     return int(key) & (1 << _SHIFT) - 1, int(key) >> _SHIFT
 
 
 def homes(floor: Floor, boxes: int, number: int) -> Keys:
     """Return all positions with ``number`` boxes or more on goals, ascending."""
     free = [cell for cell in range(floor.rows * floor.columns) if not floor.walls >> cell & 1]
-    chosen = [
+    placements = [
         mask
         for mask in map(mask_of, combinations(free, boxes))
         if (mask & floor.goals).bit_count() >= number
     ]
     return np.sort(
         np.array(
-            [key_of(agent, mask) for mask in chosen for agent in free if not mask >> agent & 1],
+            [key_of(agent, mask) for mask in placements for agent in free if not mask >> agent & 1],
             np.int64,
         )
     )
 
 
 def layers(floor: Floor, start: Keys) -> Iterator[Keys]:
-    """Yield the positions by their distance from ``start``: 0, 1, 2, ... moves.
+    """Yield the positions 0, 1, 2, ... moves from the nearest position of ``start``, ascending.
 
-    The distance is to the nearest position of ``start``, and each layer is ascending.
-
-    A breadth-first search along moves taken back: a step, or a step away from a box that comes
-    along.
+    This is a breadth-first search along reversed moves: a step, or a step that pulls a box.
     """
     near = np.array(neighbours(floor), np.int64)
     seen = layer = start
     while len(layer):
         yield layer
-        found = np.unique(
-            np.concatenate([_undone(near, layer, direction) for direction in range(4)])
+        previous = np.unique(
+            np.concatenate([_predecessors(near, layer, direction) for direction in range(4)])
         )
-        place = np.searchsorted(seen, found)
-        layer = found[seen[np.minimum(place, len(seen) - 1)] != found]
+        place = np.searchsorted(seen, previous)
+        layer = previous[seen[np.minimum(place, len(seen) - 1)] != previous]
         seen = np.sort(np.concatenate([seen, layer]), kind="stable")
 
 
-def _undone(near: Keys, keys: Keys, direction: int) -> Keys:
-    """Return the positions from which a move in a direction leads to one of these."""
+def _predecessors(near: Keys, keys: Keys, direction: int) -> Keys:
+    """Return the positions from which a move in a direction leads to one of ``keys``."""
     agent, boxes = keys & (1 << _SHIFT) - 1, keys >> _SHIFT
     behind = near[agent, _BACK[direction]]
     able = behind >= 0
@@ -130,20 +124,20 @@ def _undone(near: Keys, keys: Keys, direction: int) -> Keys:
     agent, boxes, behind = agent[able], boxes[able], behind[able]
     ahead = near[agent, direction]
     pushed = (ahead >= 0) & ((boxes >> np.maximum(ahead, 0) & 1) == 1)
-    one = np.int64(1)
-    pulled = boxes[pushed] ^ one << ahead[pushed] ^ one << agent[pushed]
+    bit = np.int64(1)
+    pulled = boxes[pushed] ^ bit << ahead[pushed] ^ bit << agent[pushed]
     return np.concatenate([boxes << _SHIFT | behind, pulled << _SHIFT | behind[pushed]])
 
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """How many moves each position is away from a goal, where it can get there."""
+    """The least number of moves from each position to a target that can be reached."""
 
     keys: Keys  # [N] ascending
     moves: npt.NDArray[np.int16]  # [N]
 
     def of(self, agent: int, boxes: int) -> int | None:
-        """Return the least number of moves, or None: it cannot be reached."""
+        """Return the least number of moves, None where the target cannot be reached."""
         key = key_of(agent, boxes)
         place = int(np.searchsorted(self.keys, key))
         return (
@@ -157,31 +151,33 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
     if size > budget:
         return None
     if size <= FEW:
-        return _counted(floor, homes(floor, boxes, number).tolist())
-    found = list(layers(floor, homes(floor, boxes, number)))
-    keys = np.concatenate(found)
-    moves = np.repeat(np.arange(len(found), dtype=np.int16), [len(layer) for layer in found])
+        return _distances_one_by_one(floor, homes(floor, boxes, number).tolist())
+    by_distance = list(layers(floor, homes(floor, boxes, number)))
+    keys = np.concatenate(by_distance)
+    moves = np.repeat(
+        np.arange(len(by_distance), dtype=np.int16), [len(layer) for layer in by_distance]
+    )
     order = np.argsort(keys)
     return Distances(keys[order], moves[order])
 
 
 def between(floor: Floor, boxes: int, shortest: int, longest: int) -> list[Keys]:
-    """Return ascending positions by their distance from a solved room, as far as there are any."""
+    """Return the positions of each distance to a solved room, ascending, as far as any exist."""
     start = homes(floor, boxes, boxes)
     if positions(floor, boxes) > FEW:
         return list(islice(layers(floor, start), shortest, longest + 1))
-    known = _counted(floor, start.tolist())
-    last = min(longest, int(known.moves.max()))
-    return [known.keys[known.moves == depth] for depth in range(shortest, last + 1)]
+    to_goal = _distances_one_by_one(floor, start.tolist())
+    last = min(longest, int(to_goal.moves.max()))
+    return [to_goal.keys[to_goal.moves == depth] for depth in range(shortest, last + 1)]
 
 
-def _counted(floor: Floor, start: list[int]) -> Distances:
-    """Return what ``distances`` gives, position by position: faster where there are few."""
-    near, known, layer = neighbours(floor), dict.fromkeys(start, 0), start
+def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
+    """Return the same as ``distances`` by a loop, which is faster for few positions."""
+    near, moves, layer = neighbours(floor), dict.fromkeys(start, 0), start
     depth = 0
     while layer:
         depth += 1
-        found = []
+        previous = []
         for key in layer:
             agent, boxes = key & (1 << _SHIFT) - 1, key >> _SHIFT
             for direction, back in enumerate(_BACK):
@@ -192,18 +188,18 @@ def _counted(floor: Floor, start: list[int]) -> Distances:
                 before = [boxes]
                 if ahead >= 0 and boxes >> ahead & 1:
                     before.append(boxes ^ 1 << ahead ^ 1 << agent)
-                for own in before:
-                    other = own << _SHIFT | behind
-                    if other not in known:
-                        known[other] = depth
-                        found.append(other)
-        layer = found
-    keys = np.array(sorted(known), np.int64)
-    return Distances(keys, np.array([known[key] for key in keys.tolist()], np.int16))
+                for mask in before:
+                    key_before = mask << _SHIFT | behind
+                    if key_before not in moves:
+                        moves[key_before] = depth
+                        previous.append(key_before)
+        layer = previous
+    keys = np.array(sorted(moves), np.int64)
+    return Distances(keys, np.array([moves[key] for key in keys.tolist()], np.int16))
 
 
 def positions(floor: Floor, boxes: int) -> int:
-    """Bound how many positions of so many boxes and the agent a search can meet."""
+    """Return an upper bound on the positions of ``boxes`` boxes and the agent."""
     number = floor.rows * floor.columns - floor.walls.bit_count()
     out = number - boxes
     for count in range(boxes):

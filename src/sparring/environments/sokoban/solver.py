@@ -1,7 +1,4 @@
-"""Solver: sokoban, by the length of the shortest solution of every position.
-
-They are found by one search backwards from the goals.
-"""
+"""Solver of sokoban: the shortest solution of every position, by one backward search."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from sparring.environments.base import SearchablePlay
 from sparring.environments.sokoban import SokobanTable
 from sparring.environments.sokoban.distances import Distances, Floor, distances
 
-ORACLE = "constraint"  # that asks this solver
-# what oracle ``graded`` pays, as released: a move on a shortest solution, another one that leaves a
-# solution, and one after which there is none
+ORACLE = "constraint"  # the oracle that calls this solver
+# pay of oracle ``graded``, as released: a move on a shortest solution, another move that keeps a
+# solution, and a move after which none is left
 TIERS = {"shortest": 2.0, "other": 0.0, "deadlock": 0.0}
 
 MOST_POSITIONS = 1_000_000  # of a room; every room of up to 7 rows, 7 columns and 3 boxes has fewer
-KEPT_ROOMS = 128  # floors whose distances are remembered, at most 10 MB for each number of boxes
+CACHED_ROOMS = 128  # floors with cached distances, at most 10 MB for each number of boxes
 
 
 def sokoban(
@@ -30,32 +27,27 @@ def sokoban(
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Literal["backtracking", "z3"] = "backtracking",
 ) -> Judgement | None:
-    """Whether each move of sokoban keeps a solution within the moves that are left.
+    """Whether each move of sokoban keeps a solution within the moves left, by shortest solutions.
 
-    The shortest solution of every position tells.
-
-    What: a move is worth what the game pays if all later ones are the best, costs of moves
-    included.
+    What: the value of a move is the return if all later moves are the best, with the cost of moves.
     When to use: through oracle ``constraint``, on game ``sokoban`` of any size. Oracle ``graded``
-    puts moves into tiers: on a shortest solution ("shortest", 2), any other that leaves a solution
+    puts moves into tiers: on a shortest solution ("shortest", 2), any other that keeps a solution
     ("other", 0), and one that leaves none ("deadlock", 0, as released; ``pay: {deadlock: -2}``
-    tells it apart). The moves that are left do not count there, and a room that is lost already
-    gets no verdict.
-    Mathematics: d(s) is the least number of moves from s to a solved room. It is found by
-    breadth-first search along moves taken back from all solved positions at once. The positions
-    that it does not meet are exactly the deadlocks. With m moves left a move to s' is right if and
-    only if
+    separates it). Tiers ignore the limit of moves, and a deadlocked room is not judged.
+    Mathematics: d(s) is the least number of moves from s to a solved room, by breadth-first search
+    along reversed moves from all solved positions at once. The positions that the search does not
+    reach are exactly the deadlocks. With m moves left a move to s' is right if and only if
         d(s') <= m - 1
-    A right move is worth
+    A right move has
         value = 1 - cost * (all moves up to the solution)
     and any other move
         value = -cost * (all moves of the game)
     plus, where the share is paid, the largest j / boxes with d_j(s') <= m - 1, d_j the least moves
-    until j boxes are on goals.
+    to j boxes on goals.
     Pitfalls: where moves cost, moves that keep a solution differ in value. With ``right``
     "solution" all of them are ``best``, not only those of the largest value. Walking back and forth
-    is right as long as enough moves are left: "forced" tells it from progress. A room of more than
-    1,000,000 positions gets no verdict; the game has none.
+    is right as long as enough moves are left; "forced" accepts only progress. A room of more than
+    1,000,000 positions is not judged; the game has no such room.
     Reference: Junghanns and Schaeffer, "Sokoban: enhancing general single-agent search methods
     using domain knowledge", 2001 (deadlocks); the task: arXiv 2605.10325.
     Verified by: tests/environments/sokoban/test_solver.py,
@@ -64,66 +56,65 @@ def sokoban(
     Args:
         right: which moves are best. "solution" (default): every move that keeps a solution.
             "forced": only those on a shortest solution.
-        lost: what is said of a position without a solution in the moves left, where only a solved
-            room pays. "abstain" (default): nothing. "solution": moves are judged by the solution
-            that more moves would allow, 1 on a shortest one, else 0; ``bound`` is the distance to
-            what they truly pay, which is the same for all. A deadlock has no such solution and gets
-            no verdict in any case.
-        solver: "backtracking" (default), here the exact search. There is no "z3".
+        lost: the judgement of a position without a solution in the moves left, where only a solved
+            room pays. "abstain" (default): none. "solution": by the solution that more moves would
+            allow, 1 on a shortest one, else 0; ``bound`` is the distance to the true pay, which is
+            the same for all moves. A deadlock has no such solution and is never judged.
+        solver: "backtracking" (default), here the exact search; "z3" is not available.
     """
     table = _table(state, solver)
     boxes = table.boxes.bit_count()
-    found = solutions(table.floor, boxes, boxes)
-    if found is None:
+    to_goal = solutions(table.floor, boxes, boxes)
+    if to_goal is None:
         return None
     children: list[SokobanTable] = [table.after(index) for index in state.legal_indices()]
-    left = table.options.moves - len(table.moves) - 1  # after the move
-    ways = [found.of(child.agent, child.boxes) for child in children]
-    keeps = [way is not None and way <= left for way in ways]
+    remaining = table.options.moves - len(table.moves) - 1  # after the move
+    lengths = [to_goal.of(child.agent, child.boxes) for child in children]
+    keeps = [length is not None and length <= remaining for length in lengths]
     if not any(keeps) and table.options.pay != "share":
-        return None if lost == "abstain" else _beyond(table, ways)
+        return None if lost == "abstain" else _beyond(table, lengths)
     values = [
-        _value(child, way if keep else None, left)
-        for child, way, keep in zip(children, ways, keeps, strict=True)
+        _value(child, length if keep else None, remaining)
+        for child, length, keep in zip(children, lengths, keeps, strict=True)
     ]
     if not any(keeps):
         return Judgement(values=values)
-    return Judgement(values=values, best=_shortest(ways) if right == "forced" else keeps)
+    return Judgement(values=values, best=_shortest(lengths) if right == "forced" else keeps)
 
 
 def tiers(state: SearchablePlay) -> list[str] | None:
-    """Return the tier of each legal move, or None without a solution or with too many positions."""
+    """Return the tier of each legal move; None without a solution or with too many positions."""
     table = _table(state, "backtracking")
     boxes = table.boxes.bit_count()
-    found = solutions(table.floor, boxes, boxes)
-    if found is None:
+    to_goal = solutions(table.floor, boxes, boxes)
+    if to_goal is None:
         return None
     children = [table.after(index) for index in state.legal_indices()]
-    ways = [found.of(child.agent, child.boxes) for child in children]
-    if all(way is None for way in ways):
+    lengths = [to_goal.of(child.agent, child.boxes) for child in children]
+    if all(length is None for length in lengths):
         return None
     return [
-        "shortest" if best else "deadlock" if way is None else "other"
-        for best, way in zip(_shortest(ways), ways, strict=True)
+        "shortest" if best else "deadlock" if length is None else "other"
+        for best, length in zip(_shortest(lengths), lengths, strict=True)
     ]
 
 
 def reference(state: SearchablePlay) -> tuple[str, ...] | None:
     """Return the first shortest plan in the order of the moves; None with too many positions."""
-    table = _table(state, "backtracking").opened()
+    table = _table(state, "backtracking").initial()
     boxes = table.boxes.bit_count()
-    found = solutions(table.floor, boxes, boxes)
-    if found is None:
+    to_goal = solutions(table.floor, boxes, boxes)
+    if to_goal is None:
         return None
     while not table.solved:
         children = [table.after(index) for index in table.legal()]
         table = children[
-            _shortest([found.of(child.agent, child.boxes) for child in children]).index(True)
+            _shortest([to_goal.of(child.agent, child.boxes) for child in children]).index(True)
         ]
     return tuple(table.name_of(0, move) for move in table.moves)
 
 
-@lru_cache(maxsize=KEPT_ROOMS)
+@lru_cache(maxsize=CACHED_ROOMS)
 def solutions(floor: Floor, boxes: int, number: int) -> Distances | None:
     """Return least moves from each position to ``number`` boxes on goals; None if too many."""
     return distances(floor, boxes, number, MOST_POSITIONS)
@@ -133,13 +124,12 @@ def _table(state: SearchablePlay, solver: str) -> SokobanTable:
     table = getattr(state, "table", None)
     if not isinstance(table, SokobanTable):
         raise OracleError(
-            f"Puzzle 'sokoban' was asked about a state of {state.game.name!r}; judge states of "
-            "sokoban."
+            f"Puzzle 'sokoban' cannot judge a state of {state.game.name!r}; judge sokoban states."
         )
     if state.seat < 0:
-        why = "is finished" if state.done else "waits for chance"
+        status = "is finished" if state.done else "waits for chance"
         raise OracleError(
-            f"Puzzle 'sokoban' was asked about a state that {why}, at ply {state.plies}; judge "
+            f"Puzzle 'sokoban' cannot judge a state that {status}, at ply {state.plies}; judge "
             "states with a move to make."
         )
     if solver != "backtracking":
@@ -150,31 +140,31 @@ def _table(state: SearchablePlay, solver: str) -> SokobanTable:
     return table
 
 
-def _shortest(ways: list[int | None]) -> list[bool]:
-    least = min(way for way in ways if way is not None)
-    return [way == least for way in ways]
+def _shortest(lengths: list[int | None]) -> list[bool]:
+    least = min(length for length in lengths if length is not None)
+    return [length == least for length in lengths]
 
 
-def _beyond(table: SokobanTable, ways: list[int | None]) -> Judgement | None:
+def _beyond(table: SokobanTable, lengths: list[int | None]) -> Judgement | None:
     """Return the judgement by a solution longer than the moves left; None in a deadlock."""
-    if all(way is None for way in ways):
+    if all(length is None for length in lengths):
         return None
     return Judgement(
-        values=[float(ok) for ok in _shortest(ways)],
+        values=[float(ok) for ok in _shortest(lengths)],
         bound=1.0 + table.options.cost * table.options.moves,
     )
 
 
-def _value(child: SokobanTable, way: int | None, left: int) -> float:
-    """Return what best play pays after a move; ``way`` None: the room cannot be solved in time."""
+def _value(child: SokobanTable, to_goal: int | None, remaining: int) -> float:
+    """Return the value of best play after a move; ``to_goal`` is None if time is too short."""
     boxes = child.boxes.bit_count()
-    if way is not None:
-        return child.paid(boxes, len(child.moves) + way)
+    if to_goal is not None:
+        return child.pay_for(boxes, len(child.moves) + to_goal)
     home = 0
     for number in range(boxes - 1, 0, -1) if child.options.pay == "share" else ():
-        near = solutions(child.floor, boxes, number)
-        length = None if near is None else near.of(child.agent, child.boxes)
-        if length is not None and length <= left:
+        to_number = solutions(child.floor, boxes, number)
+        length = None if to_number is None else to_number.of(child.agent, child.boxes)
+        if length is not None and length <= remaining:
             home = number
             break
-    return child.paid(home, child.options.moves)
+    return child.pay_for(home, child.options.moves)

@@ -25,9 +25,9 @@ from sparring.environments.options import check_range, entry_of
 from sparring.environments.sudoku.deduction import BOXES, Board, deduced, frame, solutions
 
 NAME = "sudoku"  # the name registered with OpenSpiel
-# by size; a puzzle with more has no unique solution, or is too rare to find
+# by size; puzzles with more blanks and one solution do not exist or are too rare to find
 MOST_BLANKS = {4: 12, 6: 28, 9: 60}
-TRIES = 2000  # full boards from which a puzzle is sought
+TRIES = 2000  # most full boards to try for a puzzle
 
 
 @lru_cache(maxsize=16384)
@@ -65,29 +65,29 @@ def _full_board(size: int, generator: np.random.Generator) -> Board:
 def _dig(
     size: int, full: Board, blanks: int, level: str, generator: np.random.Generator
 ) -> Board | None:
-    """Empty cells in random order while the puzzle stays in order; None if too few can be."""
-    cells, left = list(full), blanks
+    """Empty cells in random order while the puzzle stays valid; None with too few empty cells."""
+    cells, remaining = list(full), blanks
     for cell in generator.permutation(size * size):
         digit, cells[cell] = cells[cell], 0
-        if _in_order(size, cells, level):
-            left -= 1
-            if not left:
+        if _is_valid(size, cells, level):
+            remaining -= 1
+            if not remaining:
                 return tuple(cells) if level != "search" or 0 in deduced(size, cells) else None
         else:
             cells[cell] = digit
     return None
 
 
-def _in_order(size: int, cells: list[int], level: str) -> bool:
+def _is_valid(size: int, cells: list[int], level: str) -> bool:
     if level in ("naked", "singles"):
         return 0 not in deduced(size, cells, level == "singles")
     return len(solutions(size, cells)) == 1
 
 
 def read_puzzle(size: int, text: str) -> Board:
-    """Return the board of a puzzle written in reading order, "." or "0" for an empty cell.
+    """Return the board of a text in reading order, "." or "0" for an empty cell.
 
-    Spaces and "/" are passed over.
+    Spaces and "/" are ignored.
 
     Raises:
         ConfigError: not a board of this size with blanks and exactly one solution.
@@ -96,15 +96,15 @@ def read_puzzle(size: int, text: str) -> Board:
     allowed = ".0123456789"[: size + 2]
     wrong = next((sign for sign in signs if sign not in allowed), None)
     if len(signs) != size * size or wrong is not None:
-        what = f"holds {wrong!r}" if wrong is not None else f"has {len(signs)} cells"
+        problem = f"holds {wrong!r}" if wrong is not None else f"has {len(signs)} cells"
         raise ConfigError(
-            f"sudoku: puzzle={text!r} {what}; write {size * size} of 1 to {size} and '.' for an "
+            f"sudoku: puzzle={text!r} {problem}; write {size * size} of 1 to {size} and '.' for an "
             "empty cell, row by row."
         )
     board = tuple(0 if sign == "." else int(sign) for sign in signs)
     number = len(solutions(size, board))
     if number != 1 or 0 not in board:
-        what = (
+        problem = (
             "no empty cell"
             if 0 not in board
             else "no solution"
@@ -112,8 +112,8 @@ def read_puzzle(size: int, text: str) -> Board:
             else "several solutions"
         )
         raise ConfigError(
-            f"sudoku: puzzle={text!r} has {what}; write a puzzle with empty cells and exactly one "
-            "solution."
+            f"sudoku: puzzle={text!r} has {problem}; write a puzzle with empty cells and exactly "
+            "one solution."
         )
     return board
 
@@ -145,7 +145,7 @@ class SudokuTable(SudokuOptions, FillInTable):
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: the puzzle."""
+        """The puzzle that was drawn from the bank."""
         return (self.size, self.givens)
 
     def with_puzzle(self, index: int) -> SudokuTable:
@@ -161,7 +161,7 @@ class SudokuTable(SudokuOptions, FillInTable):
         return word_of(self.size, index)
 
     def text(self, moves: tuple[int, ...]) -> str:
-        """Return the puzzle, and the words of moves in it."""
+        """Return the puzzle and the words of moves in it."""
         return " ".join([board_text(self.size, self.givens), *map(self.word, moves)])
 
 
@@ -172,7 +172,7 @@ def word_of(size: int, index: int) -> str:
 
 
 def board_text(size: int, board: Board) -> str:
-    """Return a board as one word, rows parted by "/", "." for an empty cell."""
+    """Return a board as one word, rows separated by "/", "." for an empty cell."""
     return "/".join(
         "".join(str(digit or ".") for digit in board[start : start + size])
         for start in range(0, len(board), size)
@@ -192,37 +192,37 @@ register(NAME, SudokuOptions, rules)
 
 
 class Sudoku(BankGame):
-    """Sudoku for 1 seat: a digit a turn into an empty cell of a puzzle with one solution.
+    """Sudoku for 1 seat: write one digit a turn into a puzzle with one solution.
 
     Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
     random and nothing is hidden. Writing into a filled cell is illegal; every digit in an empty
-    cell is legal, so most legal moves are wrong. In brief style the puzzle is told by the words of
-    actions ("r1c2=3"), 68 words in all for size 4, 220 for 6 and 733 for 9. In full style all legal
-    actions are listed at every turn: long for size 9.
+    cell is legal, so most legal moves are wrong. In brief style the puzzle is a list of words
+    of actions ("r1c2=3"), 68 words in all for size 4, 220 for 6 and 733 for 9. Full style lists all
+    legal actions at every turn, which is long for size 9.
 
     Args:
         size: rows, columns and digits: 4 (boxes of 2 rows and 2 columns), 6 (2 and 3) or 9 (3 and
             3).
-        blanks: empty cells at the start, at least 1; at most 12, 28 or 60 by size. Those near the
-            most are rare and slow to find.
-        puzzles: number of puzzles in the bank, 1 to 100,000; each is made when it is first drawn.
-        bank: seed of the bank: puzzle number i of a bank depends on ``size``, ``blanks``,
-            ``level``, ``bank`` and i alone. Two banks are practically disjoint for sizes 6 and 9,
-            but not for size 4, which has 288 full boards.
-        level: what deduction the puzzle needs: "naked" (some cell always has only one digit that
-            its row, column and box lack), "singles" (or some digit only one cell), "search" (more
-            than these), "any".
-        wrong: what a digit does that is not the solution's: "ends" the game, or the game
+        blanks: empty cells at the start, at least 1; at most 12, 28 or 60 by size. Puzzles near
+            the largest number are rare and slow to find.
+        puzzles: number of puzzles in the bank, 1 to 100,000, built on first use.
+        bank: seed of the bank: puzzle number i of a bank depends only on ``size``,
+            ``blanks``, ``level``, ``bank`` and i. Two banks are practically disjoint for sizes 6
+            and 9, but not for size 4, which has 288 full boards.
+        level: the deduction that the puzzle needs: "naked" (some cell always has only one digit
+            that its row, column and box lack), "singles" (or some digit has only one cell),
+            "search" (more than these), "any".
+        wrong: the effect of a digit that is not in the solution: "ends" the game, or the game
             "continues" to a full board.
-        pay: at the end 1 for a solved puzzle and else 0, or the share of the blanks that hold the
-            solution's digit.
+        pay: at the end 1 for a solved puzzle and else 0, or with "share" the share of the blanks
+            with the solution's digit.
         puzzle: this one puzzle instead of a bank, row by row with "." for an empty cell, as "12.4
             3.1. .14. 4..1".
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
         ConfigError: a number out of range, a puzzle without exactly one solution, or blanks and a
-            level for which none is found.
+            level without a puzzle.
 
     Reference: McGuire, Tugemann and Civario, "There is no 16-clue Sudoku", 2012 (size 9); the task:
     arXiv 2605.10325.
@@ -240,7 +240,7 @@ class Sudoku(BankGame):
         )
         self.size, self.table = size, self.first_table
         self.rules = _rules(self.table)
-        self.first_node().child(0)  # a puzzle that cannot be found is refused here
+        self.first_node().child(0)  # raises ConfigError if the bank has no puzzle
 
     def private(self, state: State, seat: int) -> str:
         """Return the puzzle in brief style: its digits as the words of actions."""
@@ -255,7 +255,7 @@ class Sudoku(BankGame):
         return "\n".join(["The board ('.' is an empty cell):", *self._lines(state.table.cells)])
 
     def _lines(self, cells: Board) -> list[str]:
-        """Return a board, one line a row and one below each row of boxes but the last."""
+        """Return a board, one line per row and a rule below each row of boxes except the last."""
         size = self.size
         high, wide = BOXES[size]
         lines = []
@@ -298,17 +298,17 @@ class Sudoku(BankGame):
 
 
 def _cell(table: SudokuTable, index: int, seat: int | None, last: bool) -> Cell:
-    digit, given = table.cells[index], table.givens[index]
-    if given:
+    digit, is_given = table.cells[index], table.givens[index]
+    if is_given:
         return Cell(str(digit), fill="panel")
     if not digit:
         return Cell(str(table.solution[index]), colour="rule") if seat is None else Cell()
-    wrong = digit != table.solution[index] and _told(table, seat)
+    wrong = digit != table.solution[index] and _reveals(table, seat)
     return Cell(str(digit), colour="red" if wrong else "blue", marked=last, bold=True)
 
 
-def _told(table: SudokuTable, seat: int | None) -> bool:
-    """Return whether the reader knows which digits are wrong, as when one ends the play."""
+def _reveals(table: SudokuTable, seat: int | None) -> bool:
+    """Return whether the reader sees which digits are wrong."""
     return seat is None or table.wrong == "ends"
 
 
@@ -318,7 +318,7 @@ def _news(table: SudokuTable, seat: int | None) -> str:
         return f"Nothing is written yet; {empty}"
     move = table.moves[-1]
     wrong = table.solution[move // table.size] != move % table.size + 1
-    word = "" if not _told(table, seat) else ", which is wrong" if wrong else ", which is right"
+    word = "" if not _reveals(table, seat) else ", which is wrong" if wrong else ", which is right"
     return f"The last digit is {word_of(table.size, move)}{word}; {empty}"
 
 

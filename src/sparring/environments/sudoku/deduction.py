@@ -1,6 +1,4 @@
-"""Sudoku of any size: solutions, and what follows by deduction.
-
-Solutions are found by exact backtracking over bit masks.
+"""Sudoku of any size: solutions by backtracking over bit masks, and deduction.
 
 A board is a tuple of size * size digits in reading order, 0 for an empty cell. A set of digits is
 an int: bit d - 1 stands for d.
@@ -19,7 +17,7 @@ Order = Callable[[int], Sequence[int]]  # the digits' bits in the order in which
 
 
 class Frame(NamedTuple):
-    """What all boards of a size share."""
+    """The units and digits of all boards of a size."""
 
     size: int
     every: int  # the set of all digits
@@ -40,23 +38,24 @@ def frame(size: int) -> Frame:
         for column in span
     )
     units = tuple(
-        tuple(cell for cell, own in enumerate(units_of) if unit in own) for unit in range(3 * size)
+        tuple(cell for cell, its_units in enumerate(units_of) if unit in its_units)
+        for unit in range(3 * size)
     )
     return Frame(size, (1 << size) - 1, units, units_of, tuple(1 << digit for digit in span))
 
 
 def free(size: int, board: Sequence[int]) -> list[int] | None:
-    """Return the digits that each unit lacks as sets, [3 * size]; None if one stands twice."""
-    made = frame(size)
-    left = [made.every] * (3 * size)
+    """Return the set of digits that each unit lacks, [3 * size]; None if a digit repeats."""
+    layout = frame(size)
+    missing = [layout.every] * (3 * size)
     for cell, digit in enumerate(board):
         if digit:
             bit = 1 << digit - 1
-            for unit in made.units_of[cell]:
-                if not left[unit] & bit:
+            for unit in layout.units_of[cell]:
+                if not missing[unit] & bit:
                     return None
-                left[unit] ^= bit
-    return left
+                missing[unit] ^= bit
+    return missing
 
 
 def solutions(
@@ -67,42 +66,42 @@ def solutions(
     Args:
         size: 4, 6 or 9.
         board: digits, 0 for an empty cell, [size * size].
-        limit: the search stops at so many.
-        order: the order in which the digits of a set are tried; ascending without it.
+        limit: number of solutions at which the search stops.
+        order: order in which the search tries the digits of a set; None for ascending.
     """
-    left = free(size, board)
-    if left is None:
+    missing = free(size, board)
+    if missing is None:
         return []
-    found: list[Board] = []
+    boards: list[Board] = []
     _search(
         frame(size),
         list(board),
-        left,
+        missing,
         [cell for cell, digit in enumerate(board) if not digit],
         limit,
         order,
-        found,
+        boards,
     )
-    return found
+    return boards
 
 
 def _search(
-    made: Frame,
+    layout: Frame,
     cells: list[int],
-    left: list[int],
+    missing: list[int],
     empty: list[int],
     limit: int,
     order: Order | None,
-    found: list[Board],
+    boards: list[Board],
 ) -> None:
-    """Fill the empty cell with the fewest candidates by each of them in turn, and go on."""
+    """Fill the empty cell with the fewest candidates by each of them in turn, and recurse."""
     if not empty:
-        found.append(tuple(cells))
+        boards.append(tuple(cells))
         return
-    best, fewest, place = 0, made.size + 1, 0
+    best, fewest, place = 0, layout.size + 1, 0
     for number, cell in enumerate(empty):
-        row, column, box = made.units_of[cell]
-        choice = left[row] & left[column] & left[box]
+        row, column, box = layout.units_of[cell]
+        choice = missing[row] & missing[column] & missing[box]
         count = choice.bit_count()
         if count < fewest:
             best, fewest, place = choice, count, number
@@ -111,40 +110,40 @@ def _search(
     if not best:
         return
     cell, rest = empty[place], empty[:place] + empty[place + 1 :]
-    row, column, box = made.units_of[cell]
-    for bit in made.bits if order is None else order(best):
+    row, column, box = layout.units_of[cell]
+    for bit in layout.bits if order is None else order(best):
         if best & bit:
             cells[cell] = bit.bit_length()
-            left[row], left[column], left[box] = (
-                left[row] ^ bit,
-                left[column] ^ bit,
-                left[box] ^ bit,
+            missing[row], missing[column], missing[box] = (
+                missing[row] ^ bit,
+                missing[column] ^ bit,
+                missing[box] ^ bit,
             )
-            _search(made, cells, left, rest, limit, order, found)
-            left[row], left[column], left[box] = (
-                left[row] ^ bit,
-                left[column] ^ bit,
-                left[box] ^ bit,
+            _search(layout, cells, missing, rest, limit, order, boards)
+            missing[row], missing[column], missing[box] = (
+                missing[row] ^ bit,
+                missing[column] ^ bit,
+                missing[box] ^ bit,
             )
-            if len(found) >= limit:
+            if len(boards) >= limit:
                 break
     cells[cell] = 0
 
 
 def candidates(size: int, board: Sequence[int]) -> list[int]:
-    """Return free digits of each cell as sets, [size * size], 0 where nothing fits."""
-    left = free(size, board)
-    if left is None:
+    """Return the set of possible digits of each cell, [size * size], 0 if no digit fits."""
+    missing = free(size, board)
+    if missing is None:
         return [0] * len(board)
     units_of = frame(size).units_of
     return [
-        0 if digit else left[row] & left[column] & left[box]
+        0 if digit else missing[row] & missing[column] & missing[box]
         for digit, (row, column, box) in zip(board, units_of, strict=True)
     ]
 
 
 def naked_singles(size: int, board: Sequence[int]) -> dict[int, int]:
-    """Return cell -> digit where all digits but one are seen from the cell."""
+    """Return cell -> digit where the cell has only one candidate."""
     return {
         cell: choice.bit_length()
         for cell, choice in enumerate(candidates(size, board))
@@ -154,7 +153,7 @@ def naked_singles(size: int, board: Sequence[int]) -> dict[int, int]:
 
 def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
     """Return cell -> digit where the digit fits into no other cell of a unit."""
-    choices, found = candidates(size, board), {}
+    choices, digits = candidates(size, board), {}
     for unit in frame(size).units:
         once = twice = 0
         for cell in unit:
@@ -162,14 +161,14 @@ def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
             once |= choices[cell]
         once &= ~twice
         if once:
-            found.update(
+            digits.update(
                 {cell: (choices[cell] & once).bit_length() for cell in unit if choices[cell] & once}
             )
-    return found
+    return digits
 
 
 def deduced(size: int, board: Sequence[int], hidden: bool = True) -> Board:
-    """Return the board as far as naked singles, and hidden ones too if asked for, fill it."""
+    """Return the board as far as naked singles, and with ``hidden`` hidden singles, fill it."""
     cells = list(board)
     while True:
         forced = naked_singles(size, cells) or (hidden_singles(size, cells) if hidden else {})

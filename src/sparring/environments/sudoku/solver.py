@@ -1,4 +1,4 @@
-"""Solver: sudoku, by its only solution, which a solver finds from the givens alone."""
+"""Solver of sudoku: judges digits by the only solution of the givens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sparring.environments.sudoku.deduction import (
     solutions,
 )
 
-ORACLE = "constraint"  # that asks this solver
-# what oracle ``graded`` pays: a right digit in a cell that has one candidate, in a cell of the
-# fewest candidates where that is more, in another cell; and a wrong digit
+ORACLE = "constraint"  # the oracle that calls this solver
+# pay of oracle ``graded``: a right digit in a cell with one candidate, in a cell with the fewest
+# candidates if more than one, in another cell; and a wrong digit
 TIERS = {"forced": 2.0, "fewest": 1.0, "right": 0.5, "wrong": -1.0}
 
-KEPT_SOLUTIONS = 100_000  # puzzles whose solutions are remembered
+CACHED_SOLUTIONS = 100_000  # puzzles with cached solutions
 
 Solver = Literal["backtracking", "z3"]
 
@@ -37,12 +37,10 @@ def sudoku(
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Solver = "backtracking",
 ) -> Judgement | None:
-    """Whether each digit of sudoku keeps the board solvable.
+    """Whether each digit of sudoku keeps the board solvable, by the only solution of the givens.
 
-    The only solution, which a solver finds from the givens, tells.
-
-    What: a right digit is worth what the game pays if all later ones are right too. A wrong one is
-    worth what the game can still pay after it.
+    What: the value of a right digit is the return if all later digits are right too. The value of a
+    wrong digit is the largest return still possible after it.
     When to use: through oracle ``constraint``, on game ``sudoku`` of any size. Oracle ``graded``
     puts digits into tiers: right in a cell with one candidate ("forced", 2), right in a cell with
     the fewest ("fewest", 1), right elsewhere ("right", 0.5), and "wrong" (-1).
@@ -59,12 +57,12 @@ def sudoku(
     Args:
         right: which digits are best. "solution" (default): every digit of the solution. "forced":
             only those that one step of deduction gives (the only digit left for a cell, or the only
-            cell left for a digit), where there are any.
-        lost: what is said of a board with a wrong digit, where only a solved puzzle pays. "abstain"
-            (default): nothing. "solution": moves are judged by the puzzle's solution all the same,
-            1 and 0 with ``bound`` 1, because all these moves pay 0.
-        solver: "backtracking" (default): exact, over bit masks. "z3": the reference. It gives the
-            same verdicts, is a hundred times slower, and needs pip install 'sparring[oracles]'.
+            cell left for a digit), if any.
+        lost: the judgement of a board with a wrong digit, where only a solved puzzle pays.
+            "abstain" (default): none. "solution": by the puzzle's solution, 1 and 0 with ``bound``
+            1, because all these moves pay 0.
+        solver: "backtracking" (default): exact, over bit masks. "z3": the reference, with the same
+            judgements, a hundred times slower; needs pip install 'sparring[oracles]'.
     """
     table: SudokuTable = state.table
     truth, size = solution(table.size, table.givens, solver), table.size
@@ -75,18 +73,18 @@ def sudoku(
 
 
 def tiers(state: SearchablePlay) -> list[str]:
-    """Return the tier of each legal digit; candidates are what row, column and box lack."""
+    """Return the tier of each legal digit; row, column and box lack the candidates of a cell."""
     table: SudokuTable = state.table
     size, truth = table.size, solution(table.size, table.givens)
     counts = [choice.bit_count() for choice in candidates(size, table.cells)]
-    fewest = min(count for count, held in zip(counts, table.cells, strict=True) if not held)
-    found = []
+    fewest = min(count for count, written in zip(counts, table.cells, strict=True) if not written)
+    names = []
     for index in state.legal_indices():
         cell, digit = divmod(index, size)
         right, count = truth[cell] == digit + 1, counts[cell]
         best = "forced" if count == 1 else "fewest" if count == fewest else "right"
-        found.append(best if right else "wrong")
-    return found
+        names.append(best if right else "wrong")
+    return names
 
 
 def reference(state: SearchablePlay) -> tuple[str, ...]:
@@ -100,32 +98,32 @@ def reference(state: SearchablePlay) -> tuple[str, ...]:
     )
 
 
-@lru_cache(maxsize=KEPT_SOLUTIONS)
+@lru_cache(maxsize=CACHED_SOLUTIONS)
 def solution(size: int, givens: Board, solver: Solver = "backtracking") -> Board:
     """Return the only solution of a puzzle.
 
     Raises:
-        OracleError: it has none, or several.
+        OracleError: the puzzle has no solution, or several.
     """
-    every = _by_z3(size, givens, 2) if solver == "z3" else solutions(size, givens, 2)
-    if len(every) != 1:
-        what = "several solutions" if every else "no solution"
+    boards = _by_z3(size, givens, 2) if solver == "z3" else solutions(size, givens, 2)
+    if len(boards) != 1:
+        problem = "several solutions" if boards else "no solution"
         raise OracleError(
-            f"Oracle 'constraint': the puzzle {board_text(size, givens)} has {what}; judge "
+            f"Oracle 'constraint': the puzzle {board_text(size, givens)} has {problem}; judge "
             "puzzles with exactly one."
         )
-    return every[0]
+    return boards[0]
 
 
 def _by_z3(size: int, board: Sequence[int], limit: int) -> list[Board]:
-    z3, found = load_z3(), list[Board]()
+    z3, boards = load_z3(), list[Board]()
     cells = [z3.Int(f"cell{number}") for number in range(size * size)]
     solver = z3.Solver()
     solver.add([z3.And(cell >= 1, cell <= size) for cell in cells])
     solver.add([z3.Distinct([cells[cell] for cell in unit]) for unit in frame(size).units])
     solver.add([cell == digit for cell, digit in zip(cells, board, strict=True) if digit])
-    while len(found) < limit and solver.check() == z3.sat:
+    while len(boards) < limit and solver.check() == z3.sat:
         model = solver.model()
-        found.append(tuple(model[cell].as_long() for cell in cells))
-        solver.add(z3.Or([cell != digit for cell, digit in zip(cells, found[-1], strict=True)]))
-    return found
+        boards.append(tuple(model[cell].as_long() for cell in cells))
+        solver.add(z3.Or([cell != digit for cell, digit in zip(cells, boards[-1], strict=True)]))
+    return boards

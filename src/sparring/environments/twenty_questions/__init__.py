@@ -39,7 +39,7 @@ ATTRIBUTES = (
 def rows_of(
     objects: int, attributes: int, values: int, bank: int, index: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the value of each attribute by object, all different, of a bank's table ``index``."""
+    """Return table ``index`` of a bank: the attribute values of each object, all different."""
     stream = Stream.from_seed(bank).child(f"{NAME} {objects} {attributes} {values}").child(index)
     codes = stream.generator().permutation(values**attributes)[:objects]
     return tuple(
@@ -62,17 +62,15 @@ class QuestionsOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Inquiry(QuestionsOptions, Table):
+class QuestionsTable(QuestionsOptions, Table):
     """A position: the table of objects, the hidden object, the action ids, the answers so far.
-
-    Before they are drawn, the table is empty and the object is -1.
 
     Action ids are the questions, attribute by attribute, then the objects to guess. Chance draws
     the table, the object and, where answers are noisy, each answer: 0 is no and 1 is yes.
     """
 
-    rows: tuple[tuple[int, ...], ...] = ()
-    hidden: int = -1
+    rows: tuple[tuple[int, ...], ...] = ()  # empty before the draw
+    hidden: int = -1  # -1 before the draw
     moves: tuple[int, ...] = ()
     answers: tuple[int, ...] = ()  # to each question
 
@@ -87,32 +85,32 @@ class Inquiry(QuestionsOptions, Table):
         return bool(self.moves) and self.moves[-1] >= self.kinds
 
     @property
-    def asked(self) -> int:
+    def num_asked(self) -> int:
         """The number of questions asked."""
         return len(self.moves) - self.guessed
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: the objects, in any order."""
+        """The set of objects that was drawn from the bank."""
         return (self.attributes, self.values, frozenset(self.rows))
 
     @property
     def player(self) -> int:
-        if self.hidden < 0 or self.asked > len(self.answers):
+        if self.hidden < 0 or self.num_asked > len(self.answers):
             return CHANCE
         return TERMINAL if self.guessed else 0
 
     def legal(self) -> list[int]:
-        """Return all questions, while any may be asked, and all guesses."""
+        """Return all questions, while any is left, and all guesses."""
         return list(
-            range(0 if self.asked < self.questions else self.kinds, self.kinds + self.objects)
+            range(0 if self.num_asked < self.questions else self.kinds, self.kinds + self.objects)
         )
 
     def draws(self) -> range:
         return range(self.tables if not self.rows else self.objects if self.hidden < 0 else 2)
 
     def chances(self) -> list[float]:
-        """Return how likely each is: a noisy answer is wrong with probability ``noise``."""
+        """Return the probability of each; a noisy answer is wrong with probability ``noise``."""
         if self.hidden < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
         return (
@@ -126,23 +124,23 @@ class Inquiry(QuestionsOptions, Table):
         attribute, value = divmod(question, self.values)
         return int(self.rows[thing][attribute] == value)
 
-    def after(self, index: int) -> Inquiry:
+    def after(self, index: int) -> QuestionsTable:
         if not self.rows:
             return replace(
                 self, rows=rows_of(self.objects, self.attributes, self.values, self.bank, index)
             )
         if self.hidden < 0:
             return replace(self, hidden=index)
-        if self.asked > len(self.answers):
+        if self.num_asked > len(self.answers):
             return replace(self, answers=(*self.answers, index))
         known = () if self.noise or index >= self.kinds else (self.truth(self.hidden, index),)
         return replace(self, moves=(*self.moves, index), answers=(*self.answers, *known))
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a right guess, less the cost of the questions; 0 before."""
+        """Return at the end 1 or 0 for the guess, less the cost of the questions; 0 before."""
         if self.player != TERMINAL:
             return [0.0]
-        return [float(self.moves[-1] - self.kinds == self.hidden) - self.cost * self.asked]
+        return [float(self.moves[-1] - self.kinds == self.hidden) - self.cost * self.num_asked]
 
     def name_of(self, player: int, index: int) -> str:
         if player >= 0:
@@ -155,8 +153,8 @@ class Inquiry(QuestionsOptions, Table):
             else ("no", "yes")[index]
         )
 
-    def told(self, number: int) -> tuple[str, ...]:
-        """Return the answer that action ``number`` showed, or whether the guess was right."""
+    def feedback(self, number: int) -> tuple[str, ...]:
+        """Return the words after action ``number``: the answer, or whether the guess was right."""
         if self.moves[number] < self.kinds:
             return (("no", "yes")[self.answers[number]],) if number < len(self.answers) else ()
         return (
@@ -173,21 +171,21 @@ class Inquiry(QuestionsOptions, Table):
         )
 
     def key(self, seat: int) -> str:
-        """Return the table, all actions and what each showed."""
+        """Return the table, and all actions with their answers."""
         things = ", ".join(map(" ".join, self.sheet()))
         steps = [
-            " ".join([self.name_of(seat, move), *self.told(number)])
+            " ".join([self.name_of(seat, move), *self.feedback(number)])
             for number, move in enumerate(self.moves)
         ]
         return f"objects: {things}; {'; '.join(steps)}"
 
     def __str__(self) -> str:
-        """Return what the seat knows, and the hidden object."""
+        """Return the table, the actions, the answers and the hidden object."""
         return f"{self.key(0)} hidden {NOUNS[self.hidden] if self.hidden >= 0 else '?'}"
 
 
 def word_of(values: int, kinds: int, index: int) -> str:
-    """Return the word of an action id: a value asks whether the object has it, a noun guesses."""
+    """Return the word of an action id: a value for a question, a noun for a guess."""
     return (
         NOUNS[index - kinds] if index >= kinds else ATTRIBUTES[index // values][1][index % values]
     )
@@ -196,7 +194,7 @@ def word_of(values: int, kinds: int, index: int) -> str:
 def rules(options: QuestionsOptions) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Inquiry(**asdict(options)),
+        opening=QuestionsTable(**asdict(options)),
         actions=options.attributes * options.values + options.objects,
         outcomes=max(options.tables, options.objects, 2),
         length=options.questions + 1,
@@ -210,21 +208,20 @@ def rules(options: QuestionsOptions) -> Rules:
 register(NAME, QuestionsOptions, rules)
 
 
-ROWS = 16  # objects that are drawn
+ROWS = 16  # most objects in the drawing
 
 
 class TwentyQuestions(BankGame):
-    """Twenty questions for 1 seat: find a hidden object by yes-or-no questions, then guess it.
+    """Twenty questions for 1 seat: ask yes-or-no questions about a hidden object, then guess it.
 
-    The object is one of a table; questions are about its attributes.
+    The object is one of a table; questions are about attributes.
 
     Chance draws one of ``tables`` tables and one of its objects, all equally likely, and with
-    ``noise`` every answer. No two objects of a table are alike, so without noise enough questions
-    always tell. An action is one word: "red" asks whether the object is red, "cup" guesses the cup
-    and ends the game. Any question may be asked again, which without noise only wastes it; asking
-    when no question is left is illegal. In brief style the table comes first, "ball red small round
-    bell blue ..."; with one table it is left out, for it is the same in every game and can be
-    learned.
+    ``noise`` every answer. All objects of a table differ, so without noise enough questions always
+    identify one. An action is one word: "red" asks whether the object is red, "cup" guesses the cup
+    and ends the game. A question may be repeated, which is useful only with noise; a question when
+    none is left is illegal. Brief style begins with the table, "ball red small round bell blue
+    ...", unless there is only one table, which is the same in every game and can be learned.
 
     Args:
         objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
@@ -232,12 +229,12 @@ class TwentyQuestions(BankGame):
         values: values of each attribute, 2 to 4.
         questions: most questions in one game, 1 to 20. Few of them, against the logarithm of
             ``objects``, make the game hard.
-        noise: probability that an answer is wrong, each time anew, below 0.5.
-        cost: what a question costs, 0 to 1. The game pays 1 for a right guess, 0 for a wrong one,
-            less this for each question.
+        noise: probability that an answer is wrong, independently each time, below 0.5.
+        cost: cost of a question, 0 to 1. The game pays 1 for a right guess, 0 for a wrong one, less
+            the cost of each question.
         tables: number of tables in the bank, 1 to 100,000.
-        bank: seed of the bank: table number i depends on ``objects``, ``attributes``, ``values``,
-            ``bank`` and i alone.
+        bank: seed of the bank: table number i depends only on ``objects``, ``attributes``,
+            ``values``, ``bank`` and i.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -270,7 +267,7 @@ class TwentyQuestions(BankGame):
         return ("no", "yes", "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
-        """Return the table of objects; in brief style not if there is but one to learn."""
+        """Return the table of objects; brief style omits the only table of a bank."""
         table = state.table
         if self.brief:
             return "" if table.tables == 1 else " ".join(" ".join(words) for words in table.sheet())
@@ -278,77 +275,76 @@ class TwentyQuestions(BankGame):
         return "\n".join(["The objects, one of which is hidden:", *lines])
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what actions from ply ``since`` - 1 on showed, in the opening the actions too."""
+        """Return the answers to actions from ply ``since`` - 1 on; the opening repeats them."""
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]
-        return [word for ply in plies for word in self._told(state.table, ply, since)]
+        return [word for ply in plies for word in self._feedback(state.table, ply, since)]
 
-    def _told(self, table: Inquiry, number: int, since: int) -> list[str]:
-        word, told = table.name_of(0, table.moves[number]), table.told(number)
+    def _feedback(self, table: QuestionsTable, number: int, since: int) -> list[str]:
+        word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
-            return [*([] if since else [word]), *told]
+            return [*([] if since else [word]), *feedback]
         if table.moves[number] < table.kinds:
-            return [f"You asked {word}: {told[0] if told else 'no answer yet'}."]
+            return [f"You asked {word}: {feedback[0] if feedback else 'no answer yet'}."]
         return [
             f"You guessed {word}: right."
-            if told[0] == "right"
-            else f"You guessed {word}: wrong, it was {told[1]}."
+            if feedback[0] == "right"
+            else f"You guessed {word}: wrong, it was {feedback[1]}."
         ]
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
-        return (
-            "" if state.done else f"You may ask {table.questions - table.asked} more question(s)."
-        )
+        remaining = table.questions - table.num_asked
+        return "" if state.done else f"You may ask {remaining} more question(s)."
 
-    def paint_table(self, canvas: Canvas, position: Inquiry, seat: int | None) -> None:
+    def paint_table(self, canvas: Canvas, position: QuestionsTable, seat: int | None) -> None:
         names = [name for name, _ in ATTRIBUTES[: position.attributes]]
         rows = [("", *names), *position.sheet()[:ROWS]]
-        known = seat is None or position.guessed
-        shown = known and position.hidden < ROWS
-        colours = {(position.hidden + 1, c): "sky" for c in range(len(names) + 1)} if shown else {}
+        marked = position.hidden < ROWS and (seat is None or position.guessed)
+        colours = {(position.hidden + 1, c): "sky" for c in range(len(names) + 1)} if marked else {}
         table(canvas, rows, size=13, colours=colours)
         if len(position.rows) > ROWS:
             paragraph(canvas, f"and {len(position.rows) - ROWS} more", colour="dim", size=14)
-        heading(canvas, "Asked", f"{position.asked} of {position.questions}")
+        heading(canvas, "Asked", f"{position.num_asked} of {position.questions}")
         moves = [(_step(position, number), _hue(position, number)) for number in _steps(position)]
         if moves:
             strip(canvas, moves)
         else:
             paragraph(canvas, "Nothing asked yet.", colour="dim")
 
-    def describe_table(self, position: Inquiry, seat: int | None) -> str:
-        said = "; ".join(_step(position, number) for number in _steps(position))
-        left = position.questions - position.asked
+    def describe_table(self, position: QuestionsTable, seat: int | None) -> str:
+        steps = "; ".join(_step(position, number) for number in _steps(position))
+        remaining = position.questions - position.num_asked
         hidden = f" The object is {NOUNS[position.hidden]}." if seat is None else ""
         return (
-            f"One of {position.objects} objects is hidden. Asked: {said or 'nothing'}. "
-            f"{left} questions are left.{hidden}"
+            f"One of {position.objects} objects is hidden. Asked: {steps or 'nothing'}. "
+            f"{remaining} questions are left.{hidden}"
         )
 
 
-def _steps(position: Inquiry) -> range:
+def _steps(position: QuestionsTable) -> range:
     return range(len(position.moves))
 
 
-def _step(position: Inquiry, number: int) -> str:
-    word, told = position.name_of(0, position.moves[number]), " ".join(position.told(number))
+def _step(position: QuestionsTable, number: int) -> str:
+    word = position.name_of(0, position.moves[number])
+    answer = " ".join(position.feedback(number))
     if position.moves[number] < position.kinds:
-        return f"{word}? {told}".rstrip()
-    return f"guess {word}: {told}"
+        return f"{word}? {answer}".rstrip()
+    return f"guess {word}: {answer}"
 
 
-def _hue(position: Inquiry, number: int) -> str:
+def _hue(position: QuestionsTable, number: int) -> str:
     """Return the colour of an answer: yes and right, no and wrong, or none yet."""
-    told = position.told(number)
-    if not told:
+    feedback = position.feedback(number)
+    if not feedback:
         return "dim"
-    return "green" if told[0] in ("yes", "right") else "red"
+    return "green" if feedback[0] in ("yes", "right") else "red"
 
 
-def _rules(table: Inquiry) -> str:
-    asked = "; ".join(
+def _rules(table: QuestionsTable) -> str:
+    listed = "; ".join(
         f"{name}: {', '.join(values[: table.values])}"
         for name, values in ATTRIBUTES[: table.attributes]
     )
@@ -363,7 +359,7 @@ def _rules(table: Inquiry) -> str:
         f"One of {table.objects} objects is hidden, all equally likely. You may ask up "
         f"to {table.questions} yes-or-no question(s), one a turn, and then you guess the object; "
         "you may also guess earlier. A question is one word for a value of an attribute "
-        f"({asked}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
+        f"({listed}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
         f"is the name of an object, as {NOUNS[0]}, and ends the game.{noise} You get 1 point for "
         f"a right guess and 0 for a wrong one{cost}."
     )

@@ -1,13 +1,12 @@
-"""What players say and think of each other: stances of speeches, and deductions.
+"""Stances of speeches towards other players, and deductions of their roles.
 
-A stance is what a speech means of another player, by the grammar or as a free text is read:
-``accuse p2`` and ``seer p2 wolf`` are against p2, ``support p2`` and ``seer p2 good`` for it. A
-deduction is what a seat thinks that the others are, in the grammar of brief style
+A stance is for or against another player: ``accuse p2`` and ``seer p2 wolf`` are against p2,
+``support p2`` and ``seer p2 good`` for p2; a free text has the stance of its meaning. A deduction
+lists the roles of all other living players in any order, in the grammar of brief style
 
     p2 wolf high p3 seer low
 
-of every other player that lives, in any order. Of a player of whom nothing could be read it is
-noted as ``p3 unknown``.
+A player whose part cannot be parsed is noted as ``p3 unknown``.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from sparring.environments.werewolf.rules import (
     MOST,
     SEER,
     WOLF,
-    Event,
-    Position,
+    WerewolfEvent,
+    WerewolfPosition,
     name_of,
     number_of,
 )
@@ -36,11 +35,11 @@ from sparring.environments.werewolf.sentences import phrase_of
 STANCE_FIGURES = ("right_stances", "votes_as_said", "votes_with_team")
 
 
-def stance(event: Event) -> tuple[int, bool] | None:
-    """Return the number of the player that a speech is about, and whether it is against it.
+def stance(event: WerewolfEvent) -> tuple[int, bool] | None:
+    """Return (number of the player that a speech is about, whether it is against the player).
 
     Args:
-        event: in which somebody says something.
+        event: a speech.
     """
     verb, *rest = phrase_of(event).split()
     if verb == SEER:
@@ -48,45 +47,47 @@ def stance(event: Event) -> tuple[int, bool] | None:
     return (number_of(rest[0]), verb == "accuse") if verb in ("accuse", "support") else None
 
 
-def stance_figures(position: Position, teams: Sequence[int]) -> dict[str, tuple[float, ...]]:
-    """Return figures of a play, per seat; no number where there is nothing to count.
+def stance_figures(
+    position: WerewolfPosition, teams: Sequence[int]
+) -> dict[str, tuple[float, ...]]:
+    """Return the figures of stances per seat, NaN where nothing can be counted.
 
-    - ``right_stances``: of its speeches with a stance, the share against a player of the other team
-      or for one of its own; a number that nobody has is no player;
-    - ``votes_as_said``: of its votes on days when its last stance was against a player whom it
-      could vote for, the share for that player;
-    - ``votes_with_team``: of the votes of its team-mates on days when it voted, abstentions left
-      out, the share for the player for whom it voted.
+    - ``right_stances``: the share of its speeches with a stance that are against a player of the
+      other team or for a player of its own; a number without a player does not count;
+    - ``votes_as_said``: on days when its last stance was against a player whom it could vote for,
+      the share of its votes for that player;
+    - ``votes_with_team``: on days when it voted, the share of its team-mates' votes, without
+      abstentions, for the same player.
 
     Args:
-        position: of a play that is over.
-        teams: of each seat.
+        position: the position at the end of an episode.
+        teams: the team of each seat.
     """
     shares: list[tuple[float, ...]] = []
     for seat, place in enumerate(position.places):
         right, as_said, with_team = list[bool](), list[bool](), list[bool]()
         for day in _days(position.events):
             stances = [stance(event) for event in day if event.kind == "say" and event.who == place]
-            taken = [one for one in stances if one is not None and one[0] < len(teams)]
+            valid = [item for item in stances if item is not None and item[0] < len(teams)]
             right += [
                 against == (teams[position.seat_at(about)] != teams[seat])
-                for about, against in taken
+                for about, against in valid
             ]
             votes = {event.who: event.target for event in day if event.kind == "vote"}
-            own = votes.pop(place, None)
-            if own is None:
+            vote = votes.pop(place, None)
+            if vote is None:
                 continue
-            if taken and taken[-1][1] and taken[-1][0] in votes:  # who votes lives
-                as_said.append(own == taken[-1][0])
-            if own >= 0:
-                mates = [who for who in votes if teams[position.seat_at(who)] == teams[seat]]
-                with_team += [votes[who] == own for who in mates if votes[who] >= 0]
+            if valid and valid[-1][1] and valid[-1][0] in votes:  # voters are alive
+                as_said.append(vote == valid[-1][0])
+            if vote >= 0:
+                mates = [voter for voter in votes if teams[position.seat_at(voter)] == teams[seat]]
+                with_team += [votes[voter] == vote for voter in mates if votes[voter] >= 0]
         shares.append(tuple(map(share, (right, as_said, with_team))))
     return dict(zip(STANCE_FIGURES, zip(*shares, strict=True), strict=True))
 
 
-def _days(events: Sequence[Event]) -> list[list[Event]]:
-    days: list[list[Event]] = [[]]
+def _days(events: Sequence[WerewolfEvent]) -> list[list[WerewolfEvent]]:
+    days: list[list[WerewolfEvent]] = [[]]
     for event in events:
         if event.kind in ("say", "vote"):
             days[-1].append(event)
@@ -96,7 +97,7 @@ def _days(events: Sequence[Event]) -> list[list[Event]]:
 
 
 def share(hits: Sequence[bool]) -> float:
-    """Return the share of what is true; no number of nothing."""
+    """Return the share of true values, NaN without values."""
     return sum(hits) / len(hits) if hits else math.nan
 
 
@@ -115,89 +116,88 @@ _THOUGHT = re.compile(
 )
 
 
-class Guess(NamedTuple):
-    """What a seat thinks that one player is; role and confidence are "" where nothing was read."""
+class RoleGuess(NamedTuple):
+    """A seat's belief about one player; role and confidence are "" if unparsable."""
 
     name: str
     role: str = ""
     confidence: str = ""
 
 
-def read(text: str, names: Sequence[str], kinds: Sequence[str], brief: bool) -> str:
-    """Return a deduction in the words in which it is noted.
+def read_deduction(text: str, names: Sequence[str], kinds: Sequence[str], brief: bool) -> str:
+    """Return a deduction in its normal form.
 
     Args:
-        text: what the seat has replied.
-        names: the players that it was asked about.
-        kinds: the roles that there are.
-        brief: whether nothing but the grammar will do, and all of it; otherwise what is said of
-            each player is looked for, and the last that is said of one counts.
+        text: the reply of the seat.
+        names: the players in question.
+        kinds: the roles of the game.
+        brief: whether the text must follow the grammar; else a search finds the parts in any text,
+            and the last part of each player counts.
     """
-    found = _by_grammar(text) if brief else _by_search(text)
-    good = {one.name: one for one in found if one.role in kinds and one.confidence in CONFIDENCES}
-    if brief and not (len(found) == len(names) and set(good) == set(names)):
+    parts = _by_grammar(text) if brief else _by_search(text)
+    good = {p.name: p for p in parts if p.role in kinds and p.confidence in CONFIDENCES}
+    if brief and not (len(parts) == len(names) and set(good) == set(names)):
         good = {}
-    return " ".join(_noted(good.get(name, Guess(name))) for name in names)
+    return " ".join(_noted(good.get(name, RoleGuess(name))) for name in names)
 
 
-def guesses(noted: str) -> tuple[Guess, ...]:
-    """Return the parts of a deduction as it is noted."""
-    words, found = noted.split(), list[Guess]()
+def guesses(noted: str) -> tuple[RoleGuess, ...]:
+    """Return the parts of a deduction in normal form."""
+    words, parts = noted.split(), list[RoleGuess]()
     while words:
         size = 2 if words[1] == UNKNOWN else 3
         name, *rest = words[:size]
-        found.append(Guess(name) if size == 2 else Guess(name, *rest))
+        parts.append(RoleGuess(name) if size == 2 else RoleGuess(name, *rest))
         words = words[size:]
-    return tuple(found)
+    return tuple(parts)
 
 
-def whole(noted: str) -> bool:
-    """Return whether a deduction as it is noted says something of everybody."""
-    return all(one.role for one in guesses(noted))
+def is_complete(noted: str) -> bool:
+    """Return whether a deduction in normal form has a role for every player."""
+    return all(part.role for part in guesses(noted))
 
 
-def drawn(position: Position, seat: int, stream: Stream) -> str:
-    """Return a deduction that agrees with all that a seat knows for certain, in the grammar.
+def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> str:
+    """Return a random deduction in normal form that agrees with all certain knowledge of a seat.
 
-    All deals that it cannot exclude by what it has seen itself are equally likely. A role that it
-    knows has high confidence; one of a player of whom it knows whether it is a wolf, medium.
+    All deals that the seat cannot exclude are equally likely. A known role has high confidence; the
+    role of a player known to be a wolf, or not to be one, has medium confidence.
 
     Args:
-        position: in which the seat is due.
-        seat: who deduces.
-        stream: what is drawn from.
+        position: a position in which the seat is due.
+        seat: the seat that deduces.
+        stream: source of random numbers.
     """
-    setup, own = position.setup, position.places[seat]
+    setup, own_place = position.setup, position.places[seat]
     exact, good = _certain(position, seat)
-    left = list(setup.kinds)
+    remaining = list(setup.kinds)
     for kind in (setup.kinds[seat], *exact.values()):
-        left.remove(kind)
-    rest = [place for place in range(setup.players) if place != own and place not in exact]
-    packs = _packs(position, seat, exact, [place for place in rest if place not in good])
+        remaining.remove(kind)
+    unknown = [place for place in range(setup.players) if place != own_place and place not in exact]
+    packs = _packs(position, seat, exact, [place for place in unknown if place not in good])
     pack = packs[stream.child(0).integer(0, len(packs))]
     roles = {**exact, **dict.fromkeys(pack, WOLF)}
-    others = [place for place in rest if place not in roles]
-    kinds = stream.child(1).shuffled(kind for kind in left if kind != WOLF)
+    others = [place for place in unknown if place not in roles]
+    kinds = stream.child(1).shuffled(kind for kind in remaining if kind != WOLF)
     roles |= zip(others, kinds, strict=True)
-    found = []
+    words = []
     for place in position.targets(seat):
-        sure = len({place in one for one in packs}) == 1  # whether it is a wolf is certain
-        known = place in exact or (sure and (roles[place] == WOLF or len({*kinds}) == 1))
-        confidence = "high" if known else "medium" if sure else "low"
-        found.append(_noted(Guess(name_of(place), roles[place], confidence)))
-    return " ".join(found)
+        sure = len({place in wolves for wolves in packs}) == 1  # wolf or not is certain
+        is_known = place in exact or (sure and (roles[place] == WOLF or len({*kinds}) == 1))
+        confidence = "high" if is_known else "medium" if sure else "low"
+        words.append(_noted(RoleGuess(name_of(place), roles[place], confidence)))
+    return " ".join(words)
 
 
 def _packs(
-    position: Position, seat: int, exact: Mapping[int, str], doubtful: Sequence[int]
+    position: WerewolfPosition, seat: int, exact: Mapping[int, str], doubtful: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Return sets of unknown players who may be the wolves that live, by number."""
-    setup, living = position.setup, {position.places[one] for one in position.living()}
+    """Return the possible sets of unknown wolves, by number."""
+    setup, living = position.setup, {position.places[alive] for alive in position.living()}
     known = [place for place, kind in exact.items() if kind == WOLF]
     known += [position.places[seat]] if seat in setup.wolves else []
 
     def goes_on(pack: tuple[int, ...]) -> bool:
-        """Return whether nobody has won yet if these are wolves."""
         return setup.winner(len(living & {*known, *pack}), len(living)) < 0
 
     packs = combinations(sorted(doubtful), len(setup.wolves) - len(known))
@@ -205,70 +205,69 @@ def _packs(
 
 
 def figures(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of what ``counted`` counts, where there are these roles."""
+    """Return the names of the figures of deductions in a game with these roles."""
     return (RIGHT, *(f"{RIGHT}_{kind}" for kind in dict.fromkeys(kinds)), "malformed")
 
 
-def deduction_figures(position: Position) -> dict[str, tuple[float, ...]]:
-    """Return figures of a play, per seat: which share of roles was right, and what was malformed.
+def deduction_figures(position: WerewolfPosition) -> dict[str, tuple[float, ...]]:
+    """Return per seat the share of right roles, and the number of malformed deductions.
 
-    The share is over all players that a seat was asked about, each time it was; there is no number
-    for a seat that never was. The share of one role's deductions is that of the seats of this role.
+    The share is over all parts of all deductions of a seat, NaN without deductions. The share of a
+    role is that of the seats of this role.
     """
     setup = position.setup
     right, malformed = [], []
     for place in position.places:
-        own = [e.word for e in position.events if e.kind == DEDUCED and e.who == place]
-        said = [guess for noted in own for guess in guesses(noted)]
-        hits = [setup.kinds[position.seat_at(number_of(one.name))] == one.role for one in said]
+        notes = [e.word for e in position.events if e.kind == DEDUCED and e.who == place]
+        parts = [guess for noted in notes for guess in guesses(noted)]
+        hits = [setup.kinds[position.seat_at(number_of(part.name))] == part.role for part in parts]
         right.append(share(hits))
-        malformed.append(float(sum(not whole(noted) for noted in own)))
+        malformed.append(float(sum(not is_complete(noted) for noted in notes)))
     by_role = {
         f"{RIGHT}_{kind}": tuple(
-            own if setup.kinds[seat] == kind else math.nan for seat, own in enumerate(right)
+            notes if setup.kinds[seat] == kind else math.nan for seat, notes in enumerate(right)
         )
         for kind in dict.fromkeys(setup.kinds)
     }
     return {RIGHT: tuple(right), **by_role, "malformed": tuple(malformed)}
 
 
-def _by_grammar(text: str) -> list[Guess]:
-    """Return the triples of words; one that is not whole has no confidence."""
+def _by_grammar(text: str) -> list[RoleGuess]:
     words = text[:MOST].split()
-    return [Guess(*words[place : place + 3]) for place in range(0, len(words), 3)]
+    return [RoleGuess(*words[place : place + 3]) for place in range(0, len(words), 3)]
 
 
-def _by_search(text: str) -> list[Guess]:
-    """Return what is said of players, in order; confidence is low where none is said."""
+def _by_search(text: str) -> list[RoleGuess]:
+    """Return the parts in a text, in order; confidence is low by default."""
     text = text[:MOST]
-    said = [*_of_json(text), *_THOUGHT.findall(text)]
-    found = []
-    for name, role, confidence in said:
+    matches = [*_of_json(text), *_THOUGHT.findall(text)]
+    parts = []
+    for name, role, confidence in matches:
         kind = WOLF if role.lower() == "werewolf" else role.lower()
-        found.append(Guess(name.lower(), kind, confidence.lower() or "low"))
-    return found
+        parts.append(RoleGuess(name.lower(), kind, confidence.lower() or "low"))
+    return parts
 
 
 def _of_json(text: str) -> list[tuple[str, str, str]]:
-    """Return name, role and confidence of what a JSON object in a text says, however ordered."""
+    """Return (name, role, confidence) of each entry of a JSON object in a text."""
     begin, end = text.find("{"), text.rfind("}") + 1
     try:
-        said = parse_json(text[max(begin, 0) : end])
+        data = parse_json(text[max(begin, 0) : end])
     except ValueError:
         return []
-    found = []
-    for name, one in said.items() if isinstance(said, dict) else ():
-        inner = one if isinstance(one, dict) else {"role": one}
-        found.append((name, str(inner.get("role", "")), str(inner.get("confidence", ""))))
-    return found
+    triples = []
+    for name, value in data.items() if isinstance(data, dict) else ():
+        inner = value if isinstance(value, dict) else {"role": value}
+        triples.append((name, str(inner.get("role", "")), str(inner.get("confidence", ""))))
+    return triples
 
 
-def _noted(guess: Guess) -> str:
+def _noted(guess: RoleGuess) -> str:
     return " ".join(guess) if guess.role else f"{guess.name} {UNKNOWN}"
 
 
-def _certain(position: Position, seat: int) -> tuple[dict[int, str], set[int]]:
-    """Return by number the known roles, and the players known to be no wolf: wolves kill none."""
+def _certain(position: WerewolfPosition, seat: int) -> tuple[dict[int, str], set[int]]:
+    """Return (known roles by number, players known not to be wolves): wolves kill no wolf."""
     setup, exact, good = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
         exact |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}

@@ -1,4 +1,4 @@
-"""Werewolf as an environment, and plays of it."""
+"""The environment of Werewolf: wording, rules as an environment, and episodes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from sparring.environments.werewolf.rules import (
     SILENCE,
     WOLF,
     WOLVES,
-    Event,
-    Position,
-    Setup,
+    WerewolfEvent,
+    WerewolfPosition,
+    WerewolfSetup,
     name_of,
     named,
     one_line,
@@ -46,8 +46,8 @@ DEDUCE = "deduce"  # the question for a deduction
 ASKS = {"propose": "propose", "kill": "kill", SEER: "look", DOCTOR: "save"}
 
 
-def asked(position: Position, seat: int) -> str:
-    """Return what a seat is asked to do now, in a word; "" where it is not due."""
+def question_of(position: WerewolfPosition, seat: int) -> str:
+    """Return the word of the question to a seat, "" where it is not due."""
     if seat not in position.due():
         return ""
     if position.deducing:
@@ -62,36 +62,36 @@ def asked(position: Position, seat: int) -> str:
     return "propose" if position.phase == "night" and len(position.pack()) > 1 else "kill"
 
 
-def mates(position: Position, seat: int) -> tuple[str, ...]:
-    """Return the names of the other wolves, of a wolf."""
+def mates(position: WerewolfPosition, seat: int) -> tuple[str, ...]:
+    """Return the names of the other wolves for a wolf, else nothing."""
     wolves = position.setup.wolves
-    own = [position.places[one] for one in wolves if one != seat] if seat in wolves else []
-    return tuple(map(name_of, sorted(own)))
+    numbers = [position.places[wolf] for wolf in wolves if wolf != seat] if seat in wolves else []
+    return tuple(map(name_of, sorted(numbers)))
 
 
 # -- brief ---------------------------------------------------------------------------------------
 
 
-def vocabulary(setup: Setup) -> tuple[str, ...]:
+def vocabulary(setup: WerewolfSetup) -> tuple[str, ...]:
     """Return every word of the brief wording."""
     names = map(name_of, range(setup.players))
     verbs = ("kill", "propose", "look", "save", "say", "vote", "abstain", "mate")
-    told = ("dead", "quiet", "out", "stay", "won", "lost", "draw", "good", "you", ".")
+    news = ("dead", "quiet", "out", "stay", "won", "lost", "draw", "good", "you", ".")
     spoken = {SILENCE, "claim", "accuse", "support", SEER, WOLF}
     spoken |= {"whisper"} if setup.wolves_talk else set()
-    thought = (DEDUCE, DEDUCED, UNKNOWN, *CONFIDENCES) if setup.deduce else ()
-    return tuple(sorted({*names, *verbs, *told, *spoken, *thought, *setup.kinds}))
+    deduction_words = (DEDUCE, DEDUCED, UNKNOWN, *CONFIDENCES) if setup.deduce else ()
+    return tuple(sorted({*names, *verbs, *news, *spoken, *deduction_words, *setup.kinds}))
 
 
-def brief_opening(position: Position, seat: int) -> str:
-    """Return who a player is, in brief style."""
-    own = f"you {name_of(position.places[seat])} {position.setup.kinds[seat]}"
-    return " ".join([own, *(f"mate {name}" for name in mates(position, seat))])
+def brief_opening(position: WerewolfPosition, seat: int) -> str:
+    """Return the role and mates of a player in brief style."""
+    text = f"you {name_of(position.places[seat])} {position.setup.kinds[seat]}"
+    return " ".join([text, *(f"mate {name}" for name in mates(position, seat))])
 
 
-def brief_event(event: Event) -> str:
+def brief_event(event: WerewolfEvent) -> str:
     """Return an event in brief style."""
-    who, target = (name_of(one) if one >= 0 else "" for one in (event.who, event.target))
+    who, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
     if event.kind == "say":
         return f"{who} {event.word}"
     if event.kind == "whisper":
@@ -112,8 +112,8 @@ NOTED = (
 )
 
 
-def full_rules(setup: Setup, seat: int) -> str:
-    """Return the rules in sentences, as a seat is told them."""
+def full_rules(setup: WerewolfSetup, seat: int) -> str:
+    """Return the rules in sentences for a seat."""
     kinds = [setup.kinds.count(kind) for kind in (WOLF, SEER, DOCTOR, "villager")]
     names = ("werewolf", "seer", "doctor", "villager")
     counted = ", ".join(
@@ -141,8 +141,8 @@ def full_rules(setup: Setup, seat: int) -> str:
         parts.append("The seer learns of one other player whether it is a werewolf.")
     if DOCTOR in setup.kinds:
         parts.append("The doctor saves one player, which may be itself, from being killed.")
-    shown = "its role is told" if setup.reveal else "its role is not told"
-    parts.append(f"By day all are told who was killed, if anybody; {shown}.")
+    revealed = "its role is told" if setup.reveal else "its role is not told"
+    parts.append(f"By day all are told who was killed, if anybody; {revealed}.")
     parts += [_talk(setup)] if setup.speech != "none" else []
     parts += [NOTED] if seat in setup.deduce else []
     tied = "one of them, drawn at random, is out" if setup.tie == "random" else "nobody is out"
@@ -151,17 +151,17 @@ def full_rules(setup: Setup, seat: int) -> str:
         f"Then each votes for another player{rest}, all at once. Who has most votes is out; if "
         f"several have most, {tied}. Who is killed or out says and does nothing any more."
     )
-    more = "more than" if setup.strict else "as many as"
+    majority = "more than" if setup.strict else "as many as"
     capped = {"draw": "nobody wins", "wolves": "the werewolves win", "village": "the village wins"}
     parts.append(
-        f"The village wins when no werewolf is left, the werewolves when they are {more} the "
+        f"The village wins when no werewolf is left, the werewolves when they are {majority} the "
         f"others. After {setup.rounds} day{'s' if setup.rounds > 1 else ''} without that "
         f"{capped[setup.cap]}. All of a team win or lose together, dead or alive."
     )
     return " ".join(parts)
 
 
-def _talk(setup: Setup) -> str:
+def _talk(setup: WerewolfSetup) -> str:
     text = f"Each living player then speaks once, {_order(setup)}."
     if setup.speech == "text":
         text += (
@@ -172,40 +172,40 @@ def _talk(setup: Setup) -> str:
     return text
 
 
-def _order(setup: Setup) -> str:
+def _order(setup: WerewolfSetup) -> str:
     one_by_one = "one after the other in the order of their numbers"
     return one_by_one if setup.order == "ordered" else "all at once"
 
 
-def full_opening(position: Position, seat: int) -> str:
-    """Return the rules and who a player is."""
+def full_opening(position: WerewolfPosition, seat: int) -> str:
+    """Return the rules, and the role and mates of a player, in sentences."""
     kind = position.setup.kinds[seat]
-    own = f"You are {name_of(position.places[seat])}, {_role(kind)}."
+    text = f"You are {name_of(position.places[seat])}, {_role(kind)}."
     others = mates(position, seat)
     if others:
         verb = "is a werewolf too" if len(others) == 1 else "are werewolves too"
-        own += f" {' and '.join(others)} {verb}."
-    return f"{full_rules(position.setup, seat)}\n\n{own}"
+        text += f" {' and '.join(others)} {verb}."
+    return f"{full_rules(position.setup, seat)}\n\n{text}"
 
 
 def _role(kind: str) -> str:
     return {WOLF: "a werewolf", SEER: "the seer", DOCTOR: "the doctor"}.get(kind, "a villager")
 
 
-def full_event(event: Event, text: bool) -> str:
-    """Return an event in a sentence; ``text``: speeches are free text."""
-    who, target = (name_of(one) if one >= 0 else "" for one in (event.who, event.target))
-    shown = f" {target} was {_role(event.word)}." if event.word else ""
+def full_event(event: WerewolfEvent, text: bool) -> str:
+    """Return an event in a sentence; ``text`` is true where speeches are free text."""
+    who, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
+    role = f" {target} was {_role(event.word)}." if event.word else ""
     if event.kind in ("say", "whisper"):
         among = "Among the werewolves " if event.kind == "whisper" else ""
         if not event.word or (event.word == SILENCE and not text):
             return f"{among}{who} says nothing."
         if text:
             return f"{among}{who} says: {in_quotation_marks(event.word)}"
-        return f"{among}{who} {(_whispered if among else _said)(event.word)}"
+        return f"{among}{who} {(_whisper_sentence if among else _speech_sentence)(event.word)}"
     if event.kind == "look":
-        what = "a werewolf" if event.word == WOLF else "no werewolf"
-        return f"You learn that {target} is {what}."
+        kind = "a werewolf" if event.word == WOLF else "no werewolf"
+        return f"You learn that {target} is {kind}."
     if event.kind == DEDUCED:
         return f"You have noted: {', '.join(thoughts(event.word))}."
     sentences = {
@@ -213,39 +213,39 @@ def full_event(event: Event, text: bool) -> str:
         "propose": f"{who} proposes to kill {target}.",
         "kill": f"{who} decides to kill {target}.",
         "save": f"You save {target}.",
-        "dead": f"{target} was killed in the night.{shown}",
+        "dead": f"{target} was killed in the night.{role}",
         "quiet": "Nobody was killed in the night.",
-        "out": f"{target} is out by the vote.{shown}",
+        "out": f"{target} is out by the vote.{role}",
         "stay": "Nobody is out by the vote.",
     }
     return sentences[event.kind]
 
 
 def thoughts(noted: str) -> tuple[str, ...]:
-    """Return the parts of a deduction as they are read."""
+    """Return the parts of a deduction as clauses."""
     return tuple(
-        f"{one.name} is {_role(one.role)} ({one.confidence})" if one.role else f"{one.name} unknown"
-        for one in guesses(noted)
+        f"{p.name} is {_role(p.role)} ({p.confidence})" if p.role else f"{p.name} unknown"
+        for p in guesses(noted)
     )
 
 
-def _said(phrase: str) -> str:
+def _speech_sentence(phrase: str) -> str:
     verb, *rest = phrase.split()
     if verb == "claim":
         return f"claims to be {_role(rest[0])}."
     if verb == SEER:
-        what = "a werewolf" if rest[1] == WOLF else "no werewolf"
-        return f"claims to be the seer and to know that {rest[0]} is {what}."
+        kind = "a werewolf" if rest[1] == WOLF else "no werewolf"
+        return f"claims to be the seer and to know that {rest[0]} is {kind}."
     return f"{verb}s {rest[0]}." if verb == "support" else f"accuses {rest[0]}."
 
 
-def _whispered(phrase: str) -> str:
-    verb, what = phrase.split()
-    return f"wants to kill {what}." if verb == "kill" else f"will claim to be {_role(what)}."
+def _whisper_sentence(phrase: str) -> str:
+    verb, word = phrase.split()
+    return f"wants to kill {word}." if verb == "kill" else f"will claim to be {_role(word)}."
 
 
-def full_ask(position: Position, seat: int, legal: Sequence[str] | None) -> str:
-    """Return the question that a player is to answer."""
+def full_ask(position: WerewolfPosition, seat: int, legal: Sequence[str] | None) -> str:
+    """Return the question to a player."""
     question = {
         "propose": "Whom do you propose to kill?",
         "kill": "Whom do you kill?",
@@ -256,7 +256,7 @@ def full_ask(position: Position, seat: int, legal: Sequence[str] | None) -> str:
         "vote": "Whom do you vote for?",
         DEDUCE: "What do you think that the others are?",
         "": "",
-    }[asked(position, seat)]
+    }[question_of(position, seat)]
     if position.deducing:
         return f"{question} {_form(position, seat)}" if question else ""
     if not question or legal is None:
@@ -264,7 +264,7 @@ def full_ask(position: Position, seat: int, legal: Sequence[str] | None) -> str:
     return f"{question} Reply with exactly one of: {', '.join(legal)}."
 
 
-def _form(position: Position, seat: int) -> str:
+def _form(position: WerewolfPosition, seat: int) -> str:
     kinds = dict.fromkeys(position.setup.kinds)
     roles = ", ".join("werewolf" if kind == WOLF else kind for kind in kinds)
     return (
@@ -273,41 +273,42 @@ def _form(position: Position, seat: int) -> str:
     )
 
 
-def ending(position: Position, seat: int, brief: bool) -> str:
-    """Return what a player learns at the end: who has won, and all roles."""
+def ending(position: WerewolfPosition, seat: int, brief: bool) -> str:
+    """Return the result and all roles."""
     setup = position.setup
     order = sorted(range(setup.players), key=lambda one: position.places[one])
-    roles = [(name_of(position.places[one]), setup.kinds[one]) for one in order]
-    own = WOLVES if seat in setup.wolves else 1 - WOLVES
+    roles = [(name_of(position.places[player]), setup.kinds[player]) for player in order]
+    team = WOLVES if seat in setup.wolves else 1 - WOLVES
     if brief:
-        word = "draw" if position.winner == NOBODY else "won" if position.winner == own else "lost"
+        word = "draw" if position.winner == NOBODY else "won" if position.winner == team else "lost"
         return " ".join([word, *(f"{name} {kind}" for name, kind in roles)])
     who = {NOBODY: "Nobody wins", WOLVES: "The werewolves win"}
-    won = who.get(position.winner, "The village wins")
-    return f"{won}. " + " ".join(f"{name} was {_role(kind)}." for name, kind in roles)
+    result = who.get(position.winner, "The village wins")
+    return f"{result}. " + " ".join(f"{name} was {_role(kind)}." for name, kind in roles)
 
 
-TIES = 1000  # draws of the stream before it decide who sits where
-OWN = ("say", "whisper", "save", "kill", "propose")  # events that who did them is not told again
-FEW = 5  # players up to which every deal is listed
+TIE_DRAW = 1000  # draws of the stream before it decide the numbers of the players
+# events that are not news to the player who did them
+OWN_ACTIONS = ("say", "whisper", "save", "kill", "propose")
+MAX_LISTED = 5  # most players for a list of all deals
 
 
 class Werewolf(Environment):
     """Rules and wording: seats are roles of the deal, wolves first.
 
     Args:
-        setup: what never changes.
+        setup: the fixed options.
         style: "brief" or "full".
 
     Attributes:
-        called: what players are called, by number.
+        called: names of players, by number.
     """
 
     name = "werewolf"
     min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, None, False
     figures: tuple[str, ...] = ("won", "survived", "right_votes", "cut", *deduction.STANCE_FIGURES)
 
-    def __init__(self, setup: Setup, style: str) -> None:
+    def __init__(self, setup: WerewolfSetup, style: str) -> None:
         self.setup, self.style, self.brief = setup, style, style == "brief"
         self.roles = role_names(setup.kinds)
         players = range(setup.players)
@@ -323,43 +324,43 @@ class Werewolf(Environment):
         return vocabulary(self.setup)
 
     def reset(self, stream: Stream) -> WerewolfPlay:
-        return self.begun(tuple(stream.shuffled(range(self.num_seats))), stream)
+        return self.begin(tuple(stream.shuffled(range(self.num_seats))), stream)
 
-    def begun(self, places: tuple[int, ...], stream: Stream) -> WerewolfPlay:
-        """Return a play in which the players of the seats have these numbers, from 0."""
-        position = Position(setup=self.setup, places=places).begun()
+    def begin(self, places: tuple[int, ...], stream: Stream) -> WerewolfPlay:
+        """Return an episode in which the players of the seats have these numbers, from 0."""
+        position = WerewolfPosition(setup=self.setup, places=places).start_night()
         return WerewolfPlay(self, position, stream, (0,) * self.num_seats, (0,) * self.num_seats)
 
 
 class ListedWerewolf(Werewolf):
-    """Werewolf in which nothing is left to chance after the deal, so that solvers can walk it."""
+    """Werewolf without chance after the deal, so that solvers can enumerate it."""
 
     def openings(self) -> tuple[tuple[float, WerewolfPlay], ...]:
-        """Return a play of every deal, with its probability."""
+        """Return (probability, episode) of every deal."""
         deals = [*itertools.permutations(range(self.num_seats))]
         unused = Stream.from_seed(0)
-        return tuple((1 / len(deals), self.begun(places, unused)) for places in deals)
+        return tuple((1 / len(deals), self.begin(places, unused)) for places in deals)
 
 
 class WerewolfPlay(PaintedPlay):
-    """One play.
+    """One episode.
 
     Attributes:
-        position: all that has happened.
-        heard: of each seat, 1 more than the events that there were when it replied; 0 before.
-        cut: of each seat, its speeches that were too long.
+        position: the current position, with all events.
+        seen_until: for each seat 1 + the number of events at its last reply; 0 before.
+        cut: for each seat the number of its truncated speeches.
     """
 
     def __init__(
         self,
         rules: Werewolf,
-        position: Position,
+        position: WerewolfPosition,
         stream: Stream,
-        heard: tuple[int, ...],
+        seen_until: tuple[int, ...],
         cut: tuple[int, ...],
     ) -> None:
         self.rules, self.position, self.stream = rules, position, stream
-        self.heard, self.cut = heard, cut
+        self.seen_until, self.cut = seen_until, cut
 
     @property
     def done(self) -> bool:
@@ -367,7 +368,7 @@ class WerewolfPlay(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """1 for every seat of the team that has won, -1 for the others; 0 before and in a draw."""
+        """1 for every seat of the winning team, -1 for the others, else 0."""
         winner = self.position.winner
         if winner in (-1, NOBODY):
             return (0.0,) * self.rules.num_seats
@@ -377,11 +378,11 @@ class WerewolfPlay(PaintedPlay):
         return self.position.due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the players that may be named, or the phrases of a speech; None: any text."""
+        """Return the players to name, or the phrases of a speech; None for any text."""
         return self.position.legal(seat)
 
     def kind(self, seat: int) -> str:
-        """Return the kind of statement: a speech, by the role that speaks; "" for all else."""
+        """Return the kind of a speech by the role of its speaker, "" for all other replies."""
         position = self.position
         if position.deducing or not position.speaking:
             return ""
@@ -389,23 +390,23 @@ class WerewolfPlay(PaintedPlay):
         return f"{self.rules.setup.kinds[seat]} {verb}"
 
     def named(self, seat: int) -> tuple[str, ...]:
-        """Return the players that a speech may name: in free text all of them."""
+        """Return the players that a speech may name, which are all in free text."""
         if self.position.deducing or self.rules.setup.speech == "text":
             return self.rules.called
         return self.position.named(seat)
 
     def gist(self, seat: int) -> Gist:
-        """Return what little a seat goes by."""
+        """Return the coarse state of a seat."""
         return gist(self.position, seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply: a player, who may be dead, a speech, or a deduction.
+        """Return the action in a reply: a player (alive or dead), a speech, or a deduction.
 
-        A speech in free text is what can be heard of it, see ``speech.one_line``.
+        ``rules.one_line`` normalises a speech in free text.
         """
         legal, position = self.legal(seat), self.position
         if position.deducing and self.rules.setup.malformed == "illegal":
-            return reply if deduction.whole(self._deduced(seat, reply)) else None
+            return reply if deduction.is_complete(self._deduced(seat, reply)) else None
         if legal is None:
             return reply if position.deducing else one_line(reply, self.rules.setup.limit)
         if exact or position.speaking:
@@ -413,83 +414,84 @@ class WerewolfPlay(PaintedPlay):
         return named(reply)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a speech drawn at random from the phrases of the grammar, or a deduction."""
+        """Return a random speech of the grammar, or a random deduction."""
         position = self.position
         if position.deducing:
-            return deduction.drawn(position, seat, stream)
+            return deduction.random_deduction(position, seat, stream)
         every = position.phrases(seat, SAY)
         return every[stream.integer(0, len(every))]
 
     def observe(self, seat: int) -> Observation:
-        """Return what has happened since the seat's last reply, as far as it learns of it."""
+        """Return the events since the seat's last reply that it may know of."""
         position, rules = self.position, self.rules
-        what = asked(position, seat)
+        question = question_of(position, seat)
         parts = [repr(tuple(event[:4])) for event in position.seen(seat)]
         opening = brief_opening(position, seat)
-        key = " | ".join([str(seat), opening, *parts, *([what] if what else [])])
-        own = position.places[seat]
-        first = self.heard[seat] == 0
+        key = " | ".join([str(seat), opening, *parts, *([question] if question else [])])
+        place = position.places[seat]
+        first = self.seen_until[seat] == 0
         news = [
             event
-            for event in position.seen(seat, since=max(self.heard[seat] - 1, 0))
-            if not (event.who == own and event.kind in OWN)
+            for event in position.seen(seat, since=max(self.seen_until[seat] - 1, 0))
+            if not (event.who == place and event.kind in OWN_ACTIONS)
         ]
-        note = position.deducing and bool(what)
+        note = position.deducing and bool(question)
         if rules.brief:
-            told = [opening] if first else []
-            told += [*map(brief_event, news), *([what] if what else [])]
-            told += position.named(seat) if note else ()  # of whom
-            return Observation(told=" ".join(told) or ".", key=key, note=note)
+            words = [opening] if first else []
+            words += [*map(brief_event, news), *([question] if question else [])]
+            words += position.named(seat) if note else ()  # the players in question
+            return Observation(told=" ".join(words) or ".", key=key, note=note)
         text = rules.setup.speech == "text"
         sentences = [full_opening(position, seat)] if first else []
         sentences += ["\n".join(full_event(event, text) for event in news)] if news else []
-        ask = full_ask(position, seat, self.legal(seat)) if what else ""
-        told_all = "\n\n".join(sentences) or "Nothing has happened since."
-        return Observation(told=told_all, ask=ask, key=key, note=note)
+        ask = full_ask(position, seat, self.legal(seat)) if question else ""
+        prompt = "\n\n".join(sentences) or "Nothing has happened since."
+        return Observation(told=prompt, ask=ask, key=key, note=note)
 
     def step(self, replies: Mapping[int, str]) -> None:
         before = self.position
-        said = dict(replies)
+        statements = dict(replies)
         if before.deducing:
-            said = {seat: self._deduced(seat, text) for seat, text in replies.items()}
+            statements = {seat: self._deduced(seat, text) for seat, text in replies.items()}
         elif before.speaking and self.rules.setup.speech == "text":
             limit = self.rules.setup.limit
             lines = {seat: one_line(text, limit) for seat, text in replies.items()}
-            said = {seat: line[:limit].rstrip() for seat, line in lines.items()}
+            statements = {seat: line[:limit].rstrip() for seat, line in lines.items()}
             self.cut = tuple(
                 count + (len(lines.get(seat, "")) > limit) for seat, count in enumerate(self.cut)
             )
-        now = len(before.events) + 1
-        self.heard = tuple(
-            now if seat in replies else count for seat, count in enumerate(self.heard)
+        seen = len(before.events) + 1
+        self.seen_until = tuple(
+            seen if seat in replies else count for seat, count in enumerate(self.seen_until)
         )
-        drawn = 0
+        draw = 0
         if before.phase == "vote" and self.rules.setup.tie == "random":
-            drawn = self.stream.integer(TIES + before.round, math.factorial(before.setup.players))
-        self.position = before.after(said, drawn)
+            outcomes = math.factorial(before.setup.players)
+            draw = self.stream.integer(TIE_DRAW + before.round, outcomes)
+        self.position = before.after(statements, draw)
 
     def _deduced(self, seat: int, text: str) -> str:
         names = self.position.named(seat)
-        return deduction.read(text, names, self.rules.setup.kinds, self.rules.brief)
+        return deduction.read_deduction(text, names, self.rules.setup.kinds, self.rules.brief)
 
     def redeal(self, stream: Stream) -> None:
-        """Draw how ties end from here on from another stream."""
+        """Draw the results of later ties from another stream."""
         self.stream = stream
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return of a play that is over, per seat, what the environment counts.
+        """Return the figures of a finished episode, per seat.
 
-        Whether its team has won, whether it lives, which share of its votes was against a player
-        of the other team (none for a seat that never voted), and how many of its speeches were cut;
-        what ``stance_figures`` says, and of deductions what ``deduction_figures`` does.
+        ``won``: whether its team won; ``survived``: whether it lives; ``right_votes``: the share of
+        its votes against the other team, NaN without votes; ``cut``: the number of its truncated
+        speeches; and the figures of ``stance_figures`` and ``deduction_figures``.
         """
         position, teams = self.position, self.rules.teams
         right = []
         for seat, team in enumerate(teams):
-            own = [
+            votes = [
                 e for e in position.events if e.kind == "vote" and e.who == position.places[seat]
             ]
-            hits = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in own]
+            hits = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in votes]
             right.append(deduction.share(hits))
         return {
             "won": tuple(float(team == position.winner) for team in teams),
@@ -501,7 +503,7 @@ class WerewolfPlay(PaintedPlay):
         }
 
     def ending(self, seat: int) -> str:
-        """Return who has won, and all roles."""
+        """Return the result and all roles."""
         return ending(self.position, seat, self.rules.brief)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -510,22 +512,22 @@ class WerewolfPlay(PaintedPlay):
         events = position.events if seat is None else position.seen(seat)
         rows = [("player", "role", "knows", "votes")]
         for place in range(position.setup.players):
-            one = position.seat_at(place)
+            other = position.seat_at(place)
             gone = _gone(events, place)
             name = f"{name_of(place)}{f' ({gone})' if gone else ''}"
-            own = seat is None or position.phase == "over" or seat == one
-            role = position.setup.kinds[one] if own or _known(position, seat, one, events) else "?"
+            is_open = seat is None or position.phase == "over" or seat == other
+            known = is_open or _known(position, seat, other, events)
+            role = position.setup.kinds[other] if known else "?"
             looks = [event for event in events if event.kind == "look" and event.who == place]
             knows = " ".join(f"{name_of(event.target)} {event.word}" for event in looks)
-            if role == WOLF and (own or seat in position.setup.wolves):
-                knows = " ".join(
-                    f"{name_of(position.places[w])} wolf" for w in position.setup.wolves if w != one
-                )
+            if role == WOLF and (is_open or seat in position.setup.wolves):
+                wolves = [w for w in position.setup.wolves if w != other]
+                knows = " ".join(f"{name_of(position.places[w])} wolf" for w in wolves)
             votes = [
                 event.target for event in events if event.kind == "vote" and event.who == place
             ]
-            cast = " ".join(name_of(one) if one >= 0 else "-" for one in votes)
-            rows.append((name, role, knows, cast))
+            names = " ".join(name_of(other) if other >= 0 else "-" for other in votes)
+            rows.append((name, role, knows, names))
         gone_rows = [
             (row, column)
             for row in range(1, len(rows))
@@ -534,58 +536,55 @@ class WerewolfPlay(PaintedPlay):
         ]
         table(canvas, rows, faint=gone_rows, shares=(2, 3, 3))
         text = position.setup.speech == "text"
-        shown = [event for event in events if event.kind not in ("vote", DEDUCED)]
-        timeline(canvas, [_line(position, event, text) for event in shown], most=8, lines=2)
-        thought = _thought(events)
-        if thought:
+        public = [event for event in events if event.kind not in ("vote", DEDUCED)]
+        timeline(canvas, [_line(position, event, text) for event in public], most=8, lines=2)
+        deductions = _deductions(events)
+        if deductions:
             heading(canvas, "Deduced last")
-            printed_lines(canvas, thought)
+            printed_lines(canvas, deductions)
 
     def described(self, seat: int | None) -> str:
         position = self.position
         if position.phase == "over":
             return f"The play is over. {_end(position)}."
         events = position.events if seat is None else position.seen(seat)
-        names = [
-            name_of(place) for place in sorted(position.places[one] for one in _due(position, seat))
-        ]
+        due = sorted(position.places[other] for other in _due(position, seat))
+        names = [name_of(place) for place in due]
         first = due_sentence(names) if names else "Others are to act."
         gone = [name_of(place) for place in range(position.setup.players) if _gone(events, place)]
         parts = [first, f"{_when(position, seat)}."]
         parts += [f"Dead or out: {', '.join(gone)}."] if gone else []
-        shown = range(position.setup.players) if seat is None else (seat,)
-        parts += [
-            f"{name_of(position.places[one])} is {position.setup.kinds[one]}." for one in shown
-        ]
-        parts += [f"Deduced by {line}." for line in _thought(events)]
+        visible = range(position.setup.players) if seat is None else (seat,)
+        kinds = position.setup.kinds
+        parts += [f"{name_of(position.places[s])} is {kinds[s]}." for s in visible]
+        parts += [f"Deduced by {line}." for line in _deductions(events)]
         return " ".join(parts)
 
     def clone(self) -> WerewolfPlay:
-        return WerewolfPlay(self.rules, self.position, self.stream, self.heard, self.cut)
+        return WerewolfPlay(self.rules, self.position, self.stream, self.seen_until, self.cut)
 
 
-def _thought(events: tuple[Event, ...]) -> list[str]:
-    """Return the last deduction of each player, of events that are seen."""
+def _deductions(events: tuple[WerewolfEvent, ...]) -> list[str]:
     last = {event.who: event.word for event in events if event.kind == DEDUCED}
     return [f"{name_of(who)}: {', '.join(thoughts(last[who]))}" for who in sorted(last)]
 
 
-def _when(position: Position, seat: int | None) -> str:
+def _when(position: WerewolfPosition, seat: int | None) -> str:
     if seat is not None and seat in position.dead and position.phase != "over":
         return "You are out"
     return f"{'Night' if position.phase in NIGHT else 'Day'} {position.round}"
 
 
-def _due(position: Position, seat: int | None) -> tuple[int, ...]:
-    """Return the seats known to act: by day all that speak or vote, not who deduces before."""
+def _due(position: WerewolfPosition, seat: int | None) -> tuple[int, ...]:
+    """Return the seats that the reader knows to act; by day deductions are not visible."""
     if seat is None:
         return position.due()
     if position.phase in ("speak", "vote") and seat not in position.dead:
         return position.acting
-    return tuple(one for one in position.due() if one == seat)
+    return tuple(player for player in position.due() if player == seat)
 
 
-def _end(position: Position) -> str:
+def _end(position: WerewolfPosition) -> str:
     if position.winner < 0:
         return ""
     if position.winner == NOBODY:
@@ -593,20 +592,22 @@ def _end(position: Position) -> str:
     return "The wolves win" if position.winner == WOLVES else "The village wins"
 
 
-def _gone(events: tuple[Event, ...], place: int) -> str:
+def _gone(events: tuple[WerewolfEvent, ...], place: int) -> str:
     kinds = {event.kind for event in events if event.target == place}
     return "dead" if "dead" in kinds else "out" if "out" in kinds else ""
 
 
-def _known(position: Position, seat: int | None, one: int, events: tuple[Event, ...]) -> bool:
-    """Return whether a seat knows another one's role: its mates', or what a death has shown."""
-    if seat in position.setup.wolves and one in position.setup.wolves:
+def _known(
+    position: WerewolfPosition, seat: int | None, other: int, events: tuple[WerewolfEvent, ...]
+) -> bool:
+    """Return whether a seat knows the role of another: a mate, or a role shown at death."""
+    if seat in position.setup.wolves and other in position.setup.wolves:
         return True
-    place = position.places[one]
+    place = position.places[other]
     return any(e.kind in ("dead", "out") and e.target == place and e.word for e in events)
 
 
-def _line(position: Position, event: Event, text: bool) -> TimelineMessage:
+def _line(position: WerewolfPosition, event: WerewolfEvent, text: bool) -> TimelineMessage:
     if event.kind == "say":
         place = event.who
         return TimelineMessage(name_of(place), event.word or "(nothing)", seat_colour(place))
@@ -615,8 +616,8 @@ def _line(position: Position, event: Event, text: bool) -> TimelineMessage:
         return TimelineMessage("all are told", sentence)
     who = name_of(event.who)
     if event.kind == "look":
-        what = "a werewolf" if event.word == WOLF else "no werewolf"
-        sentence = f"{who} ({SEER}) learns that {name_of(event.target)} is {what}."
+        kind = "a werewolf" if event.word == WOLF else "no werewolf"
+        sentence = f"{who} ({SEER}) learns that {name_of(event.target)} is {kind}."
     if event.kind == "save":
         sentence = f"{who} saves {name_of(event.target)}."
     return TimelineMessage(f"night, {who}", sentence, seat_colour(event.who))

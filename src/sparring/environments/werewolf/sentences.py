@@ -1,8 +1,8 @@
-"""Speeches in sentences: wordings of the phrases of the grammar, and what a free text means.
+"""Speeches in sentences: wordings of the phrases of the grammar, and the meaning of free text.
 
-What a text means is one phrase at most, read by its words: who is named, whether the speaker says
-that it has seen something as the seer, and whether what is said of the player is good or bad. A
-text that accuses one player and supports another is about the first that it names.
+The meaning of a text is at most one phrase, from its words: the players that it names, a claim to
+have seen something as the seer, and good or bad words. A text about several players means the first
+that it names.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sparring.environments.werewolf.rules import (
     SILENCE,
     VILLAGER,
     WOLF,
-    Event,
-    Position,
+    WerewolfEvent,
+    WerewolfPosition,
     name_of,
     number_of,
 )
@@ -52,7 +52,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "@ looks guilty to me.",
     ),
     f"support {NAME}": ("I trust @.", "@ seems honest to me.", "I think that @ is no werewolf."),
-    f"kill {NAME}": (  # of a wolf to the wolves
+    f"kill {NAME}": (  # from a wolf to the wolves
         "Let us kill @.",
         "I want @ dead tonight.",
         "@ is my choice.",
@@ -80,52 +80,52 @@ _GOOD = {
     *("good", "trust", "honest", "innocent", "villager", "doctor", "support", "believe"),
     *("safe", "friend", "defend"),
 }
-_NOT = {"not", "no", "never", "cannot", "nobody"}  # besides all that end in n't
+_NOT = {"not", "no", "never", "cannot", "nobody"}  # besides words that end in n't
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc`", "'"))
 _OPINION = {"think", "believe", "say", "suppose", "feel", "doubt"}
 _CLAUSE = re.compile(r"(?:that )?p[1-9] (?:is|was|has|to|will|would|looks|seems|must|may|might)\b")
-NEAR = 3  # words before a word in which a negation turns it
+NEAR = 3  # words before a word in which a negation reverses it
 
 
-def worded(phrase: str, stream: Stream) -> str:
-    """Return a phrase of the grammar as a sentence, one of its wordings drawn.
+def to_sentence(phrase: str, stream: Stream) -> str:
+    """Return a phrase of the grammar as a sentence, a random one of its wordings.
 
     Args:
         phrase: e.g. "seer p2 wolf".
-        stream: of the draw.
+        stream: source of random numbers.
     """
     name, lines = _PLAYER.search(phrase), WORDINGS[_PLAYER.sub(NAME, phrase)]
     line = lines[stream.integer(0, len(lines))]
     return line.replace(NAME, name[0]) if name else line
 
 
-def phrase_of(event: Event) -> str:
-    """Return what somebody has said, as a phrase of the grammar."""
+def phrase_of(event: WerewolfEvent) -> str:
+    """Return the meaning of a speech as a phrase of the grammar."""
     return meaning(event.word, name_of(event.who))
 
 
-def victims(events: Sequence[Event]) -> list[str]:
-    """Return whom the wolves have named since the last vote, one after the other; "": nobody.
+def victims(events: Sequence[WerewolfEvent]) -> list[str]:
+    """Return the victims that the wolves named since the last vote, in order, "" for nobody.
 
     Args:
-        events: that a wolf knows of.
+        events: the events that a wolf knows of.
     """
     ends = [number for number, event in enumerate(events) if event.kind in ("out", "stay")]
     tonight = events[ends[-1] + 1 :] if ends else events
     return [victim(event.word) for event in tonight if event.kind == "whisper"]
 
 
-def whispered(text: str) -> str:
-    """Return the phrase that a text comes closest to that a wolf says to the wolves by night."""
+def whisper_phrase(text: str) -> str:
+    """Return the phrase closest to a text of a wolf to the wolves."""
     whom = victim(text)
     return f"kill {whom}" if whom else SILENCE
 
 
 @lru_cache(maxsize=4096)
 def victim(text: str) -> str:
-    """Return whom a wolf that says a text to the wolves wants dead: whom it names first; "": none.
+    """Return the victim in a text of a wolf to the wolves, the first player named, "" for none.
 
-    A player is not named where a negation is within three words before it, after another player:
+    A player does not count if a negation is within three words before it, after any earlier player:
     "not p3, but p5" is p5.
 
     Args:
@@ -141,32 +141,32 @@ def victim(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def meaning(text: str, own: str = "") -> str:
-    """Return the phrase of the grammar that a speech comes closest to, ``silence`` where none does.
+def meaning(text: str, speaker: str = "") -> str:
+    """Return the phrase of the grammar closest to a speech, ``silence`` if none is close.
 
     Args:
         text: a phrase, or any text.
-        own: the speaker's name; what it says of itself is about no other player.
+        speaker: the speaker's name, which does not count as a player named.
     """
     words = _words(text)
     line = " ".join(words)
     claim = _CLAIM.search(line)
     role = ROLES[claim[1]] if claim else ""
-    about = next((word for word in words if _PLAYER.fullmatch(word) and word != own), None)
-    told = _verdict(words if claim is None else _WORD.findall(line[claim.end() :]))
-    if about is None or not told:
+    about = next((word for word in words if _PLAYER.fullmatch(word) and word != speaker), None)
+    verdict = _verdict(words if claim is None else _WORD.findall(line[claim.end() :]))
+    if about is None or not verdict:
         return f"claim {role}" if role else SILENCE
     if role == SEER or _SAW.search(line):
-        return f"{SEER} {about} {told}"
-    return f"{'accuse' if told == WOLF else 'support'} {about}"
+        return f"{SEER} {about} {verdict}"
+    return f"{'accuse' if verdict == WOLF else 'support'} {about}"
 
 
 def _verdict(words: list[str]) -> str:
-    """Return what is said of a player, by the first word that is good or bad; "" for nothing.
+    """Return the verdict on a player by the first good or bad word, "" for none.
 
-    An opinion that is denied or doubted turns what it is about: "I don't think that p2 is a wolf".
+    A denied or doubted opinion reverses its clause: "I don't think that p2 is a wolf".
     """
-    begins, doubted = 0, False  # where the clause begins that an opinion is about
+    begins, doubted = 0, False  # where the clause of an opinion begins
     for number, word in enumerate(words):
         judges = word in _BAD or word in _GOOD
         if not judges and word not in _OPINION:
@@ -190,45 +190,44 @@ def _denies(word: str) -> bool:
     return word in _NOT or word.endswith("n't")
 
 
-AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what is said adds so much
+AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # suspicion that a phrase adds
 ME, DEAD = "me", "dead"
 TOP, TRUSTED, PLAIN = "top", "trusted", "plain"
 
 
-def gist(position: Position, seat: int) -> Gist:
-    """Return what a seat goes by: its role, the phase, and what others are marked as.
+def gist(position: WerewolfPosition, seat: int) -> Gist:
+    """Return the coarse state of a seat: its role, the phase, and the marks of others.
 
     Each living player has one mark, the first that fits:
 
-    - "wolf" or "good": the seat knows it;
-    - "seer": it claims to be;
-    - "top": nobody who lives is more suspicious, by accusations less support, twice as much by who
-      claims to be the seer;
-    - "trusted": more is said for it than against it;
+    - "wolf" or "good": the seat knows this;
+    - "seer": the player claims to be the seer;
+    - "top": no living player is more suspicious, by accusations less support, where the word of a
+      claimed seer counts twice;
+    - "trusted": more speeches are for the player than against;
     - "plain".
 
-    By night wolves know who was proposed, or where they talk who was named last, "!". How many have
-    a mark, other claims, who said what in what order, votes and the round are left out, so that few
-    plays meet most states. A free text counts as what it means in the grammar, what is heard and
-    what may be said: texts of one meaning are one action.
+    By night the mark "!" shows wolves the proposed player, or the last player named in their talk.
+    The state leaves out the counts of marks, other claims, the order of speeches, votes and the
+    round, so that few episodes visit most states. A free text counts as its meaning in the grammar:
+    texts of one meaning are one action.
 
     Args:
-        position: of a play.
-        seat: one that is due.
+        position: the position.
+        seat: a seat that is due.
     """
-    events, own, role = position.events, position.places[seat], position.setup.kinds[seat]
-    seers, suspicion = _said(events)
+    events, me, role = position.events, position.places[seat], position.setup.kinds[seat]
+    seers, suspicion = _claims_and_suspicion(events)
     known = dict[int, str]()
     if role == SEER:
         known = {event.target: event.word for event in events if event.kind == "look"}
     elif role == WOLF:
         known = {position.places[mate]: WOLF for mate in position.setup.wolves}
-    living = [position.places[one] for one in position.living()]
+    living = [position.places[label] for label in position.living()]
     most = max(1, *(suspicion[place] for place in living))
 
     def mark(place: int) -> str:
-        """Return what a player is marked as."""
-        if place in known and place != own:
+        if place in known and place != me:
             return known[place]
         if place in seers:
             return SEER
@@ -236,72 +235,75 @@ def gist(position: Position, seat: int) -> Gist:
             return TOP
         return TRUSTED if suspicion[place] < 0 else PLAIN
 
-    marks = {place: mark(place) for place in living if place != own}
+    marks = {place: mark(place) for place in living if place != me}
     if position.phase in NIGHT and role == WOLF:
-        wanted = position.proposed if position.phase == "decide" else _wanted(events)
-        if wanted in marks:
-            marks[wanted] += "!"
-    about = (role, position.phase, mark(own), DEAD if position.dead else "-")
+        target = position.proposed if position.phase == "decide" else _last_named(events)
+        if target in marks:
+            marks[target] += "!"
+    about = (role, position.phase, mark(me), DEAD if position.dead else "-")
     key = " / ".join([" ".join(about), *sorted(set(marks.values()))])
-    everybody = map(name_of, range(position.setup.players))  # a free text may name the dead
-    labels = {name_of(place): f"#{one}" for place, one in marks.items()}
+    everybody = map(name_of, range(position.setup.players))  # a free text may name dead players
+    labels = {name_of(place): f"#{label}" for place, label in marks.items()}
     means = None
     if position.speaking and position.setup.speech == "text":
-        here = frozenset(name_of(place) for place in marks)
-        means = partial(_meant, day=position.phase == "speak", own=name_of(own), here=here)
-    return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(own): ME}, means)
+        alive = frozenset(name_of(place) for place in marks)
+        day = position.phase == "speak"
+        means = partial(_phrase_meant, day=day, speaker=name_of(me), living=alive)
+    return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(me): ME}, means)
 
 
-def _meant(text: str, *, day: bool, own: str, here: frozenset[str]) -> str:
-    """Return the phrase that a text counts as; of the dead, and of nobody, nothing is said.
+def _phrase_meant(text: str, *, day: bool, speaker: str, living: frozenset[str]) -> str:
+    """Return the phrase that a text counts as; only living players count as named.
 
     Args:
-        text: of a speech.
-        day: whether it is said to all, or else to the wolves.
-        own: the speaker's name.
-        here: the names of the others who live.
+        text: a speech.
+        day: whether the speech is to all, else to the wolves.
+        speaker: the speaker's name.
+        living: the names of the other living players.
     """
-    phrase = meaning(text, own) if day else whispered(text)
+    phrase = meaning(text, speaker) if day else whisper_phrase(text)
     verb, *rest = phrase.split()
-    if verb == "claim" or not rest or rest[0] in here:
+    if verb == "claim" or not rest or rest[0] in living:
         return phrase
     return f"claim {SEER}" if verb == SEER else SILENCE
 
 
-def _wanted(events: Sequence[Event]) -> int:
-    """Return the number of the player whom a wolf has named last this night; -1: nobody."""
+def _last_named(events: Sequence[WerewolfEvent]) -> int:
+    """Return the number of the last player that a wolf named this night, -1 for none."""
     named = [name for name in victims(events) if name]
     return number_of(named[-1]) if named else -1
 
 
-def _said(events: Sequence[Event]) -> tuple[set[int], defaultdict[int, int]]:
-    """Return who claims to be the seer, and how suspicious what was said makes each."""
+def _claims_and_suspicion(
+    events: Sequence[WerewolfEvent],
+) -> tuple[set[int], defaultdict[int, int]]:
+    """Return (players that claim to be the seer, suspicion of each player)."""
     seers, suspicion = set[int](), defaultdict[int, int](int)
     for event in events:
         if event.kind != "say":
             continue
-        verb, about, more = _told(event)
+        verb, about, weight = _speech_effect(event)
         if verb == SEER:
             seers.add(event.who)
         elif verb == "claim":
             seers.discard(event.who)
-        if more:
-            suspicion[about] += more
+        if weight:
+            suspicion[about] += weight
     return seers, suspicion
 
 
 @lru_cache(maxsize=65_536)
-def _told(event: Event) -> tuple[str, int, int]:
-    """Return what a speech says of its speaker and of another.
+def _speech_effect(event: WerewolfEvent) -> tuple[str, int, int]:
+    """Return the effect of a speech on its speaker and on another player.
 
     Returns:
-        ``SEER`` where it claims to be the seer, "claim" where it claims another role, else ""; the
-        number of the player whom it is about, and how much more suspicious it makes this one.
+        (``SEER`` for a claim to be the seer, "claim" for another claim, else ""; the number of the
+        player that the speech is about; the suspicion that it adds to this player).
     """
     verb, *rest = phrase_of(event).split()
     if verb == "claim":
         return (SEER if rest[0] == SEER else verb), -1, 0
     if verb in (SEER, "accuse", "support"):
-        more = AGAINST[rest[1] if verb == SEER else verb]
-        return (SEER if verb == SEER else ""), number_of(rest[0]), more
+        weight = AGAINST[rest[1] if verb == SEER else verb]
+        return (SEER if verb == SEER else ""), number_of(rest[0]), weight
     return "", -1, 0

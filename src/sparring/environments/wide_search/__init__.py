@@ -24,18 +24,18 @@ from sparring.environments.wide_search.scoring import (
     FIGURES,
     NEXT,
     NONE,
-    Score,
     Table,
-    counted,
+    TableScore,
     critical_steps,
     plain,
     read_table,
     sample_table,
     score,
     total_steps,
+    wave_figures,
     written_table,
 )
-from sparring.environments.wide_search.searching import Call, Cell, SharedNotes
+from sparring.environments.wide_search.searching import Cell, SearchCall, SharedNotes
 from sparring.environments.wide_search.world import (
     COLUMNS,
     NAMES,
@@ -46,7 +46,7 @@ from sparring.environments.wide_search.world import (
     world,
 )
 
-WORDS = (  # of every brief wording; then those of pages found by words, and of a table written
+WORDS = (  # of every brief wording; then of the search by words, and of a written table
     *("lead", "single", "worker", "items", "workers", "waves", "find", "of", "left", "back"),
     *("call", "finish", "open", "note", "done", "noted", "page"),
 )
@@ -54,123 +54,124 @@ SEARCHED = ("search", "found", "nothing", "list", "news")
 WRITTEN = ("write", NEXT, EMPTY, NONE)
 
 
-def lead_observation(play: Search) -> Observation:
-    """Return what the lead is told: the task at first, then what came back."""
+def lead_observation(play: WideSearchPlay) -> Observation:
+    """Return the observation of the lead: first the task, then the results of waves."""
     rules, start = play.rules, play.start
     brief = rules.brief
     key = f"lead {_asked(play)} | {' | '.join(_waves(play))}{play.written}"
-    if play.said:
-        told = play.said[-1]
+    if play.wave_texts:
+        text = play.wave_texts[-1]
     elif brief:
-        told = (
+        text = (
             f"lead items {rules.items} find {' '.join(start.columns)} workers {rules.workers} "
             f"waves {rules.waves}"
         )
     else:
-        what = f"of all {start.kind} {start.asked}, {len(start.names)} of them," * bool(start.asked)
+        scope = f"of all {start.kind} {start.asked}, {len(start.names)} of them,"
+        scope = scope if start.asked else f"of {rules.items} items"
         answer = "that you write at the end" if rules.writes else "that was noted"
-        told = (
-            f"You lead {rules.workers} workers. A table {what or f'of {rules.items} items'} has "
+        text = (
+            f"You lead {rules.workers} workers. A table {scope} has "
             f"the columns {', '.join(start.columns)}, and its cells are to be found. When you call "
             "workers, the items that lack a cell are shared out among them evenly, they search at "
             f"once, and each has {rules.turns} turns. You may call {rules.waves} times. The result "
             f"of all is item F1 of the table {answer}."
         )
     ask = "" if brief else "Reply call N, with a number of workers, or finish."
-    return Observation(told=told, ask=ask, key=key, view=told)
+    return Observation(told=text, ask=ask, key=key, view=text)
 
 
-def _asked(play: Search) -> str:
+def _asked(play: WideSearchPlay) -> str:
     start = play.start
     return f"{start.asked}: {', '.join(start.columns)}" if start.asked else f"{play.rules.items}"
 
 
-def _waves(play: Search) -> tuple[str, ...]:
-    """Return of each wave how many the lead called, and what it was told."""
-    return tuple(f"{len(wave)}: {said}" for wave, said in zip(play.waves, play.said, strict=True))
+def _waves(play: WideSearchPlay) -> tuple[str, ...]:
+    pairs = zip(play.waves, play.wave_texts, strict=True)
+    return tuple(f"{len(wave)}: {text}" for wave, text in pairs)
 
 
-def wave_text(play: Search) -> str:
-    """Return the cells noted and rows open after a wave; to a lead that writes the cells too."""
-    cells, left, brief = len(play.notes), len(play.open_items()), play.rules.brief
+def wave_text(play: WideSearchPlay) -> str:
+    """Return the prompt after a wave: counts of cells and rows; a writing lead sees the cells."""
+    cells, empty, brief = len(play.notes), len(play.open_items()), play.rules.brief
     total = len(play.start.names) * play.rules.columns
-    told = (
-        f"back noted {cells} left {left}"
+    text = (
+        f"back noted {cells} left {empty}"
         if brief
-        else f"The workers are back. {cells} of {total} cells are noted; {left} items lack a cell."
+        else f"The workers are back. {cells} of {total} cells are noted; {empty} items lack a cell."
     )
-    new = play.noted(play.before) if play.rules.writes else {}
+    new = play.noted(play.num_before) if play.rules.writes else {}
     if brief:
         rows = (f"{name} {' '.join(map(' '.join, row.items()))}" for name, row in new.items())
-        return " ".join((told, *rows))
+        return " ".join((text, *rows))
     rows = (
         f"- {name}: {'; '.join(f'{column} {value}' for column, value in row.items())}"
         for name, row in new.items()
     )
-    return "\n".join((told, *rows))
+    return "\n".join((text, *rows))
 
 
-def writer_observation(play: Search) -> Observation:
-    """Return what the seat that writes the table is told: what it has not heard, and the form."""
+def writer_observation(play: WideSearchPlay) -> Observation:
+    """Return the observation of the seat that writes the table: the news and the form."""
     rules, start = play.rules, play.start
-    news = play.said[play.heard :] if rules.workers else ()
+    news = play.wave_texts[play.num_answered :] if rules.workers else ()
     key = f"{rules.roles[0]} writes {_asked(play)} | {' | '.join((*_waves(play), *play.past))}"
     if rules.brief:
-        told = " ".join((*news, "write"))
-        return Observation(told=told, key=key, view=told)
-    told = "\n".join((*news, "The search is over. Write the table."))
+        text = " ".join((*news, "write"))
+        return Observation(told=text, key=key, view=text)
+    text = "\n".join((*news, "The search is over. Write the table."))
     header = written_table({}, start, brief=False)
     ask = (
         f"Reply with a markdown table that begins with these two lines, and has a line for each "
         f"of the {start.kind}; leave empty what you do not know.\n\n{header}"
     )
-    return Observation(told=told, ask=ask, key=key, view=told)
+    return Observation(told=text, ask=ask, key=key, view=text)
 
 
-def worker_observation(play: Search, seat: int, call: Call) -> Observation:
-    """Return what a worker is told: its items at first, then what its last turn has given."""
+def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Observation:
+    """Return the observation of a worker: first its items, then the result of its last action."""
     rules, start, brief = play.rules, play.start, play.rules.brief
-    fresh = not call.told
+    fresh = not call.log
     role = rules.roles[seat]
     if fresh:
         names = [start.names[item] for item in call.items]
         if brief:
-            told = f"{role} find {' '.join(start.columns)} of {' '.join(names)}"
+            text = f"{role} find {' '.join(start.columns)} of {' '.join(names)}"
         else:
             pages = "Search for pages, and open them." if rules.by_words else "Each has a page."
-            asked = f" ({start.kind} {start.asked})" * bool(start.asked)
-            told = (
-                f"You are {role}. Find {' and '.join(start.columns)} of {', '.join(names)}{asked}. "
+            scope = f" ({start.kind} {start.asked})" * bool(start.asked)
+            text = (
+                f"You are {role}. Find {' and '.join(start.columns)} of {', '.join(names)}{scope}. "
                 f"{pages} What you note is kept; nobody sees anything else of your work."
             )
     else:
-        told = searching.came(play, call)
+        text = searching.result_text(play, call)
     gap = "\n\n" if rules.by_words else " "
-    told = f"{told} left {call.left}" if brief else f"{told}{gap}Turns left: {call.left}."
+    text = f"{text} left {call.turns}" if brief else f"{text}{gap}Turns left: {call.turns}."
     ask = "" if brief else searching.forms(start.columns, fresh, by_words=rules.by_words)
-    key = f"{role} {call.items} | {' | '.join((*call.told, told))}"
-    return Observation(told=told, ask=ask, key=key, view=told, fresh=fresh)
+    key = f"{role} {call.items} | {' | '.join((*call.log, text))}"
+    return Observation(told=text, ask=ask, key=key, view=text, fresh=fresh)
 
 
 LEAD = 0
 FINISH, CALL = "finish", "call"
-ROWS = 12  # of the table that are drawn
+ROWS = 12  # most rows in the drawing
 
 
-class Search(PaintedPlay, SharedNotes):
-    """One play.
+class WideSearchPlay(PaintedPlay, SharedNotes):
+    """One episode.
 
     Attributes:
-        asked: how many cells each seat that was called was to find, over all calls.
-        calls: workers that are at work, by seat.
-        waves: of each wave the steps that each of its workers took, in order of their seats.
-        ended: whether it is over.
-        said: what the lead was told after each wave.
-        heard: how many of these it has answered.
-        writing: whether the lead is to write the table now.
-        written: what it wrote.
-        past: the conversation of the one seat that works alone, once its search is over.
-        ends: how the latest call of each seat that has worked has ended, by seat.
+        num_due: number of cells that each seat was called for, over all its calls.
+        calls: current calls, by the worker's seat.
+        waves: for each wave the steps of each of its workers, in order of their seats.
+        ended: whether the episode is over.
+        wave_texts: the prompt of the lead after each wave.
+        num_answered: number of these prompts that the lead has answered.
+        writing: whether the lead writes the table now.
+        written: the text of the table that the lead wrote.
+        past: the conversation of a seat that works alone, once its search is over.
+        ends: how the latest call of each seat ended, by seat.
     """
 
     def __init__(self, rules: WideSearch, start: World) -> None:
@@ -180,13 +181,13 @@ class Search(PaintedPlay, SharedNotes):
         self.distractors = rules.distractors
         self.notes: dict[Cell, str] = {}
         self.by: dict[Cell, int] = {}
-        self.asked: dict[int, int] = {}
-        self.calls: dict[int, Call] = {}
+        self.num_due: dict[int, int] = {}
+        self.calls: dict[int, SearchCall] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
-        self.spent: dict[int, int] = {}  # steps of the workers of this wave
-        self.said: tuple[str, ...] = ()
-        self.before = 0  # cells that were noted before this wave
-        self.heard, self.writing, self.written = 0, False, ""
+        self.steps: dict[int, int] = {}  # steps of each worker in this wave
+        self.wave_texts: tuple[str, ...] = ()
+        self.num_before = 0  # cells noted before this wave
+        self.num_answered, self.writing, self.written = 0, False, ""
         self.past: tuple[str, ...] = ()
         self.ends: dict[int, ConversationEnd] = {}
         self.lead_steps = 0
@@ -200,65 +201,65 @@ class Search(PaintedPlay, SharedNotes):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Item F1 of what was noted, for every seat; 0 before the end."""
+        """Item F1 of the answer, for every seat; 0 before the end."""
         value = self.score.item_f1 if self.ended else 0.0
         return (value,) * self.rules.num_seats
 
     @property
     def answer(self) -> Table | None:
-        """The table that the notes make, or the one that was written; None: it is malformed."""
+        """The table of the notes, or the written table, None if malformed."""
         if self.rules.writes:
             return read_table(self.written, self.start, brief=self.brief)
         return self.noted()
 
     def noted(self, first: int = 0) -> Table:
-        """Return the table that the notes make, without the first so many of them."""
+        """Return the table of the notes from number ``first`` on."""
         return self._table([*self.notes][first:])
 
     def _table(self, cells: Sequence[Cell]) -> Table:
-        found: Table = {}
+        rows: Table = {}
         for item, column in sorted(cells):
-            row = found.setdefault(self.start.names[item], {})
+            row = rows.setdefault(self.start.names[item], {})
             row[self.start.columns[column]] = self.notes[item, column]
-        return found
+        return rows
 
     @property
-    def score(self) -> Score:
-        """How well the answer gives the table; a malformed one gives nothing."""
+    def score(self) -> TableScore:
+        """The score of the answer; a malformed answer counts as empty."""
         return score(self.start.rows(), self.answer or {}, self.rules.columns)
 
     @property
     def critical_steps(self) -> int:
-        """The lead's steps, and those of the slowest worker of each wave."""
-        return critical_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
+        """The lead's steps plus those of the slowest worker of each wave."""
+        return critical_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
 
     @property
     def total_steps(self) -> int:
         """The steps of all seats."""
-        return total_steps(self.lead_steps, (*self.waves, tuple(self.spent.values())))
+        return total_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
 
     def closed(self, seat: int) -> ConversationEnd | None:
-        """Return how a seat's latest conversation has ended; a lead without a call left: None."""
+        """Return how a seat's latest conversation ended, None for the lead before the end."""
         return self.ends.get(seat) if self.ended or seat != LEAD else None
 
     def open_items(self, among: Sequence[int] | None = None) -> list[int]:
-        """Return the rows that lack a cell, of these or of all."""
+        """Return the rows that lack a cell, of ``among`` or of all."""
         rows, columns = range(len(self.start.names)), range(self.rules.columns)
         lacks = [any((row, column) not in self.notes for column in columns) for row in rows]
         return [row for row in (rows if among is None else among) if lacks[row]]
 
     def parts(self) -> tuple[int, ...]:
-        """Return the seats that were called to find cells; none where the answer is written."""
-        return () if self.rules.writes else tuple(sorted(self.asked))
+        """Return the seats that were called for cells, none where the answer is written."""
+        return () if self.rules.writes else tuple(sorted(self.num_due))
 
     def worth(self, seats: Collection[int]) -> float:
-        """Return item F1 of the table that the notes of these seats alone make."""
+        """Return item F1 of the table of the notes of these seats only."""
         cells = [cell for cell, seat in self.by.items() if seat in seats]
         return score(self.start.rows(), self._table(cells), self.rules.columns).item_f1
 
     def own_share(self, seat: int) -> float:
-        """Return the right cells that a seat noted, over those that it was called for."""
-        return self.figures()["found"][seat] / max(self.asked[seat], 1)
+        """Return the right cells of a seat, divided by the cells that it was called for."""
+        return self.figures()["found"][seat] / max(self.num_due[seat], 1)
 
     def due(self) -> tuple[int, ...]:
         if self.ended:
@@ -266,7 +267,7 @@ class Search(PaintedPlay, SharedNotes):
         return tuple(sorted(self.calls)) or (LEAD,)
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return what a seat may say, nothing where it is not due; None: any text."""
+        """Return the legal replies of a seat, none where it is not due; None for any text."""
         if seat not in self.due():
             return ()
         if self.writing or (seat in self.calls and self.rules.free):
@@ -277,22 +278,22 @@ class Search(PaintedPlay, SharedNotes):
         return searching.actions(self, self.calls[seat])
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the action in a reply: a table is what was said, whatever it is."""
+        """Return the action in a reply; a written table is the reply itself."""
         legal = self.legal(seat)
         if legal is not None:
             return listed_reply(legal, reply, exact)
         if self.writing:
             return reply
-        return searching.read(self, self.calls[seat], reply, exact)
+        return searching.read_action(self, self.calls[seat], reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a reply of the form asked for, drawn at random, where any text is allowed."""
+        """Return a random reply in the required form, where any text is allowed."""
         if self.writing:
             return sample_table(self.noted(), self.start, stream, brief=self.brief)
         return searching.sample(self, self.calls[seat], stream)
 
     def observe(self, seat: int) -> Observation:
-        """Return what a seat has not been told; a worker's conversation begins at each call."""
+        """Return the observation of a seat; each call starts a worker's conversation anew."""
         if seat in self.calls:
             return worker_observation(self, seat, self.calls[seat])
         if self.writing and seat == LEAD:
@@ -307,7 +308,7 @@ class Search(PaintedPlay, SharedNotes):
             legal = self.legal(seat)
             known = reply in legal if legal is not None else self.read(seat, reply, True)
             if known is False or known is None:
-                raise GameError(f"wide_search: {quoted(reply)} is no action of seat {seat} now.")
+                raise GameError(f"wide_search: {quoted(reply)} is illegal for seat {seat} now.")
         if self.writing:
             self.lead_steps += 1
             self.written, self.writing, self.ended = replies[LEAD], False, True
@@ -322,9 +323,9 @@ class Search(PaintedPlay, SharedNotes):
             self._end()
 
     def _lead(self, reply: str) -> None:
-        """Finish, or call workers for the open rows, shared out evenly in order."""
+        """Finish, or call workers and split the open rows evenly among them in order."""
         self.lead_steps += 1
-        self.heard = len(self.waves)
+        self.num_answered = len(self.waves)
         if reply == FINISH:
             self.ends = {**self.ends, LEAD: "answered"}
             self._end()
@@ -336,13 +337,13 @@ class Search(PaintedPlay, SharedNotes):
 
     def _begin(self, shares: Mapping[int, tuple[int, ...]]) -> None:
         columns = range(self.rules.columns)
-        self.asked = dict(self.asked)
+        self.num_due = dict(self.num_due)
         for seat, items in shares.items():
-            lacking = sum((one, column) not in self.notes for one in items for column in columns)
-            self.asked[seat] = self.asked.get(seat, 0) + lacking
-        self.calls = {seat: Call(items, self.rules.turns) for seat, items in shares.items()}
+            num_open = sum((item, column) not in self.notes for item in items for column in columns)
+            self.num_due[seat] = self.num_due.get(seat, 0) + num_open
+        self.calls = {seat: SearchCall(items, self.rules.turns) for seat, items in shares.items()}
         self.ends = {seat: how for seat, how in self.ends.items() if seat not in shares}
-        self.spent, self.before = dict.fromkeys(shares, 0), len(self.notes)
+        self.steps, self.num_before = dict.fromkeys(shares, 0), len(self.notes)
 
     def _end(self) -> None:
         self.writing = self.rules.writes
@@ -350,43 +351,43 @@ class Search(PaintedPlay, SharedNotes):
 
     def _work(self, replies: Mapping[int, str]) -> None:
         self.notes, self.by = dict(self.notes), dict(self.by)
-        self.calls, self.spent = dict(self.calls), dict(self.spent)
+        self.calls, self.steps = dict(self.calls), dict(self.steps)
         for seat, reply in sorted(replies.items()):
-            seen = self.observe(seat).told
-            said = (self.read(seat, reply, True) or reply) if self.rules.free else reply
+            prompt = self.observe(seat).told
+            action = (self.read(seat, reply, True) or reply) if self.rules.free else reply
             call = self.calls[seat]
-            call = replace(call, left=call.left - 1, told=(*call.told, seen, said))
-            self.spent[seat] += 1
-            self.calls[seat] = call = searching.acted(self, seat, call, said)
-            if said == searching.DONE or not call.left:
-                short = said != searching.DONE and self.open_items(call.items)
+            call = replace(call, turns=call.turns - 1, log=(*call.log, prompt, action))
+            self.steps[seat] += 1
+            self.calls[seat] = call = searching.after_action(self, seat, call, action)
+            if action == searching.DONE or not call.turns:
+                short = action != searching.DONE and self.open_items(call.items)
                 self.ends = {**self.ends, seat: "turns" if short else "answered"}
                 del self.calls[seat]
-                self.past = call.told if seat == LEAD else ()
+                self.past = call.log if seat == LEAD else ()
         if not self.calls:
             self._close()
             if not self.rules.workers or len(self.waves) == self.rules.waves:
                 self._end()
 
     def _close(self) -> None:
-        """End a wave: the lead is told how many cells were noted."""
-        if any(self.spent.values()):
-            new = [*self.notes][self.before :]
-            self.useful |= {(len(self.waves), self.by[one]) for one in new if self._is_right(one)}
-            self.waves = (*self.waves, tuple(self.spent.values()))
-            self.said = (*self.said, wave_text(self))
-        alone = self.calls.get(LEAD)  # not yet done where the limit of critical steps is met
-        self.past = alone.told if alone is not None else self.past
+        """End a wave and write the next prompt of the lead."""
+        if any(self.steps.values()):
+            new = filter(self._is_right, [*self.notes][self.num_before :])
+            self.useful |= {(len(self.waves), self.by[cell]) for cell in new}
+            self.waves = (*self.waves, tuple(self.steps.values()))
+            self.wave_texts = (*self.wave_texts, wave_text(self))
+        alone = self.calls.get(LEAD)  # still at work if the limit of critical steps ends the wave
+        self.past = alone.log if alone is not None else self.past
         self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
-        self.calls, self.spent = {}, {}
+        self.calls, self.steps = {}, {}
 
     def _is_right(self, cell: Cell) -> bool:
         return plain(self.notes[cell]) == plain(self.start.values[cell[0]][cell[1]])
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return the figures of a play that is over: of the answer, and of the work."""
+        """Return the figures of the answer and of the work of a finished episode."""
         seats = self.rules.num_seats
-        work = counted(self.lead_steps, self.waves, len(self.useful), self.rules.workers)
+        work = wave_figures(self.lead_steps, self.waves, len(self.useful), self.rules.workers)
         of_all: dict[str, float] = {**asdict(self.score), **work}
         right = [0.0] * seats
         for cell, seat in self.by.items():
@@ -432,17 +433,17 @@ class Search(PaintedPlay, SharedNotes):
             if call is None:
                 return f"{rules.roles[seat]} is not at work."
             names = ", ".join(self.start.names[item] for item in call.items)
-            return f"{rules.roles[seat]} searches for {names}; {call.left} turns left."
-        told = " ".join(self.said[-1].split()) if self.said else "No worker was called yet."
-        return f"{told} Waves so far: {len(self.waves)}."
+            return f"{rules.roles[seat]} searches for {names}; {call.turns} turns left."
+        text = self.wave_texts[-1] if self.wave_texts else "No worker was called yet."
+        return f"{' '.join(text.split())} Waves so far: {len(self.waves)}."
 
-    def clone(self) -> Search:
-        twin = object.__new__(Search)
+    def clone(self) -> WideSearchPlay:
+        twin = object.__new__(WideSearchPlay)
         twin.__dict__.update(self.__dict__)
         return twin
 
 
-def _page(canvas: Canvas, play: Search, number: int) -> None:
+def _page(canvas: Canvas, play: WideSearchPlay, number: int) -> None:
     if play.rules.by_words:
         page = searching.pages(play)[number]
         heading(canvas, page.title)
@@ -454,7 +455,7 @@ def _page(canvas: Canvas, play: Search, number: int) -> None:
     table(canvas, [tuple(row), tuple(row.values())])
 
 
-def _cell(play: Search, item: int, column: int) -> str:
+def _cell(play: WideSearchPlay, item: int, column: int) -> str:
     noted, right = play.notes.get((item, column)), play.start.values[item][column]
     if noted is None:
         return f"- / {right}"
@@ -462,31 +463,30 @@ def _cell(play: Search, item: int, column: int) -> str:
 
 
 ALONE = "single"
-MOST_OPENINGS = 1000  # worlds of which exact figures are made
-SCORED = tuple(field.name for field in fields(Score))
+MOST_OPENINGS = 1000  # most worlds for exact figures
+SCORED = tuple(field.name for field in fields(TableScore))
 
 
 @dataclass(kw_only=True, eq=False)
 class WideSearch(Bank):
-    """A table is to be found: a lead calls workers, who read pages at once and note cells.
+    """A team fills a table: a lead calls workers, who read pages in parallel and note cells.
 
-    What: a world of things with invented names has a page on each. The lead says how many workers
-    it calls; the rows that lack a cell are shared out among them evenly, and they search at once.
-    A worker begins a fresh conversation at every call, opens pages, notes values and is done, or
-    has no turns left. Then the lead is told how many cells are noted, and calls again or finishes.
-    The table that the notes make is the answer.
+    What: a world of things with invented names has a page for each. The lead says how many workers
+    it calls; the rows that lack a cell are split evenly among them, and they search in parallel. A
+    worker starts a fresh conversation at every call, opens pages and notes values until it is done
+    or has no turns left. Then the lead learns how many cells are noted, and calls again or
+    finishes. The answer is the table of the notes.
 
-    With ``search: words`` pages are found in full text, three a search at most, best first: a page
-    on each thing, one for each value that lists what has it, and ``distractors``. A worker says
-    ``search ardan colour``, ``open 2``, ``note ardan colour red``, ``done``; in full style any
-    text, of which the first line that is such a command and can be followed is its action. With
-    ``answer: written`` the lead is told what was noted and, when the search is over, writes the
-    table, in any text: markdown in full style, ``ardan red ; bemir -`` in brief style. With
-    ``tables`` a question of a real table takes the place of the invented world: all countries whose
-    subregion is Western Europe, with these columns.
-    When to use: to train teams whose size is theirs to choose (WideSeek-R1; Agent Swarm, with the
-    workers frozen), and to compare them with one agent that does all of it alone: ``workers: 0``
-    has one seat, with ``turns`` turns in all.
+    With ``search: words`` workers find pages by full-text search, at most three a search, best
+    first: a page for each thing, a list of things for each value, and ``distractors``. A worker
+    replies ``search ardan colour``, ``open 2``, ``note ardan colour red`` or ``done``. In full
+    style it may reply any text, and the first valid command is the action. With ``answer: written``
+    the lead sees the noted cells and writes the table after the search: markdown in full style,
+    ``ardan red ; bemir -`` in brief style. With ``tables`` a question about a real table replaces
+    the invented world, such as all countries whose subregion is Western Europe, with some columns.
+    When to use: to train teams that choose their own size (WideSeek-R1; Agent Swarm, with frozen
+    workers), and to compare them with a single agent: ``workers: 0`` has one seat, with ``turns``
+    turns in all.
     Mathematics: the return of every seat is item F1, of E true rows, M rows of the answer and A
     columns beside the name:
 
@@ -495,45 +495,44 @@ class WideSearch(Bank):
 
         critical steps = the lead's turns + sum over waves of the turns of its slowest worker
 
-    Case, white space and commas between thousands do not count where cells are compared.
+    Comparisons of cells ignore case, white space and commas between thousands.
 
     Figures: item_f1, precision, recall, non_key_f1, row_f1, success, waves, width (of the widest
-    wave), critical_steps, total_steps, called (how often a worker was), finished (calls of a worker
-    that noted a right cell), parallel (width as a share of what it may be, from 0 for one worker),
-    finished_share (of the calls), and found, the right cells that each seat noted; with
-    ``answer: written`` also malformed, 1 for an answer that is no such table, which scores 0.
-    Pitfalls: names of found rows count as right cells, so that a row with wrong values is still
-    worth something; non_key_f1 leaves names out. Two workers never have the same row, so that they
-    cannot disagree, and they are told its name: names are never searched for. The lead sees no
-    cell unless it writes the answer, so it decides by numbers alone. What real tables hold a model
-    may know by heart, and is that of the package's version. Of their filters one in five is kept
-    for banks from 2^30 on, on which skill is measured; a row may pass filters of both kinds.
+    wave), critical_steps, total_steps, called (number of calls of a worker), finished (calls with a
+    right cell), parallel (width as a share of the possible, 0 for one worker), finished_share (of
+    the calls), and found, the right cells of each seat; with ``answer: written`` also malformed, 1
+    for an unparsable answer, which scores 0.
+    Pitfalls: names of rows in the answer count as right cells, so a row with wrong values still has
+    some value; non_key_f1 leaves names out. Two workers never share a row, so they cannot disagree,
+    and they know its name: no one searches for names. The lead sees no cell unless it writes the
+    answer, so it decides by counts only. A model may have memorised real tables, whose content
+    depends on the package's version. One filter in five of a real table is held out for banks from
+    2^30 on, which measure skill; a row may pass filters of both kinds.
     Reference: WideSeek-R1 (arXiv 2602.04634); Kimi K2.5's critical steps (arXiv 2602.02276).
     Verified by: tests/environments/test_wide_search.py.
 
     Args:
-        items: rows of the table, 1 to 48; of a real one the most, at least 4.
-        columns: cells of a row beside its name, 1 to 4: colour, size, food, place.
-        workers: most workers of a call, 0 to 16; 0: one seat, "single", works alone.
-        turns: of a worker at each call, 1 to 1000. A row takes one turn to open and one for each
-            cell, and with ``search: words`` one more to search.
+        items: rows of the table, 1 to 48; for a real table the most rows, at least 4.
+        columns: cells of a row besides its name, 1 to 4: colour, size, food, place.
+        workers: most workers in a call, 0 to 16; 0: one seat, "single", works alone.
+        turns: turns of a worker at each call, 1 to 1000. A row takes one turn to open and one for
+            each cell, and with ``search: words`` one more to search.
         waves: calls of the lead, 1 to 100.
         critical: critical steps after which the search ends; 0 (default): no limit.
         worlds: worlds in the bank, 1 to 10,000,000.
-        bank: number of the bank, below 2^31; another one has other worlds.
+        bank: number of the bank, below 2^31; another bank has other worlds.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
-        search: "names" (default): a worker opens the pages of its rows by their names. "words": it
-            searches for pages by words.
-        distractors: pages that do not help, 0 to 1000, where search is "words": news that names two
-            things; of a real table, pages on other rows.
-        answer: "merged" (default): the table that the notes make. "written": one that the lead
-            writes; alone, the one seat.
+        search: "names" (default): workers open the pages of their rows by name. "words": they
+            search for pages by words.
+        distractors: irrelevant pages, 0 to 1000, where search is "words": news about two things, or
+            for a real table pages of other rows.
+        answer: "merged" (default): the table of the notes. "written": a table that the lead, or the
+            single seat, writes.
         tables: "invented" (default), or a real table: "countries", "elements" or "airports", which
-            want the extra ``tables``, style "full" and search "words".
+            need the extra ``tables``, style "full" and search "words".
 
     Raises:
-        ConfigError: options that do not go together, or a package of ``tables`` that is missing or
-            broken.
+        ConfigError: incompatible options, or a missing or broken package of ``tables``.
     """
 
     items: Annotated[int, Field(ge=1, le=len(NAMES))] = 8
@@ -583,10 +582,10 @@ class WideSearch(Bank):
             self.figures = (*self.figures, "malformed")
         self.invented = tables == "invented"
         if not self.invented:
-            questions(tables, self.items, False)  # refused at once where there are none
+            questions(tables, self.items, False)  # raises ConfigError at once if there are none
 
     def leads(self, seat: int) -> bool:
-        """Return whether a seat calls workers, and searches nothing itself."""
+        """Return whether a seat is the lead, which calls workers."""
         return seat == LEAD and self.workers > 0
 
     def start(self, number: int) -> World:
@@ -598,33 +597,33 @@ class WideSearch(Bank):
         return real_world(stream, self.tables, self.items, self.columns, other)
 
     def vocabulary(self) -> tuple[str, ...]:
-        most = max(
+        largest = max(
             self.items * self.columns, self.turns, self.waves, self.workers, self.distractors
         )
-        most = max(most, RESULTS * self.by_words)
-        more = {*(SEARCHED * self.by_words), *(WRITTEN * self.writes)}
-        values = {value for own in VALUES.values() for value in own}
-        numbers = map(str, range(most + 1))
-        return tuple(sorted({*WORDS, *more, *NAMES, *VALUES, *values, *numbers}))
+        largest = max(largest, RESULTS * self.by_words)
+        extra = {*(SEARCHED * self.by_words), *(WRITTEN * self.writes)}
+        values = {value for options in VALUES.values() for value in options}
+        numbers = map(str, range(largest + 1))
+        return tuple(sorted({*WORDS, *extra, *NAMES, *VALUES, *values, *numbers}))
 
-    def openings(self) -> tuple[tuple[float, Search], ...]:
-        """Return a play of every world of the bank, all equally likely; for exact figures.
+    def openings(self) -> tuple[tuple[float, WideSearchPlay], ...]:
+        """Return (probability, episode) of every world of the bank, for exact figures.
 
         Raises:
-            TooLargeError: the bank has too many of them.
+            TooLargeError: the bank has too many worlds.
         """
         if self.worlds > MOST_OPENINGS:
             raise TooLargeError(
                 f"wide_search: exact figures are for at most {MOST_OPENINGS} worlds and the bank "
                 f"has {self.worlds:,}; write worlds: 4, with few items and turns."
             )
-        found = (self.start(number) for number in range(self.worlds))
-        return tuple((1 / self.worlds, Search(self, one)) for one in found)
+        starts = (self.start(number) for number in range(self.worlds))
+        return tuple((1 / self.worlds, WideSearchPlay(self, start)) for start in starts)
 
-    def reset(self, stream: Stream) -> Search:
-        found = self.draw_start(stream)
-        assert isinstance(found, World)
-        return Search(self, found)
+    def reset(self, stream: Stream) -> WideSearchPlay:
+        start = self.draw_start(stream)
+        assert isinstance(start, World)
+        return WideSearchPlay(self, start)
 
 
 wide_search = WideSearch

@@ -1,4 +1,4 @@
-"""The pages of a world: one on each thing, lists, and pages that lead nowhere; and their search."""
+"""The pages of a world (one for each thing, lists, distractors) and their search."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sparring.core.rng import Stream
 from sparring.environments.toolbox import search
 from sparring.environments.wide_search.world import INVENTED, World, table
 
-RESULTS = 3  # pages that a search gives at most
-LISTED = "of all there are these have it on a page of their own"  # said on a list
+RESULTS = 3  # most pages of a search
+LISTED = "of all there are these have it on a page of their own"  # the text of a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,10 @@ class Page:
     """A page.
 
     Args:
-        title: by which a search shows it.
-        text: what is read when it is opened, and the words by which it is found.
-        item: number of the row that it is on, -1 for none.
-        longer: words that a search counts as the page's, too: of two pages that have what is asked
-            for the shorter one is better.
+        title: the title in search results.
+        text: the content, which a search matches.
+        item: number of the row that the page is about, -1 for none.
+        longer: further words that count in a search: of two matching pages the shorter ranks first.
     """
 
     title: str
@@ -34,30 +33,30 @@ class Page:
 
 @lru_cache(maxsize=256)
 def library(world: World, distractors: int, brief: bool) -> tuple[Page, ...]:
-    """Return the pages of a world, a function of these alone, in an order of no meaning.
+    """Return the pages of a world in random order, a function of the arguments only.
 
     Args:
-        world: what is searched for.
-        distractors: pages beside those on its rows and the lists: of invented things news that
-            names two of them, of real tables the pages on other rows.
-        brief: whether they are worded for a tiny model.
+        world: the world; its ``repr`` seeds the draws, so its field names must not change.
+        distractors: number of further pages: for invented things news about two of them, for real
+            tables the pages of other rows.
+        brief: whether the style is brief.
     """
     stream = Stream.from_seed(0).child("library").child(repr(world)).child(distractors)
-    drawn = stream.child("distractors")
+    draws = stream.child("distractors")
     if world.kind == INVENTED:
         pages = [
             *(_thing(name, world.row(item), item, brief) for item, name in enumerate(world.names)),
             *_lists(world, brief),
-            *(_news(world, number, drawn, brief) for number in range(distractors)),
+            *(_news(world, number, draws, brief) for number in range(distractors)),
         ]
     else:
-        pages = _real(world, distractors, drawn)
+        pages = _real(world, distractors, draws)
     order = stream.child("order")
     return tuple(pages[place] for place in sorted(range(len(pages)), key=order.uniform))
 
 
 def find(pages: Sequence[Page], words: str) -> tuple[int, ...]:
-    """Return the numbers of the pages that have any of some words, the best first.
+    """Return the numbers of the pages with any of the words, the best first.
 
     Raises:
         GameError: Python's SQLite was built without FTS5.
@@ -81,44 +80,44 @@ def _list(title: str, names: Sequence[str]) -> Page:
 
 
 def _lists(world: World, brief: bool) -> list[Page]:
-    """Return a page for each value that a row has, with the names of those that have it.
+    """Return a page for each value, with the names of the rows that have the value.
 
-    It does not say of which column, and is longer than the pages on rows, so that a search for a
-    name and a column finds the row's own page.
+    The page does not name the column, and is longer than the pages of rows, so a search for a name
+    and a column finds the page of the row.
     """
     names: dict[str, list[str]] = {}
     for name, values in zip(world.names, world.values, strict=True):
         for value in values:
             names.setdefault(value, []).append(name)
     if not brief:
-        return [_list(f"List: {value}", own) for value, own in names.items()]
+        return [_list(f"List: {value}", holders) for value, holders in names.items()]
     return [
-        Page(f"list {value}", f"list {value} of {' '.join(own)}", longer=LISTED)
-        for value, own in names.items()
+        Page(f"list {value}", f"list {value} of {' '.join(holders)}", longer=LISTED)
+        for value, holders in names.items()
     ]
 
 
 def _news(world: World, number: int, stream: Stream, brief: bool) -> Page:
-    """Return a page that names two rows, and says nothing of their cells."""
-    one, two = (
+    """Return a page that names two rows without any cell."""
+    first, second = (
         world.names[stream.integer(2 * number + place, len(world.names))] for place in range(2)
     )
     if brief:
-        return Page(f"news {one} {two}", f"news {number + 1} {one} {two}")
-    title = f"News {number + 1}: {one} and {two}"
-    return Page(title, f"# {title}\n\nSomebody saw {one} together with {two}.")
+        return Page(f"news {first} {second}", f"news {number + 1} {first} {second}")
+    title = f"News {number + 1}: {first} and {second}"
+    return Page(title, f"# {title}\n\nSomebody saw {first} together with {second}.")
 
 
 def _real(world: World, distractors: int, stream: Stream) -> list[Page]:
-    whole = table(world.kind)
+    source = table(world.kind)
     items = {name: item for item, name in enumerate(world.names)}
     pages: list[tuple[str, dict[str, str]]] = []
     others: list[tuple[str, dict[str, str]]] = []
-    for name, values in whole.rows:
-        row = dict(zip(whole.columns, values, strict=True))
+    for name, values in source.rows:
+        row = dict(zip(source.columns, values, strict=True))
         (pages if name in items else others).append((name, row))
     for place in range(min(distractors, len(others))):
         pages.append(others.pop(stream.integer(place, len(others))))
     title = f"{world.kind.capitalize()} {world.asked}"
-    found = [_thing(name, row, items.get(name, -1), False) for name, row in pages]
-    return [*found, _list(title, world.names)]
+    row_pages = [_thing(name, row, items.get(name, -1), False) for name, row in pages]
+    return [*row_pages, _list(title, world.names)]

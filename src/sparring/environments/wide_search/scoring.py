@@ -1,7 +1,7 @@
-"""How well a table was found, how answers are read and written, and what waves of workers cost.
+"""Scores of tables, parsing and formatting of answers, and costs of waves of workers.
 
-A wave is a call of the lead: so many workers, who work at once, and all of whom it waits for. A
-wave is written as the steps of each of its workers.
+A wave is a call of the lead for several workers, who work in parallel until all are done. A wave is
+a sequence of the steps of each of its workers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ FIGURES = (
     *("waves", "width", "critical_steps", "total_steps"),
     *("called", "finished", "parallel", "finished_share"),
 )
-Wave = Sequence[int]  # steps of each worker that was called
+Wave = Sequence[int]  # steps of each worker in the wave
 
 
 def critical_steps(lead: int, waves: Iterable[Wave]) -> int:
-    """Return the lead's steps, and those of the slowest worker of each wave."""
+    """Return the lead's steps plus those of the slowest worker of each wave."""
     return lead + sum(max(wave, default=0) for wave in waves)
 
 
@@ -31,10 +31,10 @@ def total_steps(lead: int, waves: Iterable[Wave]) -> int:
     return lead + sum(map(sum, waves))
 
 
-def counted(lead: int, waves: Sequence[Wave], finished: int, workers: int) -> dict[str, float]:
-    """Return the figures of FIGURES, of a play that is over.
+def wave_figures(lead: int, waves: Sequence[Wave], finished: int, workers: int) -> dict[str, float]:
+    """Return the figures of FIGURES for a finished episode.
 
-    Mathematics: with w_t workers in wave t, W at most, and F calls of a worker that ended well
+    Mathematics: with w_t workers in wave t, at most W, and F successful calls of a worker
 
         parallel = (max over t of w_t - 1) / (W - 1)
         finished_share = F / sum over t of w_t
@@ -42,10 +42,10 @@ def counted(lead: int, waves: Sequence[Wave], finished: int, workers: int) -> di
     and 0 where nothing can be divided.
 
     Args:
-        lead: its steps.
-        waves: steps of the workers of each.
+        lead: steps of the lead.
+        waves: steps of the workers of each wave.
         finished: F.
-        workers: W; 0: one seat works alone.
+        workers: W; 0 if one seat works alone.
     """
     width, called = max(map(len, waves), default=0), sum(map(len, waves))
     return {
@@ -61,16 +61,16 @@ def counted(lead: int, waves: Sequence[Wave], finished: int, workers: int) -> di
 
 
 Rows = Mapping[str, Mapping[str, str]]  # by the key of a row: value by column
-AROUND = " .\"'`*"  # what may stand around a cell
+AROUND = " .\"'`*"  # characters that may surround a cell
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))", re.ASCII)
 _NUMBER = re.compile(r"[-+]?\d{1,20}(?:\.\d{1,20})?", re.ASCII)
 
 
 def plain(cell: str) -> str:
-    """Return a cell as it is compared.
+    """Return the normal form of a cell for comparisons.
 
-    Case, white space, and signs around it do not count; numbers are compared by their values, with
-    or without commas between thousands.
+    The normal form ignores case, white space, and surrounding characters; numbers compare by value,
+    with or without commas between thousands.
     """
     text = " ".join(cell.casefold().split()).strip(AROUND)
     number = _THOUSANDS.sub("", text)
@@ -80,24 +80,24 @@ def plain(cell: str) -> str:
 
 
 def _plain(rows: Rows) -> dict[str, dict[str, str]]:
-    """Return a table as it is compared; of rows whose names are then equal the first one stays."""
-    found: dict[str, dict[str, str]] = {}
+    """Return the normal form of a table; the first of several rows of one name stays."""
+    out: dict[str, dict[str, str]] = {}
     for key, row in rows.items():
-        found.setdefault(plain(key), {name: plain(value) for name, value in row.items()})
-    return found
+        out.setdefault(plain(key), {name: plain(value) for name, value in row.items()})
+    return out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Score:
-    """How well a table was found; every figure is in [0, 1].
+class TableScore:
+    """Scores of an answer, each in [0, 1].
 
     Args:
-        item_f1: 2 P R / (P + R) of the cells, keys of right rows among them.
+        item_f1: 2 P R / (P + R) of the cells, including keys of right rows.
         precision: P, right cells over all cells of the answer.
         recall: R, right cells over all cells of the truth.
-        non_key_f1: the same without keys; an answer's empty cells are not counted as said.
-        row_f1: of whole rows.
-        success: 1 if the whole table is right, and nothing else is in it.
+        non_key_f1: the same without keys and without empty cells of the answer.
+        row_f1: the same for complete rows.
+        success: 1 if the answer is exactly the table.
     """
 
     item_f1: float
@@ -108,49 +108,47 @@ class Score:
     success: float
 
 
-def score(truth: Rows, answer: Rows, columns: int) -> Score:
-    """Return how well an answer gives a table.
+def score(truth: Rows, answer: Rows, columns: int) -> TableScore:
+    """Return the scores of an answer.
 
-    Mathematics, of E true rows, M rows of the answer and A columns beside the key:
+    Mathematics, with E true rows, M rows of the answer and A columns beside the key:
         TP = sum over rows of the answer whose key is in the truth of 1 + right cells of the row
         P = TP / (M (1 + A)),    R = TP / (E (1 + A)),    item F1 = 2 P R / (P + R)
 
-    Cells are compared as ``plain`` gives them.
+    Cells compare by ``plain``.
 
     Args:
-        truth: the table.
-        answer: what was found; a cell may be missing.
+        truth: the true table.
+        answer: the answer; cells may be missing.
         columns: A.
     """
     truth, answer = _plain(truth), _plain(answer)
-    met = [key for key in answer if key in truth]
+    matched = [key for key in answer if key in truth]
     right = {
         key: sum(truth[key].get(name) == value for name, value in answer[key].items())
-        for key in met
+        for key in matched
     }
     cells = sum(right.values())
-    said = sum(map(len, answer.values()))
-    whole = sum(count == columns for count in right.values())
-    wide = 1 + columns
-    precision = _share(len(met) + cells, len(answer) * wide)
-    recall = _share(len(met) + cells, len(truth) * wide)
-    return Score(
+    num_values = sum(map(len, answer.values()))
+    num_right = sum(count == columns for count in right.values())
+    width = 1 + columns
+    precision = _share(len(matched) + cells, len(answer) * width)
+    recall = _share(len(matched) + cells, len(truth) * width)
+    return TableScore(
         item_f1=_mean(precision, recall),
         precision=precision,
         recall=recall,
-        non_key_f1=_mean(_share(cells, said), _share(cells, len(truth) * columns)),
-        row_f1=_mean(_share(whole, len(answer)), _share(whole, len(truth))),
-        success=float(whole == len(truth) == len(answer)),
+        non_key_f1=_mean(_share(cells, num_values), _share(cells, len(truth) * columns)),
+        row_f1=_mean(_share(num_right, len(answer)), _share(num_right, len(truth))),
+        success=float(num_right == len(truth) == len(answer)),
     )
 
 
 def _share(part: int, whole: int) -> float:
-    """Return a part of a whole; 0 of nothing."""
     return part / whole if whole else 0.0
 
 
 def _mean(precision: float, recall: float) -> float:
-    """Return the harmonic mean; 0 where either is 0."""
     return 2 * precision * recall / (precision + recall) if precision and recall else 0.0
 
 
@@ -160,19 +158,19 @@ Table = dict[str, dict[str, str]]
 
 
 def read_table(text: str, world: World, *, brief: bool) -> Table | None:
-    """Return the table in a text by name; None where it is malformed.
+    """Return the table in a text by name; None if the text is malformed.
 
-    In full style it is the first markdown table: a header with the name's column and all others,
-    each once and in any order, a line of dashes, and as many cells in every row. In brief style it
-    is ``name value value ; name value value`` in order of the columns, or ``none``. The first of
-    two rows of one name stays; an empty cell, in brief style ``-``, says nothing.
+    In full style the table is the first markdown table: a header with the name's column and all
+    others, each once and in any order, a line of dashes, and the same number of cells in every row.
+    In brief style the table is ``name value value ; name value value`` in order of the columns, or
+    ``none``. The first of several rows of one name stays; empty cells (brief: ``-``) do not count.
     """
-    found = _brief_rows(text, world) if brief else _markdown(text, world)
-    if found is None:
+    rows = _brief_rows(text, world) if brief else _markdown(text, world)
+    if rows is None:
         return None
     answer: Table = {}
     known: set[str] = set()
-    for name, row in found:
+    for name, row in rows:
         if plain(name) not in known:
             known.add(plain(name))
             answer[name] = {column: value for column, value in row.items() if value}
@@ -187,8 +185,8 @@ def _brief_rows(text: str, world: World) -> list[tuple[str, dict[str, str]]] | N
         name, *values = part.split() or [""]
         if not name or name == EMPTY or len(values) != len(world.columns):
             return None
-        said = ("" if value == EMPTY else value for value in values)
-        rows.append((name, dict(zip(world.columns, said, strict=True))))
+        cells = ("" if value == EMPTY else value for value in values)
+        rows.append((name, dict(zip(world.columns, cells, strict=True))))
     return rows
 
 
@@ -203,46 +201,46 @@ def _markdown(text: str, world: World) -> list[tuple[str, dict[str, str]]] | Non
         return None
     header, rule, *rows = lines
     names = [plain(cell) for cell in header]
-    wanted = {plain(column): column for column in (world.key, *world.columns)}
-    if any(names.count(one) != 1 for one in wanted) or not all(map(_RULE.fullmatch, rule)):
+    columns = {plain(column): column for column in (world.key, *world.columns)}
+    if any(names.count(column) != 1 for column in columns) or not all(map(_RULE.fullmatch, rule)):
         return None
-    found = []
+    pairs = []
     for row in rows:
-        cells = {wanted[one]: cell for one, cell in zip(names, row, strict=True) if one in wanted}
+        cells = {columns[n]: cell for n, cell in zip(names, row, strict=True) if n in columns}
         name = cells.pop(world.key)
         if not name:
             return None
-        found.append((name, cells))
-    return found
+        pairs.append((name, cells))
+    return pairs
 
 
 def written_table(rows: Table, world: World, *, brief: bool) -> str:
-    """Return a table as it is written; what a row does not have is left empty."""
+    """Return the text of a table; missing cells are empty."""
     if brief:
-        said = (
+        parts = (
             " ".join((name, *(row.get(column, EMPTY) for column in world.columns)))
             for name, row in rows.items()
         )
-        return f" {NEXT} ".join(said) or NONE
+        return f" {NEXT} ".join(parts) or NONE
     header = (world.key, *world.columns)
     lines = [header, ("---",) * len(header)]
-    lines += [(name, *(row.get(one, "") for one in world.columns)) for name, row in rows.items()]
+    lines += [(name, *(row.get(c, "") for c in world.columns)) for name, row in rows.items()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def sample_table(noted: Table, world: World, stream: Stream, *, brief: bool) -> str:
-    """Return a table of the rows that were noted, with values that were, each in a row by chance.
+    """Return the text of the noted rows with noted values shuffled within each column.
 
-    What is imitated in warm-up is the form; which value belongs where is left to be learnt.
+    Warm-up imitates only the form; reinforcement learning has to learn the right values.
     """
     values = {
         column: [row[column] for row in noted.values() if column in row] for column in world.columns
     }
     rows: Table = {}
     for number, (name, row) in enumerate(noted.items()):
-        own = stream.child(number)
+        draws = stream.child(number)
         rows[name] = {
-            column: values[column][own.integer(place, len(values[column]))]
+            column: values[column][draws.integer(place, len(values[column]))]
             for place, column in enumerate(row)
         }
     return written_table(rows, world, brief=brief)

@@ -1,8 +1,8 @@
-"""What the workers of a search say and do: they open pages, and note cells.
+"""Actions of the workers of a search: they search for pages, open pages, and note cells.
 
-Pages are found by the names of rows or by their words. In brief style a worker chooses from a list;
-in full style it may say anything where pages are found by words, and the first line that is a
-command it can follow is its action.
+A worker opens pages by the names of rows, or after a search by words. In brief style it chooses
+from a list. In full style with a search by words it may reply any text, and the first line that is
+a command it can follow is its action.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from sparring.environments.wide_search.library import Page, find, library
 from sparring.environments.wide_search.world import VALUES, World
 
 SEARCH, OPEN, NOTE, DONE = "search", "open", "note", "done"
-QUERY, VALUE = 200, 100  # characters of a query, and of a value, that are read
-BETWEEN = " \t|,:;=\"'`*"  # what may stand around the parts of a note
+QUERY, VALUE = 200, 100  # most characters of a query, and of a value
+BETWEEN = " \t|,:;=\"'`*"  # characters that may surround the parts of a note
 _LINE = re.compile(r"[\W_]*(search|open|note|done)\b[ \t:]*(.*)", re.IGNORECASE)
 _NUMBER = re.compile(r"\W{0,3}(\d{1,3})(?!\d)", re.ASCII)
 
@@ -25,34 +25,34 @@ Cell = tuple[int, int]  # number of the row, number of the column
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """What a worker was called for, and how far it is.
+class SearchCall:
+    """The current call of a worker.
 
     Args:
-        items: rows that it is to find.
-        left: turns.
-        open: the page that it reads, -1 before the first: the number of its row or, where pages
-            are searched by words, of the page.
-        told: its conversation since the call.
-        found: pages that its last search has found.
+        items: rows to find.
+        turns: turns left.
+        open: the open page, -1 before the first: the number of its row or, where pages are
+            searched by words, of the page.
+        log: prompts and replies since the call, in turn.
+        results: pages of the last search.
     """
 
     items: tuple[int, ...]
-    left: int
+    turns: int
     open: int = -1
-    told: tuple[str, ...] = ()
-    found: tuple[int, ...] = ()
+    log: tuple[str, ...] = ()
+    results: tuple[int, ...] = ()
 
 
 class SharedNotes:
-    """What all workers of a search read and note together.
+    """The pages and notes that all workers of a search share.
 
     Attributes:
         start: the world.
-        notes: value of each cell that was noted.
-        by: seat that noted each cell.
-        brief: whether in brief style.
-        by_words: whether pages are found by words, else by the names of their rows.
+        notes: the noted value of each cell.
+        by: the seat that noted each cell.
+        brief: whether the style is brief.
+        by_words: whether workers search for pages by words, else open them by the names of rows.
         distractors: pages that do not help.
     """
 
@@ -65,12 +65,12 @@ class SharedNotes:
 
 
 def pages(play: SharedNotes) -> tuple[Page, ...]:
-    """Return the pages of a play's world that are found by words."""
+    """Return the pages of the world for a search by words."""
     return library(play.start, play.distractors, play.brief)
 
 
-def actions(play: SharedNotes, call: Call) -> tuple[str, ...]:
-    """Return what a worker may choose from."""
+def actions(play: SharedNotes, call: SearchCall) -> tuple[str, ...]:
+    """Return the legal actions of a worker."""
     start = play.start
     if not play.by_words:
         opened = (f"{OPEN} {start.names[item]}" for item in call.items if item != call.open)
@@ -82,30 +82,32 @@ def actions(play: SharedNotes, call: Call) -> tuple[str, ...]:
         )
         return (*opened, *notes, DONE)
     names = [start.names[item] for item in call.items]
-    queries = (*names, *start.columns, *(f"{one} {two}" for one in names for two in start.columns))
+    pairs = (f"{name} {column}" for name in names for column in start.columns)
+    queries = (*names, *start.columns, *pairs)
     notes = (
         f"{NOTE} {start.names[item]} {name} {value}"
         for item, column in missing(play, call)
         for name in start.columns[column : column + 1]
         for value in VALUES[name]
     )
-    opened = (f"{OPEN} {number}" for number in range(1, len(call.found) + 1))
+    opened = (f"{OPEN} {number}" for number in range(1, len(call.results) + 1))
     return (*(f"{SEARCH} {words}" for words in queries), *opened, *notes, DONE)
 
 
-def missing(play: SharedNotes, call: Call) -> list[tuple[int, int]]:
-    """Return the cells that a worker may note now: its own open ones, once it has read a page."""
+def missing(play: SharedNotes, call: SearchCall) -> list[tuple[int, int]]:
+    """Return the cells that a worker may note: its empty cells, once it has read a page."""
     columns = range(len(play.start.columns)) if call.open >= 0 else ()
-    return [(item, one) for item in call.items for one in columns if (item, one) not in play.notes]
+    cells = ((item, column) for item in call.items for column in columns)
+    return [cell for cell in cells if cell not in play.notes]
 
 
-def acted(play: SharedNotes, seat: int, call: Call, reply: str) -> Call:
-    """Return a worker's call after an action; a value that it notes is kept by the play."""
+def after_action(play: SharedNotes, seat: int, call: SearchCall, reply: str) -> SearchCall:
+    """Return a worker's call after an action; a note also goes into the shared notes."""
     word, _, rest = reply.partition(" ")
     if word == SEARCH:
-        return replace(call, found=find(pages(play), rest))
+        return replace(call, results=find(pages(play), rest))
     if word == OPEN:
-        number = call.found[int(rest) - 1] if play.by_words else play.start.names.index(rest)
+        number = call.results[int(rest) - 1] if play.by_words else play.start.names.index(rest)
         return replace(call, open=number)
     if word == NOTE:
         if play.by_words:
@@ -119,28 +121,28 @@ def acted(play: SharedNotes, seat: int, call: Call, reply: str) -> Call:
     return call
 
 
-def read(play: SharedNotes, call: Call, reply: str, exact: bool) -> str | None:
-    """Return the first action in a reply that a worker can follow now, in its own form, or None.
+def read_action(play: SharedNotes, call: SearchCall, reply: str, exact: bool) -> str | None:
+    """Return the first action in a reply that a worker can follow now, in normal form, or None.
 
     Args:
         play: the search.
-        call: the worker's.
-        reply: any text; an action stands at the beginning of a line.
-        exact: whether the reply must be the action and nothing else.
+        call: the call of the worker.
+        reply: any text; an action begins a line.
+        exact: whether the reply must be the action only.
     """
     lines = [line for line in reply.splitlines() if line.strip()]
     if exact and len(lines) != 1:
         return None
     for line in lines:
         match = _LINE.fullmatch(line.strip())
-        found = match and _command(play, call, match[1].lower(), match[2].strip())
-        if found:
-            return found
+        action = match and _command(play, call, match[1].lower(), match[2].strip())
+        if action:
+            return action
     return None
 
 
-def _command(play: SharedNotes, call: Call, word: str, rest: str) -> str | None:
-    """Return an action in its own form; None where it cannot be followed now."""
+def _command(play: SharedNotes, call: SearchCall, word: str, rest: str) -> str | None:
+    """Return an action in normal form; None if the worker cannot follow it now."""
     if word == DONE:
         return None if re.search(r"\w", rest) else DONE
     if word == SEARCH:
@@ -148,7 +150,7 @@ def _command(play: SharedNotes, call: Call, word: str, rest: str) -> str | None:
         return f"{SEARCH} {words}" if re.search(r"[^\W_]", words) else None
     if word == OPEN:
         number = _NUMBER.match(rest)
-        known = number is not None and 1 <= int(number[1]) <= len(call.found)
+        known = number is not None and 1 <= int(number[1]) <= len(call.results)
         return f"{OPEN} {int(number[1])}" if known and number else None
     noted = _noted(play, call, rest)
     if noted is None:
@@ -157,19 +159,19 @@ def _command(play: SharedNotes, call: Call, word: str, rest: str) -> str | None:
     return f"{NOTE} {play.start.names[item]} | {play.start.columns[column]} | {value}"
 
 
-def _noted(play: SharedNotes, call: Call, rest: str) -> tuple[tuple[int, int], str] | None:
-    """Return the cell and the value of a note; None where no such cell may be noted now."""
+def _noted(play: SharedNotes, call: SearchCall, rest: str) -> tuple[tuple[int, int], str] | None:
+    """Return (cell, value) of a note; None if the worker may not note the cell now."""
     start, cells = play.start, missing(play, call)
     items = {start.names[item]: item for item, _ in cells}
     name, rest = _begins(rest, items)
-    columns = {start.columns[one]: one for item, one in cells if item == items.get(name)}
+    columns = {start.columns[number]: number for item, number in cells if item == items.get(name)}
     column, rest = _begins(rest, columns)
     value = " ".join(rest.strip(BETWEEN).replace("|", "/").split())[:VALUE].strip(BETWEEN)
     return ((items[name], columns[column]), value) if column and value else None
 
 
 def _begins(text: str, names: dict[str, int]) -> tuple[str, str]:
-    """Return the longest of some names that a text begins with, and the rest; "" without one."""
+    """Return (longest name that a text begins with or "", rest of the text)."""
     text = text.strip(BETWEEN)
     for name in sorted(names, key=len, reverse=True):
         match = re.match(rf"{re.escape(name)}(?!\w)", text, re.IGNORECASE)
@@ -178,12 +180,12 @@ def _begins(text: str, names: dict[str, int]) -> tuple[str, str]:
     return "", text
 
 
-def sample(play: SharedNotes, call: Call, stream: Stream) -> str:
-    """Return an action of the form asked for, of words that the worker was told.
+def sample(play: SharedNotes, call: SearchCall, stream: Stream) -> str:
+    """Return a random action in the required form, made of words in the worker's prompts.
 
-    Most often it goes on: it opens a page that was found, else notes a cell with a value of the
-    page that is open, else searches for one of its names, half the time with a column. Which page,
-    cell and value is chance.
+    The action mostly makes progress: note a cell with a value of the open page, open a page of the
+    last search, or search for a name, half the time with a column. The page, the cell and the value
+    are random.
     """
     start, cells, pick = play.start, missing(play, call), stream.uniform(0)
     if pick < 0.05:
@@ -195,38 +197,39 @@ def sample(play: SharedNotes, call: Call, stream: Stream) -> str:
         if values:
             value = values[stream.integer(2, len(values))]
             return f"{NOTE} {start.names[item]} | {start.columns[column]} | {value}"
-    if pick < 0.8 and call.found:
-        return f"{OPEN} {1 + stream.integer(1, len(call.found))}"
+    if pick < 0.8 and call.results:
+        return f"{OPEN} {1 + stream.integer(1, len(call.results))}"
     words = start.names[call.items[stream.integer(1, len(call.items))]]
     if stream.uniform(2) < 0.5:
         words = f"{words} {start.columns[stream.integer(3, len(start.columns))]}"
     return f"{SEARCH} {words}"
 
 
-def came(play: SharedNotes, call: Call) -> str:
-    """Return what a worker is told of its last action: pages, a page, or that a cell is noted."""
-    word, brief = call.told[-1].split()[0], play.brief
+def result_text(play: SharedNotes, call: SearchCall) -> str:
+    """Return the result of a worker's last action: pages, a page, or a confirmation."""
+    word, brief = call.log[-1].split()[0], play.brief
     if word == NOTE:
         return "noted" if brief else "Noted."
     if not play.by_words:
         page, name = play.start.row(call.open), play.start.names[call.open]
         if brief:
-            return f"page {name} {' '.join(f'{one} {value}' for one, value in page.items())}"
-        said = "; ".join(f"{one}: {value}" for one, value in page.items())
-        return f"The page of {name}. {said}."
-    known = pages(play)
+            return f"page {name} {' '.join(f'{column} {value}' for column, value in page.items())}"
+        facts = "; ".join(f"{column}: {value}" for column, value in page.items())
+        return f"The page of {name}. {facts}."
+    results = pages(play)
     if word == OPEN:
-        text = known[call.open].text
+        text = results[call.open].text
         return f"page {text}" if brief else text
     dot = "" if brief else "."
-    titles = [f"{place}{dot} {known[one].title}" for place, one in enumerate(call.found, start=1)]
+    listed = enumerate(call.results, start=1)
+    titles = [f"{place}{dot} {results[page].title}" for place, page in listed]
     if brief:
         return " ".join(("found", *titles)) if titles else "nothing"
     return "\n".join(("Found:", *titles)) if titles else "Nothing was found."
 
 
 def forms(columns: tuple[str, ...], fresh: bool, *, by_words: bool) -> str:
-    """Return the forms of a worker's replies in full style; those by words are said once."""
+    """Return the forms of a worker's replies in full style, shorter after the first prompt."""
     if not by_words:
         listed = "; ".join(f"{name} is one of {', '.join(VALUES[name])}" for name in columns)
         return (

@@ -1,4 +1,4 @@
-"""Worlds: things with invented names, which no model has seen, or rows of a real table."""
+"""Worlds: things with invented names, which no model knows, or rows of a real table."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 
-LEAST = 50  # rows without a gap that a package must give
-HELD = 5  # of so many filters one is kept for the other banks
+LEAST = 50  # least number of complete rows of a package
+HELD_OUT = 5  # one filter in this many is held out for the other banks
 Row = tuple[str, tuple[str, ...]]  # key, and values in order of the columns
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which rows a question asks for.
+    """A condition on the rows of a question.
 
     Args:
-        text: in words, after "countries".
-        column: that it gives away, "" for none.
+        text: the condition in words, after "countries".
+        column: the column that the condition reveals, "" for none.
         rows: numbers of the rows that pass, ascending.
     """
 
@@ -32,16 +32,16 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table of a package, without rows that have a gap.
+class PackageTable:
+    """The complete rows of the table of a package.
 
     Args:
-        kind: what its rows are, "countries".
+        kind: the kind of its rows, such as "countries".
         key: name of the column that names a row.
-        columns: the others.
-        rows: in order of their keys.
-        grouped: columns of which one value is a filter.
-        ranged: the column of whole numbers of which a range is a filter, "" for none.
+        columns: the other columns.
+        rows: rows in order of their keys.
+        grouped: columns whose values are filters.
+        ranged: the column of whole numbers whose ranges are filters, "" for none.
     """
 
     kind: str
@@ -53,38 +53,38 @@ class Table:
 
     def filters(self, most: int) -> tuple[Filter, ...]:
         """Return the filters that 2 to ``most`` rows pass, in order of their words."""
-        found: dict[Filter, None] = {}
+        filters: dict[Filter, None] = {}
         for column in self.grouped:
             place = self.columns.index(column)
             values = [cells[place] for _, cells in self.rows]
-            found |= _alike(column, f"whose {column} is", values)
+            filters |= _alike(column, f"whose {column} is", values)
         letters = [name[0] for name, _ in self.rows]
-        found |= _alike("", f"whose {self.key} begins with", letters)
+        filters |= _alike("", f"whose {self.key} begins with", letters)
         if self.ranged:
-            found |= dict.fromkeys(self._ranges(most))
-        kept = (one for one in found if 2 <= len(one.rows) <= most)
-        return tuple(sorted(kept, key=lambda one: one.text))
+            filters |= dict.fromkeys(self._ranges(most))
+        usable = (item for item in filters if 2 <= len(item.rows) <= most)
+        return tuple(sorted(usable, key=lambda item: item.text))
 
     def _ranges(self, most: int) -> Iterable[Filter]:
-        """Return the ranges of a column that as many rows pass as may."""
+        """Return the ranges of a column that exactly ``most`` rows pass."""
         place = self.columns.index(self.ranged)
         order = sorted(range(len(self.rows)), key=lambda row: int(self.rows[row][1][place]))
         for begin in range(len(order) - most + 1):
-            own = order[begin : begin + most]
-            first, last = (self.rows[row][1][place] for row in (own[0], own[-1]))
+            span = order[begin : begin + most]
+            first, last = (self.rows[row][1][place] for row in (span[0], span[-1]))
             text = f"whose {self.ranged} is from {first} to {last}"
-            yield Filter(text, self.ranged, tuple(sorted(own)))
+            yield Filter(text, self.ranged, tuple(sorted(span)))
 
 
 def _alike(column: str, words: str, values: Sequence[str]) -> dict[Filter, None]:
-    """Return a filter for each value that some rows share, of the values of all rows in order."""
+    """Return a filter for each value of a column, given the values of all rows in order."""
     rows: dict[str, list[int]] = {}
     for number, value in enumerate(values):
         rows.setdefault(value, []).append(number)
-    return {Filter(f"{words} {value}", column, tuple(own)): None for value, own in rows.items()}
+    return {Filter(f"{words} {value}", column, tuple(group)): None for value, group in rows.items()}
 
 
-def countries(package: Any) -> Table:
+def countries(package: Any) -> PackageTable:
     """Return the countries of the package countryinfo."""
     names = {
         "capital": "capital",
@@ -105,26 +105,26 @@ def countries(package: Any) -> Table:
     return _table("countries", "name", tuple(names), rows, grouped)
 
 
-def elements(package: Any) -> Table:
+def elements(package: Any) -> PackageTable:
     """Return the chemical elements of the package periodictable."""
     columns = ("symbol", "atomic number", "atomic mass", "density", "covalent radius", "period")
     ends = (2, 10, 18, 36, 54, 86, 118)
     rows = []
-    for one in package.elements:
-        if one.number:
-            period = 1 + sum(end < one.number for end in ends)
-            facts = (one.symbol, one.number, one.mass, one.density, one.covalent_radius, period)
-            rows.append((one.name, [_text(fact) for fact in facts]))
+    for e in package.elements:
+        if e.number:
+            period = 1 + sum(end < e.number for end in ends)
+            facts = (e.symbol, e.number, e.mass, e.density, e.covalent_radius, period)
+            rows.append((e.name, [_text(fact) for fact in facts]))
     return _table("elements", "name", columns, rows, ("period",), "atomic number")
 
 
-def airports(package: Any) -> Table:
+def airports(package: Any) -> PackageTable:
     """Return the airports of the package airportsdata, by their codes of three letters."""
     columns = ("airport", "city", "country", "elevation", "time zone", "ICAO code", "region")
     rows = []
-    for code, one in package.load("IATA").items():
-        region = f"{one['subd']}, {one['country']}" if one["subd"] else ""
-        facts = (one["name"], one["city"], one["country"], one["elevation"], one["tz"], one["icao"])
+    for code, row in package.load("IATA").items():
+        region = f"{row['subd']}, {row['country']}" if row["subd"] else ""
+        facts = (row["name"], row["city"], row["country"], row["elevation"], row["tz"], row["icao"])
         rows.append((code, [_text(fact) for fact in (*facts, region)]))
     return _table("airports", "code", columns, rows, ("region", "country"))
 
@@ -137,14 +137,14 @@ READ = {
 
 
 @lru_cache(maxsize=len(READ))
-def table(kind: str) -> Table:
-    """Return a table, read from its package once.
+def table(kind: str) -> PackageTable:
+    """Return a table of a package, from a cache.
 
     Args:
         kind: "countries", "elements" or "airports".
 
     Raises:
-        ConfigError: the package is not installed, or what it holds is no such table.
+        ConfigError: the package is not installed, or has no such table.
     """
     read, name = READ[kind]
     try:
@@ -155,38 +155,38 @@ def table(kind: str) -> Table:
             f"({error}); run pip install 'sparring[tables]', or write tables=invented."
         ) from None
     try:
-        found = read(package)
-    except Exception as error:  # whatever another version of the package, or a broken one, raises
+        full = read(package)
+    except Exception as error:  # another version of the package may raise anything
         raise ConfigError(
-            f"wide_search: the package {name} holds no table of {kind} that can be read "
+            f"wide_search: the package {name} has no readable table of {kind} "
             f"({type(error).__name__}: {error}); run pip install --force-reinstall "
             "'sparring[tables]'."
         ) from None
-    if len(found.rows) < LEAST:
+    if len(full.rows) < LEAST:
         raise ConfigError(
-            f"wide_search: the package {name} gives {len(found.rows)} {kind} without a gap, and at "
-            f"least {LEAST} are asked for; run pip install --force-reinstall 'sparring[tables]'."
+            f"wide_search: the package {name} gives {len(full.rows)} complete {kind}, but at "
+            f"least {LEAST} are required; run pip install --force-reinstall 'sparring[tables]'."
         )
-    return found
+    return full
 
 
 @lru_cache(maxsize=64)
 def questions(kind: str, most: int, other: bool) -> tuple[Filter, ...]:
-    """Return the filters of a table that questions are made of, of 2 to ``most`` rows.
+    """Return the filters of a table with 2 to ``most`` rows, for training or for other banks.
 
-    One of five is kept for the other banks, so that what is measured was not trained on.
+    One filter in five is held out for the other banks, so training never sees it.
 
     Raises:
-        ConfigError: as ``table``, or too few filters have so few rows.
+        ConfigError: as ``table``, or too few filters with so few rows.
     """
-    found = table(kind).filters(most)
-    kept = tuple(one for number, one in enumerate(found) if (number % HELD == HELD - 1) == other)
-    if not kept:
+    filters = table(kind).filters(most)
+    chosen = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT == HELD_OUT - 1) == other)
+    if not chosen:
         raise ConfigError(
-            f"wide_search: of tables={kind} only {len(found)} filters have 2 to {most} rows; "
+            f"wide_search: only {len(filters)} filters of tables={kind} have 2 to {most} rows; "
             "write items=8."
         )
-    return kept
+    return chosen
 
 
 def _table(
@@ -196,15 +196,14 @@ def _table(
     rows: Iterable[tuple[Any, Sequence[str]]],
     grouped: tuple[str, ...],
     ranged: str = "",
-) -> Table:
-    """Return a table of the rows that have a key of their own, and no gap."""
-    whole = {_text(name): tuple(values) for name, values in rows if all(values)}
-    whole.pop("", None)
-    return Table(kind, key, columns, tuple(sorted(whole.items())), grouped, ranged)
+) -> PackageTable:
+    complete = {_text(name): tuple(values) for name, values in rows if all(values)}
+    complete.pop("", None)
+    return PackageTable(kind, key, columns, tuple(sorted(complete.items())), grouped, ranged)
 
 
 def _text(fact: Any) -> str:
-    """Return a fact in words on one line; "" where there is none. A bar would end a cell."""
+    """Return a fact on one line, "" for None; "/" replaces bars, which would end a cell."""
     if isinstance(fact, list | tuple):
         return ", ".join(_text(part) for part in fact)
     if isinstance(fact, float):
@@ -229,15 +228,15 @@ COLUMNS = tuple(VALUES)
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A table: names of its rows, and the values of each by column.
+    """A table of rows and columns.
 
     Args:
-        names: of its rows.
-        columns: beside the name.
-        values: of each row, in order of the columns.
-        kind: what the rows are: things, countries, elements or airports.
-        key: what the column of names is called.
-        asked: which rows of a real table these are, in words; "" for all there are.
+        names: names of the rows.
+        columns: the columns besides the name.
+        values: values of each row, in order of the columns.
+        kind: the kind of the rows: things, countries, elements or airports.
+        key: name of the column of names.
+        asked: the condition on the rows of a real table, in words; "" for all rows.
     """
 
     names: tuple[str, ...]
@@ -258,15 +257,15 @@ class World:
 
 @lru_cache(maxsize=4096)
 def world(stream: Stream, items: int, columns: int) -> World:
-    """Return the world of a stream, of so many rows and columns."""
+    """Return the invented world of a stream."""
     names = stream.child("names").shuffled(NAMES, items)
-    drawn, named = stream.child("values"), COLUMNS[:columns]
+    draws, named = stream.child("values"), COLUMNS[:columns]
     return World(
         names=tuple(names),
         columns=named,
         values=tuple(
             tuple(
-                VALUES[name][drawn.integer(row * len(COLUMNS) + place, len(VALUES[name]))]
+                VALUES[name][draws.integer(row * len(COLUMNS) + place, len(VALUES[name]))]
                 for place, name in enumerate(named)
             )
             for row in range(items)
@@ -276,29 +275,30 @@ def world(stream: Stream, items: int, columns: int) -> World:
 
 @lru_cache(maxsize=4096)
 def real_world(stream: Stream, kind: str, items: int, columns: int, other: bool) -> World:
-    """Return what the question of a stream asks of a real table: kind, filter and columns.
+    """Return the question of a stream about a real table.
 
     Args:
-        stream: that draws the filter and the columns.
+        stream: source of random numbers for the filter and the columns.
         kind: "countries", "elements" or "airports".
         items: most rows.
-        columns: how many.
-        other: whether the filter is one of those that are kept for the other banks.
+        columns: number of columns.
+        other: whether the filter is held out for the other banks.
 
     Raises:
         ConfigError: the table's package is missing or broken, or no filter has so few rows.
     """
-    whole, filters = table(kind), questions(kind, items, other)
-    asked = filters[stream.child("filter").integer(0, len(filters))]
-    left, drawn = [name for name in whole.columns if name != asked.column], stream.child("columns")
-    named = [left.pop(drawn.integer(place, len(left))) for place in range(columns)]
-    places = [whole.columns.index(name) for name in named]
-    rows = [whole.rows[number] for number in asked.rows]
+    source, filters = table(kind), questions(kind, items, other)
+    chosen = filters[stream.child("filter").integer(0, len(filters))]
+    remaining = [name for name in source.columns if name != chosen.column]
+    draws = stream.child("columns")
+    named = [remaining.pop(draws.integer(place, len(remaining))) for place in range(columns)]
+    places = [source.columns.index(name) for name in named]
+    rows = [source.rows[number] for number in chosen.rows]
     return World(
         names=tuple(name for name, _ in rows),
         columns=tuple(named),
         values=tuple(tuple(values[place] for place in places) for _, values in rows),
         kind=kind,
-        key=whole.key,
-        asked=asked.text,
+        key=source.key,
+        asked=chosen.text,
     )

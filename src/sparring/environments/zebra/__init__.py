@@ -1,4 +1,4 @@
-"""Logic-grid puzzles, like Einstein's zebra: one seat puts one value into one house a turn."""
+"""Logic-grid puzzles, like Einstein's zebra: one seat writes one value a turn."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class ZebraTable(ZebraOptions, FillInTable):
 
     @property
     def blanks(self) -> int:
-        """Cells that are empty at the start: all."""
+        """The number of cells, which are all empty at the start."""
         return self.houses * self.attributes
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: the clues, in any order."""
+        """The set of clues that was drawn from the bank."""
         return (self.houses, self.attributes, frozenset(self.clues))
 
     def with_puzzle(self, index: int) -> ZebraTable:
@@ -82,7 +82,7 @@ class ZebraTable(ZebraOptions, FillInTable):
         return word_of(self.houses, self.attributes, index)
 
     def text(self, moves: tuple[int, ...]) -> str:
-        """Return the clues, and the words of moves."""
+        """Return the clues and the words of moves."""
         return f"{clues_text(self.houses, self.clues)} | {' '.join(map(self.word, moves))}"
 
 
@@ -110,42 +110,40 @@ SENTENCES = {
 
 
 class Zebra(BankGame):
-    """Logic-grid (zebra) puzzle for 1 seat: a value a turn into a house, from clues.
-
-    The clues leave exactly one solution.
+    """Logic-grid (zebra) puzzle for 1 seat: write one value a turn, from clues with one solution.
 
     Every house has one value of each attribute (colour, drink, pet, food), and no two houses share
     one. Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
     random and nothing is hidden. Writing into a filled cell is illegal; every value of the
     attribute in an empty cell is legal, also one that another house has, so most legal moves are
-    wrong. No clue can be spared. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red", or
+    wrong. No clue is redundant. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red", or
     an item, a kind and an item: "red left tea". 46 words in all for 3 houses and 3 attributes, 22
     for 2 and 2, 130 for 5 and 4.
 
     Args:
-        houses: 2 to 5; every attribute has as many values.
+        houses: 2 to 5; every attribute has the same number of values.
         attributes: 2 to 4.
         kinds: what clues say: "places" (a value is in a house, or not), "links" (also: two values
             are "with" each other in one house, or "without"), "order" (also: "left", one directly
             left of the other; "before", anywhere left; "next", beside it).
-        level: what deduction the puzzle needs: "deduced" (unit propagation solves it, and would not
-            with a clue less), "search" (it does not, one has to suppose and see; none is found for
-            2 houses or kinds "places"), "any".
-        puzzles: number of puzzles in the bank, 1 to 100,000; each is made when it is first drawn.
-        bank: seed of the bank: puzzle number i of a bank depends on ``houses``, ``attributes``,
-            ``kinds``, ``level``, ``bank`` and i alone. Two banks share puzzles if there are only 2
-            houses.
-        wrong: what a value does that is not the solution's: "ends" the game, or the game
+        level: the deduction that the puzzle needs: "deduced" (unit propagation solves it, and needs
+            every clue), "search" (unit propagation is not enough; not available for 2 houses or
+            kinds "places"), "any".
+        puzzles: number of puzzles in the bank, 1 to 100,000, built on first use.
+        bank: seed of the bank: puzzle number i of a bank depends only on ``houses``,
+            ``attributes``, ``kinds``, ``level``, ``bank`` and i. Two banks share puzzles if there
+            are only 2 houses.
+        wrong: the effect of a value that is not in the solution: "ends" the game, or the game
             "continues" to a full board.
-        pay: at the end 1 for a solved puzzle and else 0, or the share of the cells that hold the
-            solution's value.
+        pay: at the end 1 for a solved puzzle and else 0, or with "share" the share of the cells
+            with the solution's value.
         puzzle: this one puzzle instead of a bank: its clues in brief style, as "h1=red; tea left
             red; not h2=milk".
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number out of range, clues without exactly one solution, or a level for which
-            no puzzle is found.
+        ConfigError: a number out of range, clues without exactly one solution, or a level without a
+            puzzle.
 
     Reference: "Who Owns the Zebra?", Life International, 1962; the task: arXiv 2502.01100
     (ZebraLogic).
@@ -166,7 +164,7 @@ class Zebra(BankGame):
         self.table: ZebraTable = self.first_table
         self.kinds = OF_KIND["order" if self.table.only else options.kinds]
         self.rules = _rules(self.table)
-        self.first_node().child(0)  # a puzzle that cannot be found is refused here
+        self.first_node().child(0)  # raises ConfigError if the bank has no puzzle
 
     def private_words(self) -> tuple[str, ...]:
         houses = self.table.houses
@@ -196,11 +194,11 @@ class Zebra(BankGame):
         lines = []
         for house in range(houses):
             row = cells[house * attributes : (house + 1) * attributes]
-            said = (
+            cell_texts = (
                 f"{ATTRIBUTES[number]} {VALUES[number][value - 1] if value else '?'}"
                 for number, value in enumerate(row)
             )
-            lines.append(f"house {house + 1}: {', '.join(said)}")
+            lines.append(f"house {house + 1}: {', '.join(cell_texts)}")
         return lines
 
     def paint_table(self, canvas: Canvas, position: ZebraTable, seat: int | None) -> None:
@@ -224,16 +222,16 @@ class Zebra(BankGame):
             rows.append(tuple(row))
         table(canvas, rows, faint=faint, colours=colours, marked=marked)
         heading(canvas, "Clues")
-        said = "; ".join(clue_words(houses, clue) for clue in position.clues)
-        paragraph(canvas, f"{said}.", most=12, size=14)
+        clues = "; ".join(clue_words(houses, clue) for clue in position.clues)
+        paragraph(canvas, f"{clues}.", most=12, size=14)
 
     def describe_table(self, position: ZebraTable, seat: int | None) -> str:
         houses, attributes = position.houses, position.attributes
-        said = []
+        parts = []
         for house in range(houses):
             row = position.cells[house * attributes : (house + 1) * attributes]
             known = [VALUES[number][value - 1] for number, value in enumerate(row) if value]
-            said.append(f"house {house + 1} has {', '.join(known) or 'nothing'}")
+            parts.append(f"house {house + 1} has {', '.join(known) or 'nothing'}")
         last = ""
         if position.moves:
             last = f" {word_of(houses, attributes, position.moves[-1])} was written last."
@@ -241,15 +239,15 @@ class Zebra(BankGame):
         if seat is None and position.mistakes:
             hidden = f" {position.mistakes} values are wrong."
         return (
-            f"{position.cells.count(0)} of {position.blanks} cells are empty: {'; '.join(said)}."
+            f"{position.cells.count(0)} of {position.blanks} cells are empty: {'; '.join(parts)}."
             f"{last}{hidden}"
         )
 
 
 def _sentence(houses: int, clue: Clue) -> str:
-    kind, one, two = clue
-    other = str(two + 1) if kind in ("is", "not") else item_word(houses, two)
-    text = SENTENCES[kind].format(one=item_word(houses, one), two=other)
+    kind, first, second = clue
+    second_text = str(second + 1) if kind in ("is", "not") else item_word(houses, second)
+    text = SENTENCES[kind].format(one=item_word(houses, first), two=second_text)
     return text[0].upper() + text[1:]
 
 

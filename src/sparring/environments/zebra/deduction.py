@@ -1,10 +1,10 @@
-"""Logic-grid puzzles: what clues allow, by unit propagation and exact search over bit masks.
+"""Logic-grid puzzles: unit propagation and exact search over bit masks.
 
-A puzzle has ``houses`` houses in a row and ``attributes`` attributes, each with as many values as
-there are houses; every house has one value of each, and no two houses share one. An item is a value
-of an attribute, number attribute * houses + value. A board is a tuple of value + 1 per cell house *
-attributes + attribute, 0 for an empty cell. Where an item can be is an int: bit h stands for house
-h.
+A puzzle has ``houses`` houses in a row and ``attributes`` attributes with ``houses`` values each;
+every house has one value of each attribute, and no two houses share one. An item is a value of an
+attribute, number attribute * houses + value. A board is a tuple of value + 1 per cell house *
+attributes + attribute, 0 for an empty cell. The possible houses of an item are an int: bit h stands
+for house h.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ SYMMETRIC = (*LINKS, "next")
 Narrow = Callable[[int, int], tuple[int, int]]
 
 
-def holds(kind: str, one: int, two: int) -> bool:
-    """Return whether a clue is true of the item in house ``one``, and of house or item ``two``."""
+def holds(kind: str, a: int, b: int) -> bool:
+    """Return whether a clue is true of an item in house ``a``, and of house ``b``."""
     if kind in ("is", "with"):
-        return one == two
+        return a == b
     if kind in ("not", "without"):
-        return one != two
-    return {"left": two - one == 1, "before": one < two, "next": abs(one - two) == 1}[kind]
+        return a != b
+    return {"left": b - a == 1, "before": a < b, "next": abs(a - b) == 1}[kind]
 
 
-def _without(one: int, two: int) -> tuple[int, int]:
-    """Return where two items can be that share no house."""
-    if one & (one - 1) == 0:
-        two &= ~one
-    return (one & ~two if two & (two - 1) == 0 else one), two
+def _without(a: int, b: int) -> tuple[int, int]:
+    """Return the possible houses of two items that share no house."""
+    if a & (a - 1) == 0:
+        b &= ~a
+    return (a & ~b if b & (b - 1) == 0 else a), b
 
 
-def _left(one: int, two: int) -> tuple[int, int]:
-    """Return where two items can be, the first directly left of the second."""
-    one &= two >> 1
-    return one, two & one << 1
+def _left(a: int, b: int) -> tuple[int, int]:
+    """Return the possible houses of two items, the first directly left of the second."""
+    a &= b >> 1
+    return a, b & a << 1
 
 
-def _before(one: int, two: int) -> tuple[int, int]:
-    """Return where two items can be, the first anywhere left of the second."""
-    one &= (1 << max(two.bit_length() - 1, 0)) - 1
-    return one, two & ~(((one & -one) << 1) - 1) if one else 0
+def _before(a: int, b: int) -> tuple[int, int]:
+    """Return the possible houses of two items, the first anywhere left of the second."""
+    a &= (1 << max(b.bit_length() - 1, 0)) - 1
+    return a, b & ~(((a & -a) << 1) - 1) if a else 0
 
 
-def _next(one: int, two: int) -> tuple[int, int]:
-    """Return where two items can be that are neighbours."""
-    one &= two << 1 | two >> 1
-    return one, two & (one << 1 | one >> 1)
+def _next(a: int, b: int) -> tuple[int, int]:
+    """Return the possible houses of two neighbours."""
+    a &= b << 1 | b >> 1
+    return a, b & (a << 1 | a >> 1)
 
 
 NARROW: dict[str, Narrow] = {
-    "with": lambda one, two: (one & two, one & two),
+    "with": lambda a, b: (a & b, a & b),
     "without": _without,
     "left": _left,
     "before": _before,
@@ -68,7 +68,7 @@ NARROW: dict[str, Narrow] = {
 
 
 def items_at(houses: int, attributes: int, board: Sequence[int]) -> list[int | None]:
-    """Return the last house of each item on a board, None where it has none yet."""
+    """Return the last house of each item on a board, None for an item without a house."""
     out: list[int | None] = [None] * (houses * attributes)
     for cell, value in enumerate(board):
         if value:
@@ -78,7 +78,7 @@ def items_at(houses: int, attributes: int, board: Sequence[int]) -> list[int | N
 
 
 def true_clues(houses: int, attributes: int, board: Board, kind: str) -> list[Clue]:
-    """Return all clues of a kind that are true of a full board and say something."""
+    """Return all clues of a kind that are true of a full board and not trivial."""
     at = items_at(houses, attributes, board)
     items = range(len(at))
     if kind in PLACES:
@@ -88,27 +88,20 @@ def true_clues(houses: int, attributes: int, board: Board, kind: str) -> list[Cl
             for house in range(houses)
             if holds(kind, at[item] or 0, house)
         ]
-    pairs = [
-        (one, two)
-        for one in items
-        for two in items
-        if one < two or (one != two and kind not in SYMMETRIC)
-    ]
+    pairs = [(a, b) for a in items for b in items if a < b or (a != b and kind not in SYMMETRIC)]
     if kind in LINKS:
-        pairs = [(one, two) for one, two in pairs if one // houses != two // houses]
-    return [(kind, one, two) for one, two in pairs if holds(kind, at[one] or 0, at[two] or 0)]
+        pairs = [(a, b) for a, b in pairs if a // houses != b // houses]
+    return [(kind, a, b) for a, b in pairs if holds(kind, at[a] or 0, at[b] or 0)]
 
 
 def narrowed(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int]
 ) -> list[int] | None:
-    """Return where each item can be, by unit propagation from the clues and a board.
+    """Return the possible houses of each item by unit propagation, None for a contradiction.
 
-    None if it finds a contradiction.
-
-    Propagation is arc consistency on every clue, an item in its only house, and a house's only item
-    of an attribute, until nothing changes: what unit propagation derives from the clauses "item a
-    in h, so b in one of the houses that the clue then leaves".
+    Propagation repeats arc consistency on every clue, an item in its only house, and a house's only
+    item of an attribute, until nothing changes. The result is that of unit propagation on the
+    clauses "item a in h, so b in one of the houses that the clue then leaves".
     """
     can = [(1 << houses) - 1] * (houses * attributes)
     for cell, value in enumerate(board):
@@ -122,17 +115,16 @@ def narrowed(
 
 
 def _links(clues: Sequence[Clue]) -> list[tuple[Narrow, int, int]]:
-    """Return the clues on two items, as what narrows them."""
-    return [(NARROW[kind], one, two) for kind, one, two in clues if kind in NARROW]
+    return [(NARROW[kind], a, b) for kind, a, b in clues if kind in NARROW]
 
 
 def _propagate(houses: int, can: list[int], links: Sequence[tuple[Narrow, int, int]]) -> bool:
-    """Narrow down in place where items can be; return whether no item was left without a house."""
+    """Narrow the possible houses in place; return whether every item still has one."""
     before: list[int] = []
     while before != can:
         before = can[:]
-        for narrow, one, two in links:
-            can[one], can[two] = narrow(can[one], can[two])
+        for narrow, item, other in links:
+            can[item], can[other] = narrow(can[item], can[other])
         for first in range(0, len(can), houses):
             if not _distinct(can, first, first + houses):
                 return False
@@ -142,7 +134,7 @@ def _propagate(houses: int, can: list[int], links: Sequence[tuple[Narrow, int, i
 
 
 def _distinct(can: list[int], first: int, end: int) -> bool:
-    """Narrow one attribute, a value and a house each once; return whether that can be."""
+    """Narrow one attribute, whose values have different houses; return whether that is possible."""
     for item in range(first, end):
         only = can[item]
         if only & (only - 1) == 0:
@@ -155,10 +147,10 @@ def _distinct(can: list[int], first: int, end: int) -> bool:
         once |= can[item]
     single = once & ~twice
     for item in range(first, end):
-        own = can[item] & single
-        if own:
-            can[item] = own
-            if own & (own - 1):
+        choice = can[item] & single
+        if choice:
+            can[item] = choice
+            if choice & (choice - 1):
                 return False
     return once == (1 << end - first) - 1
 
@@ -166,12 +158,12 @@ def _distinct(can: list[int], first: int, end: int) -> bool:
 def solutions(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = (), limit: int = 2
 ) -> list[Board]:
-    """Return at most ``limit`` full boards that keep to the clues and to what a board holds."""
+    """Return at most ``limit`` full boards that agree with the clues and with ``board``."""
     can = narrowed(houses, attributes, clues, board)
-    found: list[Board] = []
+    boards: list[Board] = []
     if can is not None:
-        _search(houses, attributes, can, _links(clues), limit, found)
-    return found
+        _search(houses, attributes, can, _links(clues), limit, boards)
+    return boards
 
 
 def _search(
@@ -180,23 +172,23 @@ def _search(
     can: list[int],
     links: Sequence[tuple[Narrow, int, int]],
     limit: int,
-    found: list[Board],
+    boards: list[Board],
 ) -> None:
-    """Put the item with the fewest houses into each of them in turn, and go on."""
+    """Put the item with the fewest houses into each of them in turn, and recurse."""
     item = min(
         (item for item, choice in enumerate(can) if choice & (choice - 1)),
         key=lambda item: can[item].bit_count(),
         default=-1,
     )
     if item < 0:
-        found.append(_board(houses, attributes, can))
+        boards.append(_board(houses, attributes, can))
         return
     for house in range(houses):
-        if can[item] >> house & 1 and len(found) < limit:
-            tried = can[:]
-            tried[item] = 1 << house
-            if _propagate(houses, tried, links):
-                _search(houses, attributes, tried, links, limit, found)
+        if can[item] >> house & 1 and len(boards) < limit:
+            trial = can[:]
+            trial[item] = 1 << house
+            if _propagate(houses, trial, links):
+                _search(houses, attributes, trial, links, limit, boards)
 
 
 def _board(houses: int, attributes: int, can: Sequence[int]) -> Board:
@@ -211,6 +203,6 @@ def _board(houses: int, attributes: int, can: Sequence[int]) -> Board:
 def deduced(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = ()
 ) -> Board | None:
-    """Return the board as far as unit propagation fills it; None if it finds a contradiction."""
+    """Return the board as far as unit propagation fills it, None for a contradiction."""
     can = narrowed(houses, attributes, clues, board)
     return None if can is None else _board(houses, attributes, can)

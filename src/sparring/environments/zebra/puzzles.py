@@ -1,4 +1,4 @@
-"""Puzzles of zebra: a solution and clues that leave no other, drawn or read from text."""
+"""Puzzles of zebra: clues with exactly one solution, drawn or read from text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = (
 )
 # option ``kinds`` -> kinds of clues
 OF_KIND = {"places": PLACES, "links": (*PLACES, *LINKS), "order": KINDS}
-TRIES = 300  # full boards from which a puzzle is sought
+TRIES = 300  # most full boards to try for a puzzle
 Puzzle = tuple[tuple[Clue, ...], Board]
 
 
@@ -37,7 +37,7 @@ Puzzle = tuple[tuple[Clue, ...], Board]
 def puzzle_of(
     houses: int, attributes: int, kinds: str, level: str, bank: int, index: int
 ) -> Puzzle:
-    """Return puzzle number ``index`` of a bank: its clues, and its only solution.
+    """Return (clues, only solution) of puzzle number ``index`` of a bank.
 
     Raises:
         ConfigError: no such puzzle was found.
@@ -70,7 +70,7 @@ def puzzle_of(
 def _mixed(
     houses: int, attributes: int, full: Board, kinds: str, generator: np.random.Generator
 ) -> list[Clue]:
-    """Return all true clues of these kinds in random order, each kind as often as it lasts."""
+    """Return all true clues of these kinds, the kinds in turn, each kind in random order."""
     every = [true_clues(houses, attributes, full, kind) for kind in OF_KIND[kinds]]
     turns = [
         (place, number, row[at])
@@ -83,41 +83,40 @@ def _mixed(
 def _pruned(
     houses: int, attributes: int, clues: list[Clue], kinds: str, level: str
 ) -> tuple[Clue, ...]:
-    """Return the fewest first clues that make a puzzle of a level, without those that it can spare.
+    """Return the fewest first clues that make a puzzle of a level, without redundant clues.
 
-    More clues never spoil a puzzle, so none that is left at the end could be spared. The kind "is"
-    goes first, where there are others but "not": it says more than any other, and few puzzles would
-    have other clues.
+    More clues never spoil a puzzle, so no clue of the result is redundant. Clues "is" are dropped
+    first unless the kinds are "places": they say the most, and would replace most other clues.
     """
     enough = bisect_left(
         range(len(clues)),
         True,
-        key=lambda number: _in_order(houses, attributes, clues[:number], level),
+        key=lambda number: _is_valid(houses, attributes, clues[:number], level),
     )
-    kept = clues[:enough]
-    for clue in sorted(kept, key=lambda clue: clue[0] != "is") if kinds != "places" else list(kept):
-        fewer = [other for other in kept if other != clue]
-        if _in_order(houses, attributes, fewer, level):
-            kept = fewer
-    return tuple(kept)
+    few = clues[:enough]
+    for clue in sorted(few, key=lambda clue: clue[0] != "is") if kinds != "places" else list(few):
+        fewer = [other for other in few if other != clue]
+        if _is_valid(houses, attributes, fewer, level):
+            few = fewer
+    return tuple(few)
 
 
-def _in_order(houses: int, attributes: int, clues: list[Clue], level: str) -> bool:
-    """Return whether clues leave one solution, and give it by unit propagation if they must."""
+def _is_valid(houses: int, attributes: int, clues: list[Clue], level: str) -> bool:
+    """Return whether clues leave one solution, by unit propagation at level "deduced"."""
     if level == "deduced":
         return 0 not in (deduced(houses, attributes, clues) or (0,))
     return len(solutions(houses, attributes, clues)) == 1
 
 
 def plain(puzzle: str) -> str:
-    """Return clues without the signs of OpenSpiel's options: "h1:red not h2:red"."""
+    """Return clues without OpenSpiel's special characters: "h1:red not h2:red"."""
     return " ".join(puzzle.replace(";", " ").replace(",", " ").split()).replace("=", ":")
 
 
 def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
-    """Return the clues written in brief style, and their only solution.
+    """Return (clues, only solution) of a text in brief style.
 
-    ";" and "," are passed over, ":" is read as "=".
+    ";" and "," are ignored, and ":" means "=".
 
     Raises:
         ConfigError: not clues, or not exactly one solution.
@@ -156,13 +155,13 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
                 f"values of {', '.join(ATTRIBUTES[:attributes])}."
             )
         words = rest
-    found = solutions(houses, attributes, clues)
-    if len(found) != 1:
+    boards = solutions(houses, attributes, clues)
+    if len(boards) != 1:
         raise ConfigError(
-            f"zebra: puzzle={text!r} has {'several solutions' if found else 'no solution'}; write "
+            f"zebra: puzzle={text!r} has {'several solutions' if boards else 'no solution'}; write "
             "clues that leave exactly one."
         )
-    return tuple(clues), found[0]
+    return tuple(clues), boards[0]
 
 
 def item_word(houses: int, item: int) -> str:
@@ -183,13 +182,13 @@ def word_of(houses: int, attributes: int, index: int) -> str:
 
 def clue_words(houses: int, clue: Clue) -> str:
     """Return a clue as words: "h1=red", "not h1=red", "red left tea"."""
-    kind, one, two = clue
+    kind, first, second = clue
     if kind in PLACES:
-        word = place_word(houses, one, two)
+        word = place_word(houses, first, second)
         return word if kind == "is" else f"not {word}"
-    return f"{item_word(houses, one)} {kind} {item_word(houses, two)}"
+    return f"{item_word(houses, first)} {kind} {item_word(houses, second)}"
 
 
 def clues_text(houses: int, clues: tuple[Clue, ...]) -> str:
-    """Return clues as words, one after the other."""
+    """Return the words of all clues."""
     return " ".join(clue_words(houses, clue) for clue in clues)

@@ -1,4 +1,4 @@
-"""Solver: zebra, by its only solution, which a solver finds from the clues alone."""
+"""Solver of zebra: judges values by the only solution of the clues."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sparring.environments.zebra import ZebraTable
 from sparring.environments.zebra.deduction import Board, Clue, deduced, solutions
 from sparring.environments.zebra.puzzles import clues_text, word_of
 
-ORACLE = "constraint"  # that asks this solver
+ORACLE = "constraint"  # the oracle that calls this solver
 
-KEPT_SOLUTIONS = 100_000  # puzzles whose solutions are remembered
+CACHED_SOLUTIONS = 100_000  # puzzles with cached solutions
 
 Solver = Literal["backtracking", "z3"]
 
@@ -28,12 +28,10 @@ def zebra(
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Solver = "backtracking",
 ) -> Judgement | None:
-    """Whether each value of a logic-grid puzzle keeps it solvable.
+    """Whether each value of a logic-grid puzzle keeps it solvable, by the clues' only solution.
 
-    The only solution, which a solver finds from the clues alone, tells.
-
-    What: a right value is worth what the game pays if all later ones are right too. A wrong one is
-    worth what the game can still pay after it.
+    What: the value of a right move is the return if all later moves are right too. The value of a
+    wrong move is the largest return still possible after it.
     When to use: through oracle ``constraint``, on game ``zebra`` of any size.
     Mathematics: with one solution x* of the clues, the board with value v in cell c has a solution
     if and only if all values written so far and v are those of x*.
@@ -52,12 +50,12 @@ def zebra(
         right: which values are best. "solution" (default): every value of the solution. "forced":
             only those that unit propagation from the clues and the board gives (arc consistency on
             each clue, an item's only house, a house's only item of an attribute, until nothing
-            changes), where there are any.
-        lost: what is said of a board with a wrong value, where only a solved puzzle pays. "abstain"
-            (default): nothing. "solution": moves are judged by the puzzle's solution all the same,
-            1 and 0 with ``bound`` 1, because all these moves pay 0.
-        solver: "backtracking" (default): exact, with unit propagation. "z3": the reference. It
-            gives the same verdicts, is much slower, and needs pip install 'sparring[oracles]'.
+            changes), if any.
+        lost: the judgement of a board with a wrong value, where only a solved puzzle pays.
+            "abstain" (default): none. "solution": by the puzzle's solution, 1 and 0 with ``bound``
+            1, because all these moves pay 0.
+        solver: "backtracking" (default): exact, with unit propagation. "z3": the reference, with
+            the same judgements, much slower; needs pip install 'sparring[oracles]'.
     """
     table: ZebraTable = state.table
     truth = solution(table.houses, table.attributes, table.clues, solver)
@@ -78,58 +76,55 @@ def reference(state: SearchablePlay) -> tuple[str, ...]:
     )
 
 
-@lru_cache(maxsize=KEPT_SOLUTIONS)
+@lru_cache(maxsize=CACHED_SOLUTIONS)
 def solution(
     houses: int, attributes: int, clues: tuple[Clue, ...], solver: Solver = "backtracking"
 ) -> Board:
     """Return the only solution of a puzzle.
 
     Raises:
-        OracleError: it has none, or several.
+        OracleError: the puzzle has no solution, or several.
     """
-    every = (
+    boards = (
         by_z3(houses, attributes, clues, 2)
         if solver == "z3"
         else solutions(houses, attributes, clues)
     )
-    if len(every) != 1:
-        what = "several solutions" if every else "no solution"
+    if len(boards) != 1:
+        problem = "several solutions" if boards else "no solution"
         raise OracleError(
-            f"Oracle 'constraint': the puzzle {clues_text(houses, clues)!r} has {what}; judge "
+            f"Oracle 'constraint': the puzzle {clues_text(houses, clues)!r} has {problem}; judge "
             "puzzles whose clues leave exactly one."
         )
-    return every[0]
+    return boards[0]
 
 
 def by_z3(houses: int, attributes: int, clues: Sequence[Clue], limit: int) -> list[Board]:
-    """Return at most ``limit`` solutions of a puzzle by Z3, an integer per item: its house."""
-    z3, found = load_z3(), list[Board]()
+    """Return at most ``limit`` solutions of a puzzle by Z3, with one house variable per item."""
+    z3, boards = load_z3(), list[Board]()
     at = [z3.Int(f"item{number}") for number in range(houses * attributes)]
     solver = z3.Solver()
     solver.add([z3.And(house >= 0, house < houses) for house in at])
     solver.add([z3.Distinct(at[first : first + houses]) for first in range(0, len(at), houses)])
     solver.add(
-        [
-            _formula(z3, kind, at[one], two if kind in ("is", "not") else at[two])
-            for kind, one, two in clues
-        ]
+        [_formula(z3, kind, at[a], b if kind in ("is", "not") else at[b]) for kind, a, b in clues]
     )
-    while len(found) < limit and solver.check() == z3.sat:
+    while len(boards) < limit and solver.check() == z3.sat:
         model = solver.model()
         homes = [model.eval(house, model_completion=True).as_long() for house in at]
         cells = [0] * len(at)
         for item, house in enumerate(homes):
             cells[house * attributes + item // houses] = item % houses + 1
-        found.append(tuple(cells))
+        boards.append(tuple(cells))
         solver.add(z3.Or([house != home for house, home in zip(at, homes, strict=True)]))
-    return found
+    return boards
 
 
-def _formula(z3: Any, kind: str, one: Any, two: Any) -> Any:
+def _formula(z3: Any, kind: str, a: Any, b: Any) -> Any:
     if kind in ("is", "with"):
-        return one == two
+        return a == b
     if kind in ("not", "without"):
-        return one != two
+        return a != b
     if kind == "next":
-        return z3.Or(one - two == 1, two - one == 1)
-    return two - one == 1 if kind == "left" else one < two
+        return z3.Or(a - b == 1, b - a == 1)
+    return b - a == 1 if kind == "left" else a < b

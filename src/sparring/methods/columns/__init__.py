@@ -1,1 +1,1 @@
-"""Columns of the turn table that are computed on demand: file name = name in NEEDS = column."""
+"""Columns of the turn table, computed on demand; a module's name is the column's name in NEEDS."""

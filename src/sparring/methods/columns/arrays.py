@@ -1,4 +1,4 @@
-"""A turn table from plain arrays, for whoever has turns but no episodes of Sparring's."""
+"""A turn table from plain arrays, for users without recorded episodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.methods.columns.base import with_column
 NAMED = ("game", "role", "agent", "action", "view", "state_key")  # numbers, or names of any kind
 FLAGS = ("legal", "done", "cut", "judged", "memory", "note")
 PER_TOKEN = ("token_value",)
-WHOLE = ("state_group", "opponents")  # numbers that only tell rows apart
+INTEGERS = ("state_group", "opponents")  # identifiers of groups of rows
 
 
 def table_of_arrays(
@@ -32,25 +32,25 @@ def table_of_arrays(
 ) -> TurnTable:
     """Return the turn table of plain columns, one entry per turn.
 
-    A trajectory is the turns of one seat in one episode: its rows stand together, in order of play.
+    A trajectory is the turns of one seat in one episode; its rows must be adjacent and in order.
 
     Args:
-        reward: what each turn earned until the seat's next one, [N].
-        episode: number of the play of each turn, [N].
-        seat: who took the turn, [N]; 0 for all if left out.
-        group: number of the start; plays of one group are compared; one for all if left out.
-        n_tokens: sampled tokens of each turn; 1 if left out.
-        turn_index: number of the turn in its trajectory; counted if left out.
+        reward: reward of each turn, up to the seat's next one, [N].
+        episode: number of each turn's episode, [N].
+        seat: seat of each turn, [N]; default 0.
+        group: number of each turn's group; by default all turns are in one group.
+        n_tokens: number of sampled tokens of each turn; default 1.
+        turn_index: number of each turn in its trajectory; counted by default.
         components: named parts of the reward, [N] each.
         columns: other columns of the turn table by name: ``role``, ``game``, ``agent``, ``action``,
             ``view`` and ``state_key`` as numbers or names; ``legal``, ``done``, ``cut`` and
-            ``judged``, ``memory``, ``note`` as flags; ``attempt`` as whole numbers; ``logprob``,
-            ``value`` and all else as numbers.
+            ``judged``, ``memory``, ``note`` as flags; ``attempt`` as integers; ``logprob``,
+            ``value`` and all others as numbers.
 
     Raises:
-        ConfigError: a column has another length, is no column of numbers, or rows of a trajectory
-            do not stand together.
-        UnknownNameError: there is no such column.
+        ConfigError: a column has another length or a value that is not a number, or the rows of a
+            trajectory are not adjacent.
+        UnknownNameError: a column's name is unknown.
     """
     rewards = _floats("reward", reward, None)
     count = len(rewards)
@@ -66,7 +66,9 @@ def table_of_arrays(
             raise UnknownNameError("column of the turn table", name, sorted(known))
     tokens = np.ones(count) if n_tokens is None else n_tokens
     named = {name: _numbered(name, columns.get(name), count) for name in NAMED}
-    seat_role, seat_names = _numbered("role", [f"seat {own}" for own in seats.tolist()], count)
+    seat_role, seat_names = _numbered(
+        "role", [f"seat {number}" for number in seats.tolist()], count
+    )
     flags: dict[str, Any] = {
         name: _flags(name, columns[name], count) for name in FLAGS if name in columns
     }
@@ -108,7 +110,7 @@ def table_of_arrays(
     for name in sorted(columns.keys() & computed):
         length = int(table.n_tokens.sum()) if name in PER_TOKEN else count
         values: npt.NDArray[Any] = _floats(name, columns[name], length)
-        if name in WHOLE:
+        if name in INTEGERS:
             values = _integers(name, values, length)
         table = with_column(table, name, values)
     return table
@@ -116,57 +118,59 @@ def table_of_arrays(
 
 def _floats(name: str, values: npt.ArrayLike, count: int | None) -> FloatArray:
     try:
-        found = np.array(values, dtype=np.float64)
+        numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ConfigError(f"turn_table: {name} holds what is no number.") from None
-    if found.ndim != 1 or (count is not None and len(found) != count):
-        wanted = "[N]" if count is None else f"({count},)"
-        raise ConfigError(f"turn_table: {name} has shape {found.shape} and must have {wanted}.")
-    if not np.isfinite(found).all():
-        row = int(np.flatnonzero(~np.isfinite(found))[0])
-        raise ConfigError(f"turn_table: {name} is {found[row]} in row {row}; give finite numbers.")
-    return found
+        raise ConfigError(f"turn_table: {name} holds a value that is not a number.") from None
+    if numbers.ndim != 1 or (count is not None and len(numbers) != count):
+        shape = "[N]" if count is None else f"({count},)"
+        raise ConfigError(f"turn_table: {name} has shape {numbers.shape} and must have {shape}.")
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise ConfigError(
+            f"turn_table: {name} is {numbers[row]} in row {row}; give finite numbers."
+        )
+    return numbers
 
 
 def _integers(name: str, values: npt.ArrayLike, count: int) -> IntArray:
-    found = _floats(name, values, count)
-    if (found != np.round(found)).any():
-        row = int(np.flatnonzero(found != np.round(found))[0])
-        raise ConfigError(f"turn_table: {name} is {found[row]} in row {row}; give whole numbers.")
-    return found.astype(np.int64)
+    numbers = _floats(name, values, count)
+    if (numbers != np.round(numbers)).any():
+        row = int(np.flatnonzero(numbers != np.round(numbers))[0])
+        raise ConfigError(f"turn_table: {name} is {numbers[row]} in row {row}; give whole numbers.")
+    return numbers.astype(np.int64)
 
 
 def _flags(name: str, values: npt.ArrayLike, count: int) -> npt.NDArray[np.bool_]:
-    found = _integers(name, values, count)
-    if not np.isin(found, (0, 1)).all():
+    numbers = _integers(name, values, count)
+    if not np.isin(numbers, (0, 1)).all():
         raise ConfigError(f"turn_table: {name} must be true or false in every row.")
-    return found.astype(bool)
+    return numbers.astype(bool)
 
 
 def _numbered(
     name: str, values: Sequence[Hashable] | npt.ArrayLike | None, count: int
 ) -> tuple[IntArray, tuple[str, ...]]:
-    own = [""] * count if values is None else np.asarray(values).tolist()
-    if not isinstance(own, list) or len(own) != count:
-        length = len(own) if isinstance(own, list) else "no"
+    entries = [""] * count if values is None else np.asarray(values).tolist()
+    if not isinstance(entries, list) or len(entries) != count:
+        length = len(entries) if isinstance(entries, list) else "no"
         raise ConfigError(f"turn_table: {name} has {length} entries and must have {count}.")
     places: dict[Any, int] = {}
     try:
-        numbers = [places.setdefault(entry, len(places)) for entry in own]
+        numbers = [places.setdefault(entry, len(places)) for entry in entries]
     except TypeError:
         raise ConfigError(f"turn_table: {name} must hold one name or number per turn.") from None
     return np.array(numbers, dtype=np.int64), tuple(map(str, places))
 
 
 def _trajectories(episode: IntArray, seat: IntArray) -> IntArray:
-    found, places = np.zeros(len(episode), dtype=np.int64), dict[tuple[int, int], int]()
+    trajectories, places = np.zeros(len(episode), dtype=np.int64), dict[tuple[int, int], int]()
     previous: tuple[int, int] | None = None
     for row, pair in enumerate(zip(episode.tolist(), seat.tolist(), strict=True)):
         if pair != previous and pair in places:
             raise ConfigError(
-                f"turn_table: row {row} comes back to episode {pair[0]}, seat {pair[1]}; sort the "
+                f"turn_table: row {row} returns to episode {pair[0]}, seat {pair[1]}; sort the "
                 "rows by episode, seat and turn."
             )
-        found[row] = places.setdefault(pair, len(places))
+        trajectories[row] = places.setdefault(pair, len(places))
         previous = pair
-    return found
+    return trajectories

@@ -1,15 +1,15 @@
-"""What a column is computed from, and what it must be.
+"""Interface of column plug-ins: input, declarations and checks.
 
-A column's function takes a ``Source`` and returns its numbers: one per turn [N], or one per sampled
-token where its module says ``PER = "token"``. The module declares what it takes to have it:
+A column's function takes a ``ColumnSource`` and returns its numbers: one per turn [N], or one per
+sampled token if the module declares ``PER = "token"``. The module also declares its needs:
 
-    ASKS     parts of a run: "critic" (a value head), "reference" (the policy that the run was made
-             from), "process" (the reward model), "tree" (exact evaluation of every game),
-             "candidates" (a row for every reply to a prompt, not for that alone which was played),
-             "playouts" (games played on from before and after every turn)
-    NEEDS    other columns, which are computed before
+    REQUIRED_SERVICES
+             parts of a run: "critic" (a value head), "reference" (the initial policy), "process"
+             (the reward model), "tree" (exact evaluation of every game), "candidates" (a row for
+             every reply to a prompt), "playouts" (playouts from before and after every turn)
+    NEEDS    other columns, which are computed first
 
-In ``standard.py``, which holds many, the decorator ``column`` declares them of each.
+``standard.py`` holds many columns and declares these by the decorator ``column``.
 """
 
 from __future__ import annotations
@@ -26,33 +26,28 @@ from sparring.core.records import Episode, FloatArray, TurnTable
 from sparring.play.turn_table import ordered_turns
 
 NEEDS_FROM = ("columns",)
-Place = Literal["before", "after", "token"]
+ValuePosition = Literal["before", "after", "token"]
 FIELDS = frozenset(field.name for field in fields(TurnTable))
 
 
-class Source(Protocol):
-    """What a column may be computed from.
+class ColumnSource(Protocol):
+    """Input of a column's function.
 
     Attributes:
-        turns: the table, with the columns that were computed before.
-        episodes: whose trained turns are its rows, in the order of ``rollout.table.ordered_turns``.
+        turns: the turn table, with the columns computed so far.
+        episodes: the episodes; the table's rows are their trained turns, in the order of
+            ``ordered_turns``.
     """
 
     turns: TurnTable
     episodes: Sequence[Episode]
 
-    def critic(self, at: Place) -> FloatArray:
-        """Return the critic's values.
-
-        [N] before or after the turns, or one before each sampled token.
-        """
+    def critic(self, at: ValuePosition) -> FloatArray:
+        """Return the critic's values: [N] before or after the turns, or one per sampled token."""
         ...
 
     def logprobs(self, of: Literal["learner", "reference", "process"]) -> FloatArray:
-        """Return the sum of a model's log-probabilities over the sampled tokens of each turn.
-
-        Its shape is [N], in nats.
-        """
+        """Return a model's log-probability of each turn's sampled tokens, summed, [N], in nats."""
         ...
 
     def exact(self) -> Mapping[str, FloatArray]:
@@ -60,66 +55,66 @@ class Source(Protocol):
         ...
 
 
-def played_on(source: Source, name: str) -> FloatArray:
-    """Return a value of every turn by playing on, [N]; see the column ``playout``.
+def played_on(source: ColumnSource, name: str) -> FloatArray:
+    """Return the playout value of every turn, [N]; see the column ``playout``.
 
     Args:
-        source: of the column.
+        source: the column's input.
         name: "playout" or "playout_before".
     """
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
-    found = [
+    values = [
         episode.returns[turn.seat]
         if turn.playout is None or turn.playout_before is None
         else getattr(turn, name)
         for episode, turn in rows
     ]
-    return np.array(found, dtype=np.float64)
+    return np.array(values, dtype=np.float64)
 
 
 def column(
     *,
-    asks: Collection[str] = (),
+    required_services: Collection[str] = (),
     needs: Collection[str] = (),
     per: Literal["turn", "token"] = "turn",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare ASKS, NEEDS and PER of one of several columns in a module."""
+    """Declare REQUIRED_SERVICES, NEEDS and PER of one column of a module with several."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        vars(function).update(ASKS=asks, NEEDS=needs, PER=per)
+        vars(function).update(REQUIRED_SERVICES=required_services, NEEDS=needs, PER=per)
         return function
 
     return declare
 
 
 def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:
-    """Return the table with a column more."""
-    given: Mapping[str, Any] = (
+    """Return the table with one more column."""
+    changes: Mapping[str, Any] = (
         {name: column} if name in FIELDS else {"extra": {**turns.extra, name: column}}
     )
-    return replace(turns, **given)
+    return replace(turns, **changes)
 
 
-def check_output(bound: BoundPlugin, given: Any, source: Source) -> None:
-    """Check what a column's function has given; every call of one ends here.
+def check_output(bound: BoundPlugin, output: Any, source: ColumnSource) -> None:
+    """Check the output of a column's function; every call ends here.
 
     Raises:
-        PluginError: it is not one number per turn, or per sampled token.
+        PluginError: the output is not one number per turn, or per sampled token.
     """
     turns, by_token = source.turns, bound.plugin.declared("PER", "turn") == "token"
     length = int(turns.n_tokens.sum()) if by_token else len(turns.reward)
     if (
-        not isinstance(given, np.ndarray)
-        or given.shape != (length,)
-        or given.dtype.kind not in "fiub"
+        not isinstance(output, np.ndarray)
+        or output.shape != (length,)
+        or output.dtype.kind not in "fiub"
     ):
-        found = (
-            f"shape {given.shape} of {given.dtype}"
-            if isinstance(given, np.ndarray)
-            else type(given).__name__
+        actual = (
+            f"shape {output.shape} of {output.dtype}"
+            if isinstance(output, np.ndarray)
+            else type(output).__name__
         )
-        what = "sampled token" if by_token else "turn"
+        unit = "sampled token" if by_token else "turn"
         raise PluginError(
-            f"The {bound} must give one number per {what}, an array of shape ({length},); it "
-            f"gave {found}."
+            f"The {bound} must return one number per {unit}, an array of shape ({length},); it "
+            f"returned {actual}."
         )

@@ -1,4 +1,4 @@
-"""Column: whether a conversation ended before its seat had had its say."""
+"""Column: whether a limit ended the turn's conversation."""
 
 from __future__ import annotations
 
@@ -8,51 +8,52 @@ from typing import Any
 import numpy as np
 
 from sparring.core.records import BoolArray, Episode
-from sparring.methods.columns.base import Source
+from sparring.methods.columns.base import ColumnSource
 from sparring.play.episode_pictures import environment_of
 from sparring.play.replay import FAILED, conversations
 from sparring.play.turn_table import ordered_turns
 
 
-def failed(source: Source) -> BoolArray:
-    """Say of every turn whether its conversation was ended by a limit.
+def failed(source: ColumnSource) -> BoolArray:
+    """Flag the turns whose conversation was ended by a limit.
 
     What: true or false per row, [N], the same for all turns of a conversation of an agent instance:
-    true where it ran out of turns, outgrew the model's context, had its last reply cut short, or
-    was truncated with the play. ``sparring show`` says how each has ended. The
-    plays are played again, as their records hold nothing of it.
+    true where it ran out of turns, outgrew the model's context, had its last reply truncated, or
+    was truncated with the episode. ``sparring show`` prints how each conversation ended. The column
+    replays the episodes, because their records do not hold the ends of conversations.
     """
     return turns_in(
         source,
         lambda game, episode: {
             place
-            for one in conversations(game, episode)
-            if one.end in FAILED
-            for place in one.turns
+            for talk in conversations(game, episode)
+            if talk.end in FAILED
+            for place in talk.turns
         },
     )
 
 
-def turns_in(source: Source, places: Callable[[Any, Episode], Collection[int]]) -> BoolArray:
-    """Return which rows are turns at some places of their episodes, [N].
+def turns_in(source: ColumnSource, places: Callable[[Any, Episode], Collection[int]]) -> BoolArray:
+    """Return which rows are turns at the given indices of their episodes, [N].
 
-    A reply that was not played is as the one that was played in its place.
+    A candidate that was not played has the flag of the played reply.
 
     Args:
-        source: of the column.
-        places: of an environment and an episode that was played by it, in ``Episode.turns``.
+        source: the column's input.
+        places: gives the indices in ``Episode.turns``, from an environment and its episode.
     """
     games: dict[str, Any] = {}
-    found: dict[int, set[tuple[int, int]]] = {}  # seat and index of the turns, by episode
+    turn_keys: dict[int, set[tuple[int, int]]] = {}  # (seat, turn index) of the turns, by episode
     for number, episode in enumerate(source.episodes):
         key = repr(episode.environment)
         if key not in games:
             games[key] = environment_of(episode)
-        wanted = places(games[key], episode) if episode.turns else ()
-        turns = (episode.turns[place] for place in wanted)
-        found[number] = {(turn.seat, turn.turn_index) for turn in turns}
+        indices = places(games[key], episode) if episode.turns else ()
+        turns = (episode.turns[place] for place in indices)
+        turn_keys[number] = {(turn.seat, turn.turn_index) for turn in turns}
     numbers = {id(episode): number for number, episode in enumerate(source.episodes)}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
     return np.array(
-        [(turn.seat, turn.turn_index) in found[numbers[id(one)]] for one, turn in rows], dtype=bool
+        [(turn.seat, turn.turn_index) in turn_keys[numbers[id(played)]] for played, turn in rows],
+        dtype=bool,
     )

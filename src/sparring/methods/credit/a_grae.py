@@ -21,9 +21,7 @@ def a_grae(
     alpha: Annotated[float, Field(gt=0)] = 1.0,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Move weight from easy to hard tasks, and from failures to successes.
-
-    The more the batch succeeds, the more is moved.
+    """Shift weight from easy to hard tasks, and to successes, as the batch's success rate grows.
 
     What: Reweights the advantages of ``grpo`` by two success rates, that of the group (p) and that
     of the batch (omega). While omega is small, easy groups (large p) weigh more and positive

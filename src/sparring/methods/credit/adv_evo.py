@@ -22,7 +22,7 @@ def adv_evo(
     over: Literal["batch", "group"] = "batch",
     whiten: bool = False,
 ) -> Credit:
-    """Compare an agent's return with the mean over all agents that do the same job.
+    """Compare an agent's return with the mean over all agents with the same function.
 
     What: Agents with the same function (attackers, defenders) form a team. The baseline is the mean
     return of the team, so each agent is compared with its team mates.
@@ -34,11 +34,13 @@ def adv_evo(
         (A - mean) / (deviation over the batch's turns + 1e-8)
     as REINFORCE++ does.
     Shapes: advantages [N], the same for all turns of a trajectory.
-    Pitfalls: The mean contains the trajectory's own return. This shrinks the gradient by (n - 1) /
-    n for n independent games. Team mates of one episode are not independent. If the whole team has
-    one payoff and there is only one episode, every advantage is 0. Without ``teams``, and over
-    groups, this is ``grpo`` without the deviation. The published schedule of safety and task
-    rewards is a matter of the rewards, not of credit.
+    Pitfalls:
+        - The mean contains the trajectory's return, which shrinks the gradient by (n - 1) / n for n
+          independent games.
+        - Team mates of one episode are not independent.
+        - If the whole team has one payoff and there is only one episode, every advantage is 0.
+        - Without ``teams``, and over groups, this is ``grpo`` without the deviation.
+        - The published schedule of safety and task rewards belongs to the rewards, not to credit.
     Reference: AdvEvo-MARL (2025), after secondary notes: literal reading, no reproduction.
     Verified by: tests/methods/credit/test_role_baselines.py.
 

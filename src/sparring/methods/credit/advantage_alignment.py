@@ -30,12 +30,10 @@ def advantage_alignment(
     baseline: Literal["turn", "start"] = "turn",
     variant: Literal["paper", "as_released"] = "paper",
 ) -> Credit:
-    """Favour what helps an opponent one is ahead with, so that learners find cooperation.
+    """Favour actions that help an opponent after own gains, so that learners find cooperation.
 
-    It is cooperation that opponents will return.
-
-    What: The seat's own advantage, plus the opponents' advantage weighted by the seat's own
-    advantages so far.
+    What: The seat's advantage, plus the opponents' advantage weighted by the seat's advantages so
+    far.
     When to use: mixed-motive games of several rounds against opponents that learn (repeated
     dilemmas, negotiation), where plain learning defects.
     Mathematics:
@@ -45,15 +43,18 @@ def advantage_alignment(
         A = G_t - mean of G_t of the others of the (group, role) that have a turn t
     with G_t the discounted return from turn t.
     Shapes: advantages [N].
-    Pitfalls: The method is made for simultaneous moves. Here the t-th turns of all seats count as
-    simultaneous, whoever moved first. The first turn has no alignment term. Where a policy chooses
-    when to stop, the mean over the trajectories that reach turn t depends on the trajectory's own
-    length and biases. With ``baseline`` "start" this bias is absent from A, so also from the result
-    with beta 0. Seats that do not learn are not in the table, so they have no part in the
-    alignment. With ``baseline`` "turn", a turn whose index no other member of its group reaches
-    gets A = 0; with "start", a trajectory alone in its group gets G_t minus its own first return.
-    In zero-sum games of two seats A2 is about -A1. The term then shrinks the advantages of the seat
-    that is ahead and enlarges those of the other.
+    Pitfalls:
+        - The method is for simultaneous moves. Here the t-th turns of all seats count as
+          simultaneous, in any order of moves.
+        - The first turn has no alignment term.
+        - If the policy chooses when to stop, the mean over the trajectories that reach turn t
+          depends on the trajectory's length, which is a bias. With ``baseline`` "start" this bias
+          is absent from A, and so from the result with beta 0.
+        - Seats that do not learn are not in the table and have no part in the alignment.
+        - With ``baseline`` "turn", a turn whose index no other member of its group reaches gets A =
+          0; with "start", a trajectory alone in its group gets G_t minus its own first return.
+        - In zero-sum games of two seats A2 is about -A1. The term then shrinks the advantages of
+          the leading seat and enlarges those of the other.
     Reference: Duque et al., 2024 (arXiv 2406.14662); baseline and defaults of
     dereckpiche/AdAlignLLM.
     Verified by: tests/methods/credit/test_advantage_alignment.py.
@@ -73,15 +74,15 @@ def advantage_alignment(
     groups, count = group_ids(turns.group[starts], turns.role[starts])
     if baseline == "turn":
         alive, num_alive = _by_turn(groups, starts, turns)
-        own = returns - leave_one_out_mean(returns, alive, num_alive)
+        advantages_of_seat = returns - leave_one_out_mean(returns, alive, num_alive)
     else:
-        own = returns - broadcast_to_turns(
+        advantages_of_seat = returns - broadcast_to_turns(
             leave_one_out_mean(returns[starts], groups, count), turns
         )
     times, num_times = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
-    others = group_sum(own, times, num_times)[times] - own
+    others = group_sum(advantages_of_seat, times, num_times)[times] - advantages_of_seat
     advantages = aligned(
-        own,
+        advantages_of_seat,
         others,
         turns.trajectory,
         beta=beta,
@@ -98,7 +99,7 @@ def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArra
 
 
 def aligned(
-    own: FloatArray,
+    advantages: FloatArray,
     others: FloatArray,
     trajectory: IntArray,
     *,
@@ -106,19 +107,19 @@ def aligned(
     gamma: float,
     extra_discount: bool = False,
 ) -> FloatArray:
-    """Return A*_t, own advantages aligned with those of the others, [N].
+    """Return A*_t, the seat's advantages aligned with those of the others, [N].
 
-    A*_t = own_t + beta * (sum over k < t of gamma^(t-k) own_k) * others_t inside each trajectory.
+        A*_t = A_t + beta * (sum over k < t of gamma^(t-k) A_k) * others_t
 
     Args:
-        own: the seat's advantages [N].
-        others: the other seats' advantages at the same time [N].
-        trajectory: [N], non-decreasing.
+        advantages: the seat's advantages A, [N].
+        others: the other seats' advantages at the same time, [N].
+        trajectory: trajectory of each turn, [N], non-decreasing.
         beta: weight of the alignment.
         gamma: discount per turn.
-        extra_discount: multiply the sum once more by gamma.
+        extra_discount: whether to multiply the sum once more by gamma.
     """
-    # sum over k <= t of gamma^(t-k) own_k
-    until_now = backward_recurrence(own[::-1], gamma, trajectory[::-1])[::-1]
-    before = until_now - own
-    return own + beta * (gamma if extra_discount else 1.0) * before * others
+    # sum over k <= t of gamma^(t-k) A_k
+    until_now = backward_recurrence(advantages[::-1], gamma, trajectory[::-1])[::-1]
+    before = until_now - advantages
+    return advantages + beta * (gamma if extra_discount else 1.0) * before * others

@@ -1,7 +1,4 @@
-"""Which turns of a group meet.
-
-In the same view or information state, after the same recent views, with the same action.
-"""
+"""Groups of anchor states: turns of a group with equal views, information states or actions."""
 
 from __future__ import annotations
 
@@ -21,21 +18,21 @@ Anchor = Literal["view", "state_key"]
 def anchor_groups(
     turns: TurnTable, method: str, anchor: Anchor, similarity: float | None = None
 ) -> tuple[IntArray, int]:
-    """Return the id [N] of what each turn met, and the number of ids.
+    """Return (id of each turn's anchor state [N], number of ids).
 
-    Ids are equal exactly where group, role, game and anchor are. A note between two attempts meets
-    other notes alone.
+    Ids are equal exactly where group, role, game and anchor are equal. Notes between attempts are
+    compared only with notes.
 
     Args:
         turns: the table.
         method: name of the estimator, for messages.
-        anchor: the column that tells what a turn met.
-        similarity: put texts of one group together whose likeness to the first of their cluster is
-            at least this; None asks for equality.
+        anchor: the column of the anchor state.
+        similarity: smallest similarity of a text to the first of its cluster, within a group; None
+            requires equality.
 
     Raises:
         CreditError: the column is missing.
-        ConfigError: similarity is asked of information states, which have no texts.
+        ConfigError: similarity is given for information states, which have no texts.
     """
     column = require_column(turns, method, anchor)
     if similarity is None:
@@ -49,14 +46,13 @@ def anchor_groups(
 
 
 def _notes(turns: TurnTable) -> tuple[IntArray, ...]:
-    """Return which turns are notes as a column of numbers, if any is."""
     return () if turns.note is None else (turns.note.astype(np.int64),)
 
 
-def node_groups(turns: TurnTable, method: str, met: IntArray) -> tuple[IntArray, int]:
-    """Return one id [N] per action taken at each of ``met`` [N], and their number.
+def node_groups(turns: TurnTable, method: str, anchors: IntArray) -> tuple[IntArray, int]:
+    """Return (id of each turn's anchor state and action [N], number of ids).
 
-    Turns without an action meet nobody.
+    A turn without an action has a separate id.
 
     Raises:
         CreditError: the column of actions is missing.
@@ -64,7 +60,7 @@ def node_groups(turns: TurnTable, method: str, met: IntArray) -> tuple[IntArray,
     action = require_column(turns, method, "action")
     without = action < 0
     action = np.where(without, action.max(initial=0) + np.cumsum(without), action)
-    return group_ids(met, action)
+    return group_ids(anchors, action)
 
 
 def positions(trajectory: IntArray) -> IntArray:
@@ -94,15 +90,14 @@ def mean_over_trajectories(
 
 def _first_of_pair(ids: IntArray, trajectory: IntArray) -> IntArray:
     """Return one row per (id, trajectory)."""
-    # within an id the rows keep their order, hence trajectories do
+    # a stable sort keeps the order of rows, and so of trajectories, within an id
     order = np.argsort(ids, kind="stable")
     again = (np.diff(ids[order]) == 0) & (np.diff(trajectory[order]) == 0)
     return order[np.append(True, ~again)] if len(order) else order
 
 
 def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
-    """Return an id [N] per cluster of similar views of a group. Greedy, in the order of the texts,
-    each against first members."""
+    """Return the id of each row's cluster of similar views, [N], by greedy clustering in order."""
     starts, _ = start_groups(turns)
     plays, num_plays = group_ids(starts, turns.game)
     pairs, count = group_ids(plays, view)
@@ -116,14 +111,14 @@ def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
     for members in texts:
         leaders: list[tuple[str, int]] = []
         for text, pair in sorted(members):
-            found = next(
+            match = next(
                 (leader for other, leader in leaders if _similar(text, other, similarity, known)),
                 None,
             )
-            if found is None:
+            if match is None:
                 leaders.append((text, pair))
             else:
-                leader_of[pair] = found
+                leader_of[pair] = match
     return leader_of[pairs]
 
 

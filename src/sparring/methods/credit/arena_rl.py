@@ -24,10 +24,10 @@ def arena_rl(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Replace returns by ranks from a tournament among those that started alike.
+    """Replace returns by ranks from a tournament within the group.
 
     What: The members of a group play a tournament. The larger return wins a match, and equal
-    returns tie. Only who beats whom counts, not by how much.
+    returns tie. Only the order of returns counts, not their differences.
     When to use: rewards whose size means little (judges, scores of different tasks). Preset
     "minimax_preference" gives each trajectory its share of wins over the others minus a half. Its
     gradient is exactly that of the probability to beat an equal player.
@@ -37,11 +37,15 @@ def arena_rl(
         A_i = (x_i - mean_g x) / (std_g x + epsilon)
     or the same without the division.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: Returns order a group consistently. So all schemes except "swiss" give the same ranks
-    here, and "swiss" gives coarser ones. The schemes differ for a judge that contradicts itself
-    (ops/tournaments.py takes any matrix of scores). Members of equal return share the mean of their
-    ranks; the released code orders them by index. Each pattern of ties costs one tournament, so
-    large groups with many patterns are slow. A group of one, or of equal returns, gives 0.
+    Pitfalls:
+        - Returns order a group consistently, so that all schemes except "swiss" give the same
+          ranks, and "swiss" gives coarser ones.
+        - The schemes differ for a judge that contradicts itself (ops/tournaments.py takes any
+          matrix of scores).
+        - Members of equal return share the mean of their ranks; the released code orders them by
+          index.
+        - Each pattern of ties costs one tournament, so large groups with many patterns are slow.
+        - A group of one, or of equal returns, gives 0.
     Reference: ArenaRL; code of Alibaba-NLP/qqr. Swamy et al., 2024 (arXiv 2401.04056) for the
     preset.
     Verified by: tests/methods/credit/test_group_rewards.py, tests/ops/test_tournaments.py,
@@ -59,19 +63,20 @@ def arena_rl(
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    placed = _placed(returns, ids, count, scheme)
+    scores = _tournament_scores(returns, ids, count, scheme)
     advantages = (
-        standardise(placed, ids, count, epsilon=epsilon)
+        standardise(scores, ids, count, epsilon=epsilon)
         if divide_by_std
-        else centre(placed, ids, count)
+        else centre(scores, ids, count)
     )
     return Credit(advantages=broadcast_to_turns(advantages, turns))
 
 
-def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme) -> FloatArray:
-    """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one. One tournament per size
-    and pattern of ties."""
-    placed = np.zeros(len(returns))
+def _tournament_scores(
+    returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme
+) -> FloatArray:
+    """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one."""
+    scores = np.zeros(len(returns))
     for rows in equal_sized(ids, num_groups):
         if rows.shape[1] < 2:
             continue
@@ -79,13 +84,13 @@ def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme)
         differ = steps(returns[members])
         first, pattern = distinct_rows(differ)
         table = np.stack([_pattern(differ[row], scheme) for row in first.tolist()])
-        placed[members] = table[pattern]
-    return placed
+        scores[members] = table[pattern]
+    return scores
 
 
 def _pattern(differ: BoolArray, scheme: Scheme) -> FloatArray:
     """Return 1 - rank / (n - 1) by place, [n]; members stand in order of returns, best first."""
     level = -np.append(0, np.cumsum(differ)).astype(np.float64)
     ranks = tournament_ranks(scheme, np.repeat(level[:, None], len(level), axis=1))
-    placed: FloatArray = 1.0 - tied_means(differ[None], ranks)[0] / (len(level) - 1)
-    return placed
+    scores: FloatArray = 1.0 - tied_means(differ[None], ranks)[0] / (len(level) - 1)
+    return scores

@@ -34,8 +34,8 @@ def at_grpo(
 
     What: A group is all turns with the same initial state, role and turn index. Each turn is judged
     by its own reward.
-    When to use: tasks in which the reward of every turn is informative. It fits best when the
-    members of a group chose from exactly the same position; then set ``same_state``. Preset
+    When to use: tasks in which the reward of every turn is informative, ideally with turns of a
+    group in exactly the same state; then set ``same_state``. Preset
     "step_grpo" names the single-agent method with the same formula.
     Mathematics:
         A[i, p, t] = (x[i, p, t] - mean) / F
@@ -47,16 +47,19 @@ def at_grpo(
     of these components alone. With ``candidates`` the members of a group are the replies to one
     prompt: of one play, seat and turn.
     Shapes: advantages [N]; groups per (group, role, turn_index[, state]), or per prompt.
-    Pitfalls: With "reward" a turn gets no credit for later turns. Exactly, the expected gradient is
-    that of each turn's own reward, given that the turn was reached. Never sum these centred rewards
-    over later turns: when the policy decides whether to continue, the baselines of later turns act
-    as a hidden penalty of E[later reward] on continuing. With "return" this penalty is absent. But
-    turns that few members reach shrink by (m - 1) / m, and a turn reached by one member gets 0. The
-    paper samples several replies to every prompt and goes on with the best: that is
-    ``rollout.candidates`` with ``candidates: true`` here. A reply that was not played has no later
-    turns and no payoff of the game, so that it is compared by named components alone, which must
-    be known of every reply. With ``rollout.plan`` "tree" several actions of one prompt are each
-    played to their ends.
+    Pitfalls:
+        - With "reward" a turn gets no credit for later turns: the expected gradient is that of each
+          turn's reward, given that the turn is reached.
+        - Never sum these centred rewards over later turns: when the policy decides whether to
+          continue, the baselines of later turns act as a hidden penalty of E[later reward] on
+          continuing.
+        - With "return" this penalty is absent, but turns that few members reach shrink by (m - 1) /
+          m, and a turn that one member reaches gets 0.
+        - The paper samples several replies to every prompt and continues with the best: here
+          ``rollout.candidates`` with ``candidates: true``.
+        - A reply that was not played has no later turns and no payoff of the game, so that only
+          named components compare it, which every reply must have.
+        - With ``rollout.plan`` "tree" several actions of one prompt are each played to the end.
     Reference: Zhao et al., 2025 (AT-GRPO, "Stronger-MAS"); R1-Router (Step-GRPO, literal reading of
     its abstract); volcengine/verl issue 7244 on the fine.
     Verified by: tests/methods/credit/test_at_grpo.py.
@@ -92,8 +95,8 @@ def at_grpo(
     if team is not None:
         reward = alpha * component(turns, "at_grpo", team)
     if local is not None:
-        own = component(turns, "at_grpo", local)
-        reward = own if team is None else reward + own
+        local_reward = component(turns, "at_grpo", local)
+        reward = local_reward if team is None else reward + local_reward
     values = (
         reward if value == "reward" else discounted_returns(reward, turns.trajectory, gamma=gamma)
     )
@@ -115,10 +118,10 @@ def _check_candidates(value: str, team: str | None, local: str | None) -> None:
     if value == "return":
         raise CreditError(
             "credit 'at_grpo': value='return' counts later turns, which candidates that were not "
-            "played have not; write value: reward."
+            "played do not have; write value: reward."
         )
     if team is None and local is None:
         raise CreditError(
-            "credit 'at_grpo': candidates are compared by a reward that reads one turn; name it, "
+            "credit 'at_grpo': candidates are compared by a reward that reads one turn; write "
             "team: best_action or local: format_bonus."
         )

@@ -1,4 +1,4 @@
-"""What estimators share: checks of the turn table, grouping keys, parts of rewards, cut games."""
+"""Functions for estimators: checks of the turn table, groups, parts of rewards, truncation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ RENAMED = {  # names in NEEDS before the columns were plug-ins
     "process_logprobs": {"process_logprob"},
     "action_values": {"action_value", "state_value", "default_value"},
 }
-MISSING = {  # column -> the rest of the sentence that says that a table lacks it
-    "value": "; declare NEEDS = {'value'} so that the critic is asked.",
+MISSING = {  # column -> end of the error text for a missing column
+    "value": "; declare NEEDS = {'value'} so that the critic computes the column.",
     "process_logprob": ", of a process model, which only a run trains; where there is none write "
     "preset policy (in the lab oprl:policy).",
     **dict.fromkeys(
@@ -34,32 +34,32 @@ MISSING = {  # column -> the rest of the sentence that says that a table lacks i
         "candidates=True).",
     ),
 }
-LARGEST = 1e30  # advantages beyond it leave no room in float32
+LARGEST = 1e30  # largest size of an advantage, well below the limit of float32
 
 
 def check_input(estimator: BoundPlugin, turns: TurnTable, *state: Any) -> None:
-    """Check the turn table before an estimator is called, with the columns that its NEEDS name."""
+    """Check the turn table before a call of an estimator, with the columns of its NEEDS."""
     validate_turn_table(turns, estimator.plugin.name, columns=sorted(estimator.needs))
 
 
 def validate_turn_table(turns: TurnTable, method: str, *, columns: Iterable[str] = ()) -> None:
-    """Check that an estimator can work on this table.
+    """Check the rewards, groups and required columns of a turn table.
 
     Args:
         turns: the table.
         method: name of the estimator, for messages.
-        columns: optional columns of the table that must be there, and be finite.
+        columns: required optional columns.
 
     Raises:
-        CreditError: a reward or needed column is not finite, a needed column is missing, or a group
-            mixes games.
+        CreditError: a reward or required column is not finite, a required column is missing, or a
+            group mixes games.
     """
     _check_groups(turns, method)
     bad = np.flatnonzero(~np.isfinite(turns.reward))
     if len(bad):
         where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
         raise CreditError(
-            f"credit {method!r}: {where} is not finite; mend the game or reward that gave it."
+            f"credit {method!r}: {where} is not finite; correct the game or reward it is from."
         )
     for name in columns:
         require_column(turns, method, name)
@@ -74,7 +74,7 @@ def require_column(turns: TurnTable, method: str, name: str) -> Any:
         name: the column.
 
     Raises:
-        CreditError: it is missing or not finite.
+        CreditError: the column is missing or not finite.
     """
     column = turns.extra.get(name, getattr(turns, name, None))
     if column is None:
@@ -94,24 +94,23 @@ def require_column(turns: TurnTable, method: str, name: str) -> Any:
 
 
 def adapted(plugin: Plugin) -> Callable[..., Credit]:
-    """Return an estimator as the loop calls it: with the table and a state, giving a Credit.
+    """Return an estimator as a function of table and state that returns a Credit.
 
-    One without a state may be a function of the table alone that returns its advantages, [N], or
-    one per sampled token where its module says ``LEVEL = "token"``.
+    An estimator without state may be a function of the table that returns advantages, [N], or one
+    per sampled token if its module declares ``LEVEL = "token"``.
     """
-    given = inspect.signature(plugin.function).parameters.values()
-    positional = [
-        one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
+    parameters = inspect.signature(plugin.function).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [parameter for parameter in parameters if parameter.kind in kinds]
     if len(positional) != 1:
         return plugin.function
 
     def with_state(turns: TurnTable, state: Mapping[str, Any], **options: Any) -> Credit:
-        found = plugin.function(turns, **options)
-        if isinstance(found, Credit):
-            return replace(found, state=dict(state))
+        result = plugin.function(turns, **options)
+        if isinstance(result, Credit):
+            return replace(result, state=dict(state))
         return Credit(
-            advantages=np.asarray(found),
+            advantages=np.asarray(result),
             state=dict(state),
             level=getattr(plugin.module, "LEVEL", "turn"),
         )
@@ -120,11 +119,11 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
 
 
 def check_output(estimator: BoundPlugin, credit: Any, turns: TurnTable, *state: Any) -> None:
-    """Check what an estimator has given for a turn table; every call of one ends here.
+    """Check the output of an estimator; every call ends here.
 
     Raises:
-        PluginError: its advantages, value targets or baselines are not one finite number per turn,
-            or per token; or ``trained`` is not a boolean per turn.
+        PluginError: advantages, value targets or baselines are not one finite number per turn, or
+            per token; or ``trained`` is not a boolean per turn.
     """
     if not isinstance(credit, Credit):
         raise PluginError(
@@ -187,36 +186,33 @@ def _check_groups(turns: TurnTable, method: str) -> None:
 
 
 def role_groups(turns: TurnTable) -> tuple[IntArray, int]:
-    """Return the (game, role) of every row as ids [N], and their number."""
+    """Return (id of every row's (game, role) [N], number of ids)."""
     return group_ids(turns.game, turns.role)
 
 
 def start_groups(turns: TurnTable) -> tuple[IntArray, int]:
-    """Return the (group, role) of every row as ids [N], and their number.
-
-    What a group-relative baseline averages over.
-    """
+    """Return (id of every row's (group, role) [N], number of ids), the groups of baselines."""
     return group_ids(turns.group, turns.role)
 
 
 def turn_places(turns: TurnTable) -> tuple[IntArray, ...]:
     """Return (group, role, turn index) of every row as columns, [N] each.
 
-    Rows that are alike in all of them stand at one place of plays that share a start. A memory or a
-    note does not stand where a decision does, nor a turn of one attempt where one of another does.
+    Further columns separate memories, notes and attempts. Rows that are equal in all columns are
+    comparable turns of episodes with one initial state.
     """
     kinds = (turns.memory, turns.attempt, turns.note)
-    told = tuple(column.astype(np.int64) for column in kinds if column is not None)
-    return (turns.group, turns.role, turns.turn_index, *told)
+    further = tuple(column.astype(np.int64) for column in kinds if column is not None)
+    return (turns.group, turns.role, turns.turn_index, *further)
 
 
 def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
-    """Return each trajectory's undiscounted return, and its first row."""
+    """Return (undiscounted return, first row) of each trajectory."""
     return trajectory_sums(turns.reward, turns.trajectory), trajectory_starts(turns.trajectory)
 
 
 def broadcast_to_turns(values: FloatArray, turns: TurnTable) -> FloatArray:
-    """Return one value per trajectory laid out over its rows, [N]."""
+    """Return one value per trajectory broadcast to its rows, [N]."""
     starts = trajectory_starts(turns.trajectory)
     return np.repeat(values, np.diff(np.append(starts, len(turns.trajectory))))
 
@@ -230,22 +226,22 @@ def component(turns: TurnTable, method: str, name: str) -> FloatArray:
         name: the part; the components of an empty table are empty.
 
     Raises:
-        CreditError: no turn has this part, or it is not finite.
+        CreditError: no turn has this part, or the part is not finite.
     """
     if name not in turns.components:
         if not len(turns.reward):
             return np.zeros(0)
         known = ", ".join(sorted(turns.components)) or "none"
         raise CreditError(
-            f"credit {method!r}: no reward component {name!r} (there are: {known}); name one of "
-            "them, or add it to rewards. A reward that abstained on every turn gives none."
+            f"credit {method!r}: no reward component {name!r} (available: {known}); write one of "
+            "these, or add it to rewards. A reward that abstains on every turn has no component."
         )
     values = turns.components[name]
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         raise CreditError(
-            f"credit {method!r}: component {name!r} is {values[wrong[0]]} in row {wrong[0]}; mend "
-            "the reward that gave it."
+            f"credit {method!r}: component {name!r} is {values[wrong[0]]} in row {wrong[0]}; "
+            "correct the reward it is from."
         )
     return values
 
@@ -256,16 +252,15 @@ Cut = Literal["bootstrap", "zero"]
 def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
     """Return which turns are the last of a trajectory that is to be bootstrapped, [N].
 
-    A game that was truncated has not ended, so it is not worth 0 there. What the seat would be
-    asked next is not in the record: others may have to move first, and chance. So the critic has no
-    conversation to read after the cut. The nearest place where it was asked, and is fitted, is
-    before the seat's last turn. With "bootstrap" the trajectory is cut there:
+    The value after a truncation is not 0. The record does not contain the seat's next prompt, since
+    others or chance may move first, so that the critic cannot evaluate the state after the
+    truncation. The nearest evaluated state is before the seat's last turn. With "bootstrap":
 
-        r[T] + gamma V[T+1] is taken to be V[T], T the last turn of a cut trajectory
+        r[T] + gamma V[T+1] is taken to be V[T], T the last turn of a truncated trajectory
 
-    Earlier turns look ahead to V[T] as they should. The last turn's difference is 0: it has no
-    advantage, it teaches the critic nothing, and what was paid for it is not looked at. With "zero"
-    the game counts as ended: V[T+1] = 0.
+    Earlier turns bootstrap from V[T]. The last turn's difference is 0: the turn has no advantage,
+    no effect on the critic, and its reward is ignored. With "zero" the episode counts as ended:
+    V[T+1] = 0.
     """
     if turns.cut is None or cut == "zero":
         return np.zeros(len(turns.reward), dtype=bool)
@@ -273,18 +268,12 @@ def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
 
 
 def continued(reward: FloatArray, value: FloatArray, cut: BoolArray) -> FloatArray:
-    """Return rewards [N] that stand for what follows a cut turn too.
-
-    The value before it, so that its difference is 0.
-    """
+    """Return rewards [N], with the value before the turn at truncated turns."""
     return np.where(cut, value, reward)
 
 
 def whitened(advantages: FloatArray, unknown: BoolArray) -> FloatArray:
-    """Return advantages with mean 0 and deviation 1 over those that are known.
-
-    The unknown ones stay 0, and so does a lone one.
-    """
+    """Return advantages with mean 0 and deviation 1 over known turns; unknown turns get 0."""
     known = advantages[~unknown]
     if len(known) < 2:
         return advantages

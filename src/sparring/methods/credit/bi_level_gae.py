@@ -25,9 +25,7 @@ def bi_level_gae(
     whiten: bool = False,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Estimate how good a turn was, then how good each of its tokens was.
-
-    Turns are compared among turns first, tokens within their turn.
+    """Estimate advantages of turns first, then of the tokens within each turn.
 
     What: The critic gives a value before every sampled token. Temporal differences between the last
     tokens of turns give each turn's advantage, which is placed at the turn's last token.
@@ -42,13 +40,16 @@ def bi_level_gae(
     The critic's target is
         A[t, j] + V[t, j]
     Shapes: advantages and value_targets [sum of n_tokens].
-    Pitfalls: With all decays 1, every token gets the return from its turn on minus its own value:
-    no bias, whatever the critic. Discounting by turns alone does not discount long replies. One
-    release finds the ends of turns by rewards that are not 0, so a turn without a reward is not a
-    turn there; here every turn counts. The reward of a turn without tokens (nothing fitted the
-    context) is added to the turn before it. A reward before the first turn with tokens is lost,
-    because no token could change it. The critic is fitted at every token, which costs no further
-    forward pass.
+    Pitfalls:
+        - With all decays 1, every token gets the return from its turn on minus its value, without
+          bias for any critic.
+        - Discounting by turns alone does not discount long replies.
+        - One release finds the ends of turns by rewards that are not 0, so a turn without a reward
+          is not a turn there; here every turn counts.
+        - The reward of a turn without tokens (nothing fitted the context) is added to the turn
+          before it.
+        - A reward before the first turn with tokens is lost, because no token could change it.
+        - The critic is fitted at every token, which costs no further forward pass.
     Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas
     and the whitening: literal reading.
     Verified by: tests/methods/credit/test_critics.py.
@@ -64,13 +65,13 @@ def bi_level_gae(
             turn's advantage back to its first token without loss.
         whiten: true gives the advantages of the batch's tokens mean 0 and deviation 1, as the
             releases do. False (default) leaves them; the critic's targets are never whitened.
-        cut: "bootstrap" (default): a game cut by ``rollout.max_turns`` has not ended. What the seat
-            would be asked next is not known, so r + gamma_turn V_next of its last turn is taken to
-            be V before that turn's last token; earlier turns look ahead to this V, and the turn's
-            other tokens learn from the differences within the turn. "zero": the game counts as
+        cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
+            seat's next prompt is unknown, so r + gamma_turn V_next of its last turn is taken to be
+            V before that turn's last token; earlier turns bootstrap from this V, and the turn's
+            other tokens learn from the differences within the turn. "zero": the episode counts as
             ended.
     """
-    reward, trajectory, n_tokens = _spoken(turns)
+    reward, trajectory, n_tokens = _with_tokens(turns)
     value, last = turns.column("token_value"), np.cumsum(n_tokens) - 1
     unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (
         np.diff(trajectory, append=-1) != 0
@@ -88,19 +89,21 @@ def bi_level_gae(
     return Credit(advantages=advantages, level="token", value_targets=targets)
 
 
-def _spoken(turns: TurnTable) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return rewards, trajectories and numbers of tokens of the turns that have tokens. What others
-    earned goes to the one before."""
-    spoken = turns.n_tokens > 0
-    if spoken.all():
+def _with_tokens(turns: TurnTable) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return (rewards, trajectories, numbers of tokens) of the turns with tokens.
+
+    The reward of a turn without tokens goes to the turn before.
+    """
+    has_tokens = turns.n_tokens > 0
+    if has_tokens.all():
         return turns.reward, turns.trajectory, turns.n_tokens
-    # the latest turn that spoke, of this trajectory or, if it is the first, of an earlier one
-    owner = np.cumsum(spoken) - 1
-    rows = np.flatnonzero(spoken)
-    own = (owner >= 0) & (
+    # the latest turn with tokens, of this trajectory or, for its first turns, of an earlier one
+    owner = np.cumsum(has_tokens) - 1
+    rows = np.flatnonzero(has_tokens)
+    same = (owner >= 0) & (
         turns.trajectory == turns.trajectory[rows[np.maximum(owner, 0)]] if len(rows) else False
     )
-    reward = np.bincount(owner[own], weights=turns.reward[own], minlength=len(rows)).astype(
+    reward = np.bincount(owner[same], weights=turns.reward[same], minlength=len(rows)).astype(
         np.float64
     )
     return reward, turns.trajectory[rows], turns.n_tokens[rows]

@@ -23,9 +23,7 @@ def branch_grpo(
     surprise_weight: Annotated[float, Field(ge=0)] = 0.0,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Compare the leaves of a group's tree; shared turns get the mean of their leaves.
-
-    It is the mean of the advantages of all leaves that share a turn.
+    """Compare the leaves of a group's tree; shared turns get the mean advantage of their leaves.
 
     What: Games of one initial state form a tree: games that were equal so far are on one branch.
     Every leaf is a member of the group. A shared turn gets the mean advantage of the leaves below
@@ -40,13 +38,15 @@ def branch_grpo(
     The surprise of a turn is minus its log-probability per token. z is this surprise less its mean
     over the batch's turns, over their population deviation.
     Shapes: advantages [N]; statistics per (group, role).
-    Pitfalls: The plan "branch" grows the tree as ARPO does, where entropy rises. Without a plan
-    games meet by chance, and only the credit is ARPO's. Each copy of a shared turn gets the mean,
-    so the gradient weighs the turn with the sum over its leaves. But the group mean contains those
-    leaves too: of the expected gradient of a turn that m of n games share, 1 - m / n is left, and a
-    turn that the whole group shares gets 0. Surprise is a function of the action itself, so
-    weighting by it biases the gradient; for z < -1 / surprise_weight the sign changes. A group of
-    one gives 0.
+    Pitfalls:
+        - The plan "branch" grows the tree as ARPO does, where entropy rises.
+        - Without a plan games meet by chance, and only the credit is ARPO's.
+        - Each copy of a shared turn gets the mean, so the gradient weighs the turn with the sum
+          over its leaves. The group mean contains those leaves too: the expected gradient of a turn
+          that m of n games share is scaled by 1 - m / n, and a turn of the whole group gets 0.
+        - Surprise is a function of the action itself, so weighting by it biases the gradient; for z
+          < -1 / surprise_weight the sign changes.
+        - A group of one gives 0.
     Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, literal reading).
     Verified by: tests/methods/credit/test_anchor_groups.py,
     tests/play/plans/test_credit_on_trees.py.
@@ -64,8 +64,8 @@ def branch_grpo(
     Raises:
         CreditError: a column is missing.
     """
-    met, _ = anchor_groups(turns, "branch_grpo", "state_key")
-    branches, count = node_groups(turns, "branch_grpo", met)
+    anchors, _ = anchor_groups(turns, "branch_grpo", "state_key")
+    branches, count = node_groups(turns, "branch_grpo", anchors)
     leaves = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     advantages = group_mean(leaves, branches, count)[branches]
     if surprise_weight > 0.0:
@@ -74,11 +74,10 @@ def branch_grpo(
 
 
 def _surprise(turns: TurnTable) -> FloatArray:
-    """Return each turn's surprise per token in deviations from the batch's mean. It is 0 for turns
-    without tokens."""
-    spoken = turns.n_tokens > 0
+    """Return each turn's standardised surprise per token, 0 for turns without tokens."""
+    has_tokens = turns.n_tokens > 0
     surprise = -require_column(turns, "branch_grpo", "logprob") / np.maximum(turns.n_tokens, 1)
-    if not spoken.any():
+    if not has_tokens.any():
         return np.zeros_like(surprise)
-    own = surprise[spoken]
-    return np.where(spoken, (surprise - own.mean()) / (own.std() + 1e-8), 0.0)
+    values = surprise[has_tokens]
+    return np.where(has_tokens, (surprise - values.mean()) / (values.std() + 1e-8), 0.0)

@@ -1,4 +1,4 @@
-"""Credit: a reply's own value among the candidates."""
+"""Credit: the score of each candidate reply."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ NEEDS = {"candidate_value", "candidate_judged"}
 
 
 def candidate_value(turns: TurnTable) -> Credit:
-    """Give every reply to a prompt what judged the candidates said of it.
+    """Use the score of each candidate reply as its advantage.
 
-    What: the score by which candidates are compared, as it is: of the run's rewards, the oracle, or
-    ``knowledge``. Outcomes and later turns are not looked at. Replies that nothing judged carry no
-    loss.
-    When to use: with the loss ``turn_dpo``, which compares the replies to one prompt by it.
+    What: the unchanged score from the run's rewards, the oracle, or ``knowledge``. Outcomes and
+    later turns have no effect. Unjudged replies carry no loss.
+    When to use: with the loss ``turn_dpo``, which compares the scores of replies to one prompt.
     Mathematics:
         A[k] = value[k]
     of reply k to a prompt.
@@ -23,7 +22,7 @@ def candidate_value(turns: TurnTable) -> Credit:
     Pitfalls: there is no baseline, so a policy gradient with it has the variance of ``outcome``;
     ``vpr`` with ``baseline: candidates`` subtracts the mean of the prompt. Values of different
     prompts need not be comparable.
-    Reference: none; LSPO (Xu et al., 2025, arXiv:2502.04686) prefers candidates so.
+    Reference: none; LSPO (Xu et al., 2025, arXiv:2502.04686) uses such scores as preferences.
     Verified by: tests/methods/credit/test_exact_values.py.
     """
     value, judged = turns.candidate_value, turns.candidate_judged

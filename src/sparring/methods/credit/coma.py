@@ -1,7 +1,4 @@
-"""Credit: counterfactual multi-agent advantages (COMA).
-
-Action values are exact, or come from a running table of them.
-"""
+"""Credit: counterfactual multi-agent advantages (COMA), by exact values or a running table."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ from sparring.ops.groups import (
     trajectory_starts,
 )
 
-FORGOTTEN = 1e-6  # an entry that weighs less leaves the table
-MAX_ENTRIES = 20_000  # of the table; those with the smallest n leave first
+FORGOTTEN = 1e-6  # weight below which an entry leaves the table
+MAX_ENTRIES = 20_000  # largest size of the table; entries with the smallest n leave first
 REMOVED = {"max_entries": (MAX_ENTRIES, "0.2.0")}
 
 
@@ -35,9 +32,7 @@ def coma(
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     decay: Annotated[float, Field(ge=0, le=1)] = 0.9,
 ) -> Credit:
-    """Compare an action with what the agent's other actions are worth in the same place.
-
-    The others are held fixed.
+    """Compare an action's value with the mean value of the agent's actions in the same view.
 
     What: The counterfactual baseline is the mean of Q over the agent's own actions, weighted by its
     policy. Q is learnt as a running table over (game, role, view, action), which checkpoints keep.
@@ -52,11 +47,12 @@ def coma(
     "exact"
         A[t] = Q(s_t, a_t) - V(s_t)
     Shapes: advantages [N]; state {"[game, role, view, action]": [n, W]} ("table").
-    Pitfalls: A view hides what the seat remembers. So different states may share an entry, which
-    biases. A turn's own return is in its Q. In a view in which only one action was played in a
-    batch, A = 0. All turns without an action count as one action. The paper's Q sees the joint
-    state and actions. An entry here averages over what the others held and did, as the lab's Q
-    does.
+    Pitfalls:
+        - A view hides the seat's memory, so different states may share an entry, which is a bias.
+        - A turn's return is part of its Q. If only one action was played in a view, A = 0.
+        - All turns without an action count as one action.
+        - The paper's Q reads the joint state and actions. An entry here averages over the others'
+          hidden states and actions, as the lab's Q does.
     Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic
     network.
     Verified by: tests/methods/credit/test_exact_values.py.
@@ -103,7 +99,7 @@ def coma(
 
 
 def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
-    """Return the name of each (game, role, view, action), which is the same in every batch."""
+    """Return the state's key of each (game, role, view, action), the same in every batch."""
     assert turns.view is not None
     assert turns.action is not None
     first = np.empty(num_pairs, dtype=np.int64)
@@ -141,10 +137,10 @@ def _learn(
 
 
 def _bounded(table: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
-    """Return the table as lists, without the entries least seen where there are too many."""
-    kept = (
+    """Return the table as lists, with at most ``MAX_ENTRIES`` of the most frequent entries."""
+    entries = (
         table.items()
         if len(table) <= MAX_ENTRIES
         else sorted(table.items(), key=lambda item: (-item[1][0], item[0]))[:MAX_ENTRIES]
     )
-    return {key: [count, total] for key, (count, total) in kept}
+    return {key: [count, total] for key, (count, total) in entries}

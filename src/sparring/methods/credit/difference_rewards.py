@@ -13,7 +13,7 @@ NEEDS_BY = {"default": {"uniform": {"default_value"}, "policy": {"state_value"}}
 def difference_rewards(
     turns: TurnTable, *, default: Literal["uniform", "policy"] = "uniform"
 ) -> Credit:
-    """Credit an agent with what would have been missing had it done something ordinary instead.
+    """Credit an action with its exact value less that of a default action.
 
     What: The return with the action that was played, minus the return with a default action in its
     place. Afterwards all seats follow the policy. The default action is a legal action drawn

@@ -42,7 +42,7 @@ def dr_mas(
     over those of all agents in the group ("global").
     Shapes: advantages [N]; statistics per (group, agent).
     Pitfalls: "turns" gives long trajectories more weight in the statistics. A global mean in
-    zero-sum play is near 0, whatever the role's prospects. A scope of one sample or of equal
+    zero-sum play is near 0 for every role. A scope of one sample or of equal
     returns gives 0.
     Reference: Feng et al., 2026 (Dr. MAS, arXiv 2602.08847); code of langfengQ/DrMAS.
     Verified by: tests/methods/credit/test_role_baselines.py.
@@ -79,8 +79,7 @@ def _relative(
     for_std: tuple[IntArray, int],
     epsilon: float,
 ) -> FloatArray:
-    """Return (value - mean) / (deviation + epsilon), each statistic over its own groups. It is 0
-    where the deviation is 0."""
+    """Return (value - mean) / (deviation + epsilon), 0 where the deviation is 0."""
     centred = values - group_mean(values, *for_mean)[for_mean[0]]
     centred = centred - group_mean(centred, *for_mean)[for_mean[0]]
     deviation = deviations(values, *for_std)

@@ -8,7 +8,7 @@ NEEDS = {"action_value", "state_value"}
 
 
 def exact_advantage(turns: TurnTable) -> FloatArray:
-    """Judge a turn by what its action was truly worth, not by how the game happened to go.
+    """Judge a turn by the exact value of its action, not by the sampled outcome.
 
     What: Enumerates the game. The exact value of the action is compared with the exact value of the
     seat's state, when all seats follow the policy that played. Other estimators are measured
@@ -21,8 +21,8 @@ def exact_advantage(turns: TurnTable) -> FloatArray:
     with the policy renormalised over legal actions.
     Shapes: advantages [N].
     Pitfalls: The values contain the game's payoffs only, not the rewards that plug-ins add. V
-    leaves out the policy's probability of replies that are no legal action. So an illegal reply,
-    whose value is what its turn was paid, is compared with legal play. All seats are assumed to
+    excludes the policy's probability of illegal replies. So an illegal reply, whose value is the
+    reward of its turn, is compared with legal play. All seats are assumed to
     follow the one policy; against other opponents the numbers are still those of self-play.
     Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
     Verified by: tests/methods/credit/test_exact_values.py.

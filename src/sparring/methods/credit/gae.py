@@ -22,11 +22,11 @@ def gae(
     whiten: bool = False,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Compare what followed a turn with what the critic expected there.
+    """Compare the rewards after a turn with the critic's prediction.
 
-    What: A value head (the critic) reads the conversation where the seat is asked. The temporal
-    differences between the seat's turns are summed with decay. Other seats' turns lie in between,
-    and their rewards count towards the seat's turn before them.
+    What: A value head (the critic) reads the conversation at the seat's prompts. The temporal
+    differences between the seat's turns are summed with decay. Rewards during other seats' turns
+    count towards the seat's preceding turn.
     When to use: games of many turns, where returns are noisy. Add the loss ``value_loss`` to fit
     the critic.
     Mathematics:
@@ -46,10 +46,10 @@ def gae(
             variance.
         whiten: true gives the batch's advantages mean 0 and deviation 1. False (default) leaves
             them; the critic's targets are never whitened.
-        cut: "bootstrap" (default): a game cut by ``rollout.max_turns`` has not ended. What the seat
-            would be asked next is not known, so r + gamma V_next of its last turn is taken to be V
-            there: that turn has advantage 0, and earlier turns look ahead to its V. "zero": the
-            game counts as ended.
+        cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
+            seat's next prompt is unknown, so r + gamma V_next of its last turn is taken to be V:
+            that turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode
+            counts as ended.
     """
     value = turns.column("value")
     last = cut_turns(turns, cut)

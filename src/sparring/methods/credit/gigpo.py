@@ -26,11 +26,11 @@ def gigpo(
     similarity: Annotated[float, Field(gt=0, le=1)] | None = None,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Compare whole games of one start, and turns of them that met the same view.
+    """Compare trajectories of a group, and turns with the same anchor state within the group.
 
     What: The trajectory's advantage in its group, plus a second term: the return from this turn on,
-    compared with the other turns of the group that met the same view. These are groups of turns
-    inside groups of games. It needs no critic and no extra games.
+    compared with the other turns of the group in the same anchor state. These are groups of turns
+    inside groups of episodes. The method needs no critic and no extra episodes.
     When to use: with ``rollout.group_size`` of 4 and more, in games whose positions occur
     repeatedly.
     Mathematics:
@@ -39,12 +39,14 @@ def gigpo(
     g is the (group, role), c the turns of g with the same anchor. F is 1, or the sample deviation +
     epsilon.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, game, anchor).
-    Pitfalls: A view met once adds nothing. A view that m members met adds (m - 1) / m of its
-    gradient. A view that hides important information compares unlike positions. A view that a game
-    meets twice compares a turn with its own future. Clusters are greedy and depend on the order of
-    the texts: here the order is alphabetical and no text leaves its group; released code uses the
-    order of the batch. The cost grows with the square of the number of distinct views of a group. A
-    group of one gives 0; in released code a lone turn keeps its raw reward.
+    Pitfalls:
+        - A view that occurs once adds nothing; one of m members adds (m - 1) / m of its gradient.
+        - A view that hides important information compares different states.
+        - A view that recurs in an episode compares a turn with its own future.
+        - Clusters are greedy and depend on the order of the texts: here the order is alphabetical
+          and no text leaves its group; released code uses the order of the batch.
+        - The cost grows with the square of the number of distinct views of a group.
+        - A group of one gives 0; in released code a lone turn keeps its raw reward.
     Reference: arXiv 2505.10978; code of verl-agent.
     Verified by: tests/methods/credit/test_anchor_groups.py.
 

@@ -12,7 +12,7 @@ GROUP_RELATIVE = True
 
 
 def gpg(turns: TurnTable) -> Credit:
-    """Subtract the group's mean and make up for groups that teach nothing.
+    """Subtract the group's mean, and rescale for groups of equal returns.
 
     What: Centred returns, divided by the share of trajectories whose group has unequal returns.
     When to use: as ``grpo`` without the division, when many groups are all right or all wrong and

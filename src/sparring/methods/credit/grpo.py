@@ -26,7 +26,7 @@ def trained_turns(turns: TurnTable, trains: Trains) -> BoolArray | None:
         trains: the rule.
 
     Raises:
-        CreditError: the column is not there.
+        CreditError: the column is missing.
     """
     if trains == "all":
         return None
@@ -36,7 +36,7 @@ def trained_turns(turns: TurnTable, trains: Trains) -> BoolArray | None:
 
 
 def trained_share(trained: BoolArray | None) -> dict[str, float]:
-    """Return the metric of it, where some turns may be left out."""
+    """Return the metric ``trained_share``, if a mask exists."""
     if trained is None or not len(trained):
         return {}
     return {"trained_share": float(trained.mean())}
@@ -56,7 +56,7 @@ def grpo(
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
     trains: Trains = "all",
 ) -> Credit:
-    """Compare a trajectory's return with the others that started alike.
+    """Compare a trajectory's return with the others of its group.
 
     What: One advantage per trajectory, the same for all its turns. The trajectories of a group
     share initial state and role.
@@ -67,9 +67,9 @@ def grpo(
         A[i, t] = (R_i - mean_g R) / (std_g R + epsilon)
     Without the division this is Dr. GRPO.
     Shapes: advantages [N]; statistics per (group, role).
-    Pitfalls: A group of one, or of equal returns, gives 0. ``trains`` leaves turns out of the loss
-    by what came of them, and not out of the group's statistics: the gradient is no longer that of
-    the return. What a policy does that ends in a failure is then never discouraged.
+    Pitfalls: A group of one, or of equal returns, gives 0. ``trains`` excludes turns by their
+    outcome from the loss, but not from the group's statistics: the gradient is no longer that of
+    the return. Actions that end in a failure are then never discouraged.
     Metrics: trained_share, of the turns, where ``trains`` is not "all".
     Reference: Shao et al., 2024 (DeepSeekMath); Liu et al., 2025 (Dr. GRPO). ``trains``
     "as_released": code of WideSeek-R1 (arXiv 2602.04634), RLinf, reward.py.
@@ -85,10 +85,10 @@ def grpo(
             weight.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
-        trains: which turns carry loss. "all" (default), as the gradient has it. "unfailed": those
-            of conversations that no limit ended (column ``failed``). "as_released" (preset
-            ``wideseek_r1``): those that WideSeek-R1 trains in teams with a lead (column
-            ``wideseek_turns``); its groups are by role here, and of all agents there.
+        trains: the turns that carry loss. "all" (default), for the exact gradient. "unfailed":
+            turns of conversations that no limit ended (column ``failed``). "as_released" (preset
+            ``wideseek_r1``): turns that WideSeek-R1 trains in teams with a lead (column
+            ``wideseek_turns``), with groups by role here, and of all agents there.
     """
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)

@@ -31,7 +31,7 @@ def hgpo(
     anchor: Anchor = "view",
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Compare turns that met the same view after the same views, long shared histories most.
+    """Compare turns with the same recent views, with more weight on longer shared histories.
 
     What: For each length of history, a turn is compared with those turns of its group whose last
     views are the same. The advantages of all lengths are averaged, with more weight on longer
@@ -45,12 +45,15 @@ def hgpo(
     with w_k proportional to (k + 1)^alpha over the k that have a value. G is the discounted return
     from the turn on.
     Shapes: advantages [N].
-    Pitfalls: Without ``base``, a turn that no other turn met gets 0, whatever its game returned.
-    With ``count_zeros`` false, rounding can decide what is zero: here a value below 1e-12 of the
-    largest return is zero. epsilon is not added to the sum of the weights. The released base counts
-    a trajectory once per turn; here it counts once. A seat that sees one view twice is compared
-    with itself: with ``gamma`` below 1 its two returns differ, and the division makes that +1 and
-    -1, also in a group of equal returns. ``gamma`` 1 or ``divide_by_std`` false avoids it.
+    Pitfalls:
+        - Without ``base``, a turn with a unique view gets 0 for any return.
+        - With ``count_zeros`` false, rounding can decide which values are zero: here a value below
+          1e-12 of the largest return is zero.
+        - epsilon is not added to the sum of the weights.
+        - The released base counts a trajectory once per turn; here each counts once.
+        - A seat with a recurring view is compared with itself: with ``gamma`` below 1 its two
+          returns differ, and the division turns that into +1 and -1, also in a group of equal
+          returns. ``gamma`` 1 or ``divide_by_std`` false avoids this.
     Reference: arXiv 2602.22817; its release, core_hgpo.py.
     Verified by: tests/methods/credit/test_anchor_groups.py.
 
@@ -97,18 +100,20 @@ def hgpo(
 def _levels(
     turns: TurnTable, longest: int, anchor: Anchor
 ) -> Iterator[tuple[int, IntArray, IntArray, int]]:
-    """Yield per length of history the rows that meet another row there. Their ids come with them,
-    and the number of ids, some of them unused. Turns that meet nobody with a history of k views
-    meet nobody with k + 1: each length only looks at what the one before has left."""
-    met, ids = anchor_groups(turns, "hgpo", anchor)
-    groups, count = met, ids
+    """Yield (length of history, rows that share it with another row, their ids, number of ids).
+
+    Rows that share no history of k views share none of k + 1, so that each length only searches the
+    rows of the length before.
+    """
+    anchors, ids = anchor_groups(turns, "hgpo", anchor)
+    groups, count = anchors, ids
     position = positions(turns.trajectory)
-    rows = np.arange(len(met))
+    rows = np.arange(len(anchors))
     for length in range(1, longest + 1):
         if length > 1:
             far = position[rows] >= length - 1
             rows = rows[far]
-            groups, count = group_ids(groups[far] * ids + met[rows - (length - 1)])
+            groups, count = group_ids(groups[far] * ids + anchors[rows - (length - 1)])
         shared = group_counts(groups, count)[groups] > 1
         rows, groups = rows[shared], groups[shared]
         if not len(rows):
@@ -119,7 +124,7 @@ def _levels(
 def _deviation(
     level: FloatArray, groups: IntArray, count: int, scale: float, epsilon: float
 ) -> FloatArray:
-    """Return the deviation of every group plus epsilon, infinite where it is rounding, [count]."""
+    """Return the deviation of every group plus epsilon, infinite for rounding errors, [count]."""
     members = np.maximum(group_counts(groups, count), 1)
     variance = group_sum(level * level, groups, count) / members
     return np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)

@@ -1,7 +1,4 @@
-"""Credit: hierarchical advantages (HiPER).
-
-They go over segments of turns and over the turns inside them.
-"""
+"""Credit: hierarchical advantages over segments of turns and over turns within them (HiPER)."""
 
 from __future__ import annotations
 
@@ -37,15 +34,13 @@ def hiper(
     normalise: bool = True,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Credit turns within a stretch of play, and the turn that opened it with the whole stretch.
-
-    Turns within are credited up to the stretch's end.
+    """Credit turns up to the end of their segment, and its first turn with the whole segment.
 
     What: The turns of a trajectory form segments. Low level: temporal differences within a segment;
     at its end the critic's value of the next segment is used. High level: the same between the
     first turns of segments, as if each segment were one long step.
-    When to use: long games made of phases, in which credit should not have to pass back through
-    every turn. Add the loss ``value_loss``.
+    When to use: long games with phases, in which credit should not pass back through every turn.
+    Add the loss ``value_loss``.
     Mathematics:
         delta_t = r_t + gamma V_{t+1} - V_t
         A_low(t) = delta_t + gamma lam_turn A_low(t+1) within the segment
@@ -57,13 +52,15 @@ def hiper(
         (1 - high_share) A_low + high_share A_high
     and all others get A_low.
     Shapes: advantages and value_targets [N].
-    Pitfalls: In the published method the policy says where a segment starts. A_high goes to the
-    tokens of the subgoal, and a third advantage to the switch. Games here have no such tokens, so
-    segments are given and the levels are mixed: a literal reading, no reproduction. The published
-    two critics are one here, V_low = V_high = V, with the same mixture for its targets;
-    ``hierarchical_advantages`` takes two. Without ``normalise``, one segment per trajectory with
-    high_share 0 is ``gae``, and so are segments of one turn with high_share 1. ``normalise`` moves
-    the mean, which biases like any mean over turns.
+    Pitfalls:
+        - In the published method the policy marks the start of a segment, A_high goes to the tokens
+          of the subgoal, and a third advantage to the switch. Games here have no such tokens, so
+          segments are fixed and the levels are mixed: a literal reading, not a reproduction.
+        - The published two critics are one here, V_low = V_high = V, with the same mixture for its
+          targets; ``hierarchical_advantages`` takes two.
+        - Without ``normalise``, one segment per trajectory with high_share 0 is ``gae``, and so are
+          segments of one turn with high_share 1.
+        - ``normalise`` moves the mean, which biases like any mean over turns.
     Reference: HiPER; code of JonP07/HiPER-agent, hiper_hae/core_hae.py.
     Verified by: tests/methods/credit/test_critics.py.
 
@@ -82,10 +79,10 @@ def hiper(
         normalise: true (default) gives A_low over the batch's turns, and A_high over its first
             turns of segments, mean 0 and deviation 1. False leaves both; the critic's targets are
             never normalised.
-        cut: "bootstrap" (default): a game cut by ``rollout.max_turns`` has not ended. What the seat
-            would be asked next is not known, so r + gamma V_next of its last turn is taken to be V
-            there: that turn has advantage 0, and earlier turns look ahead to its V. "zero": the
-            game counts as ended.
+        cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
+            seat's next prompt is unknown, so r + gamma V_next of its last turn is taken to be V:
+            that turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode
+            counts as ended.
 
     Raises:
         CreditError: a column is missing.
@@ -118,16 +115,14 @@ def hierarchical_advantages(
     lam_turn: float,
     lam_segment: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the advantages of turns, [N], and of segments, [K].
-
-    Those of turns are within their segments, those of segments within their trajectories.
+    """Return (advantages of turns within segments [N], of segments within trajectories [K]).
 
     Args:
-        reward: [N] of the turns.
-        value_low: [N] the low critic before each turn.
-        value_high: [K] the high critic before each turn that opens a segment.
-        opens: [N] whether a segment starts here; true for the first turn of each trajectory.
-        trajectory: [N], non-decreasing.
+        reward: rewards of the turns, [N].
+        value_low: low critic before each turn, [N].
+        value_high: high critic before each turn that opens a segment, [K].
+        opens: whether the turn starts a segment, as the first turn of each trajectory does, [N].
+        trajectory: trajectory of each turn, [N], non-decreasing.
         gamma: discount per turn.
         lam_turn: decay of differences within a segment.
         lam_segment: decay of differences between segments.
@@ -148,7 +143,7 @@ def hierarchical_advantages(
 def _openings(
     turns: TurnTable, segments: Literal["turns", "view"], segment_turns: int
 ) -> BoolArray:
-    """Return whether a segment starts with this turn, [N]."""
+    """Return whether each turn starts a segment, [N]."""
     starts = trajectory_starts(turns.trajectory)
     if segments == "turns":
         position = np.arange(len(turns.trajectory)) - np.repeat(
@@ -162,7 +157,7 @@ def _openings(
 
 
 def _mixed(low: FloatArray, high: FloatArray, opens: BoolArray, high_share: float) -> FloatArray:
-    """Return A_low, mixed with A_high where a segment opens."""
+    """Return A_low, mixed with A_high at the first turn of each segment."""
     mixed = low.copy()
     mixed[opens] = (1.0 - high_share) * low[opens] + high_share * high
     return mixed

@@ -20,23 +20,24 @@ def loop(
     divide_by_std: bool = False,
     min_advantage: Annotated[float, Field(ge=0)] = 0.01,
 ) -> Credit:
-    """Compare with the mean of the others that started alike, and ignore trajectories close to it.
+    """Compare with the mean of the others in the group, and ignore trajectories close to it.
 
-    What: The advantage of ``rloo``, set to 0 where it is small. It can be divided by the group's
+    What: The advantage of ``rloo``, set to 0 where it is small, optionally divided by the group's
     deviation.
-    When to use: long interactive tasks with several rollouts per initial state. Trajectories that
-    teach little then cost no gradient.
+    When to use: long interactive tasks with several rollouts per initial state. Trajectories of
+    small advantage then cost no gradient.
     Mathematics:
         A_i = R_i - mean over j != i of R_j [/ max(std_g R, 1e-7)]
         A_i = 0 where |A_i| < min_advantage
     The division in brackets is of the whole difference, with ``divide_by_std``, by the sample
     deviation.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: The threshold is in reward units (in deviations after the division). Returns of a
-    group that differ by less than 0.01 all get 0 without the division. Setting small advantages to
-    0 biases the gradient by less than the threshold per turn. The release drops such trajectories
-    from the batch. Here they stay with advantage 0, so a mean over the batch still counts them. A
-    group of one gives 0, as do equal returns.
+    Pitfalls:
+        - The threshold is in reward units (in deviations after the division).
+        - Returns of a group that differ by less than 0.01 all get 0 without the division.
+        - Setting small advantages to 0 biases the gradient by less than the threshold per turn.
+        - The release drops such trajectories; here a mean over the batch still counts them.
+        - A group of one gives 0, as do equal returns.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop.
     Verified by: tests/methods/credit/test_group_baselines.py,
     tests/methods/credit/test_group_bias.py.

@@ -29,18 +29,18 @@ from sparring.ops.groups import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempts:
-    """The attempts of a table, each a run of the turns of one seat.
+    """The attempts of a table, each with consecutive turns of one seat.
 
     Attributes:
-        rows: of the table that are turns of attempts, in order, [P].
-        part: number of the attempt of each of these, non-decreasing, [P].
-        starts: place among these of each attempt's first turn, [K].
-        lengths: turns of each attempt, [K].
-        sequence: which attempts follow one another, [K].
-        number: of each attempt in its sequence, from 0, [K].
-        order: puts sequences together, attempts in order, [K].
+        rows: rows of the table that are turns of attempts, in order, [P].
+        part: number of each such turn's attempt, non-decreasing, [P].
+        starts: index of each attempt's first turn in ``rows``, [K].
+        lengths: number of turns of each attempt, [K].
+        sequence: number of each attempt's sequence, [K].
+        number: number of each attempt in its sequence, from 0, [K].
+        order: order of attempts by sequence and number, [K].
         notes: rows of the table that are notes between attempts, [M].
-        after: the attempt that follows each note; -1 where none does, [M].
+        after: attempt that follows each note, or -1, [M].
     """
 
     rows: IntArray
@@ -55,20 +55,20 @@ class Attempts:
 
     @property
     def ends(self) -> IntArray:
-        """Place of each attempt's last turn, [K]."""
+        """Index of each attempt's last turn in ``rows``, [K]."""
         return self.starts + self.lengths - 1
 
 
 def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
-    """Return the attempts that a table tells of by its columns ``attempt`` and ``note``.
+    """Return the attempts of a table by its columns ``attempt`` and ``note``.
 
-    Where it has neither, every trajectory is an attempt, and the episodes of a seat in a (group,
-    role), in order of their ids, are cut into sequences.
+    In a table without these columns every trajectory is an attempt, and the episodes of a seat in a
+    (group, role), in order of their ids, form sequences.
 
     Args:
         turns: the table.
         method: name of the estimator, for messages.
-        length: of these sequences; the last may be shorter.
+        length: length of these sequences; the last may be shorter.
 
     Raises:
         CreditError: attempts of a trajectory are not in order.
@@ -88,7 +88,7 @@ def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
     part, _ = group_ids(turns.trajectory[rows], attempt[rows])
     starts = trajectory_starts(part)
     sequence = turns.trajectory[rows[starts]]
-    # what the first turn after each note is of, if it is of the same trajectory
+    # the attempt of the first turn after each note, within the same trajectory
     place = np.searchsorted(rows, notes)
     follows = np.append(part, -1)[place]
     same = np.append(turns.trajectory[rows], -1)[place] == turns.trajectory[notes]
@@ -126,39 +126,39 @@ def _guessed(turns: TurnTable, length: int) -> Attempts:
     )
 
 
-def earned(found: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return what was earned at the turns of attempts, [P], and after notes, [M].
+def earned(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (rewards of turns of attempts [P], rewards of notes [M]).
 
-    What came between a note and the next turn counts to the first turn of the attempt that follows.
+    The reward of a note is added to the first turn of the next attempt.
 
     Args:
-        found: the attempts.
-        reward: of every turn, [N].
+        attempts: the attempts.
+        reward: reward of every turn, [N].
     """
-    own, left = reward[found.rows], reward[found.notes]
-    followed = found.after >= 0
-    np.add.at(own, found.starts[found.after[followed]], left[followed])
-    return own, left
+    of_attempts, of_notes = reward[attempts.rows], reward[attempts.notes]
+    followed = attempts.after >= 0
+    np.add.at(of_attempts, attempts.starts[attempts.after[followed]], of_notes[followed])
+    return of_attempts, of_notes
 
 
-def differences(found: Attempts, returns: FloatArray) -> FloatArray:
-    """Return what each attempt earned more than the one before it, 0 before the first, [K]."""
-    order, result = found.order, np.empty(len(returns))
-    sequence = found.sequence[order]
+def differences(attempts: Attempts, returns: FloatArray) -> FloatArray:
+    """Return each attempt's return less that of the attempt before, or less 0, [K]."""
+    order, result = attempts.order, np.empty(len(returns))
+    sequence = attempts.sequence[order]
     before = next_values(returns[order][::-1], sequence[::-1])[::-1]
     result[order] = returns[order] - before
     return result
 
 
-def at_the_end(found: Attempts, values: FloatArray) -> FloatArray:
+def at_the_end(attempts: Attempts, values: FloatArray) -> FloatArray:
     """Return one value per attempt as a reward of its last turn, [P]."""
-    reward = np.zeros(len(found.rows))
-    reward[found.ends] = values
+    reward = np.zeros(len(attempts.rows))
+    reward[attempts.ends] = values
     return reward
 
 
 def step_returns(
-    found: Attempts,
+    attempts: Attempts,
     reward: FloatArray,
     gamma: float,
     gamma_episode: float,
@@ -166,31 +166,30 @@ def step_returns(
     last_only: bool,
     discounted: bool,
 ) -> FloatArray:
-    """Return what follows from every turn of an attempt on, later attempts included, [P].
+    """Return the return from every turn of an attempt on, with later attempts, [P].
 
     Args:
-        found: the attempts.
-        reward: what each turn is paid, [P].
+        attempts: the attempts.
+        reward: reward of each turn, [P].
         gamma: discount per turn within an attempt.
-        gamma_episode: factor on what the next attempt has from its first turn on.
-        last_only: nothing but the last turns of attempts are paid.
-        discounted: what comes of later attempts is discounted by the turns that are left of this
-            one too.
+        gamma_episode: factor on the next attempt's return from its first turn.
+        last_only: whether only the last turns of attempts have rewards.
+        discounted: whether ``gamma`` also discounts later attempts by the remaining turns.
     """
-    order, sequence = found.order, found.sequence[found.order]
-    own = discounted_returns(reward, found.part, gamma=gamma)
+    order, sequence = attempts.order, attempts.sequence[attempts.order]
+    returns = discounted_returns(reward, attempts.part, gamma=gamma)
     # from an attempt's last turn back to its first
-    fade = np.power(gamma, found.lengths - 1, dtype=np.float64)
-    begin = fade * reward[found.ends] if last_only else own[found.starts]
+    fade = np.power(gamma, attempts.lengths - 1, dtype=np.float64)
+    begin = fade * reward[attempts.ends] if last_only else returns[attempts.starts]
     factor = fade * gamma_episode if discounted else np.full(len(fade), gamma_episode)
     first = backward_recurrence(begin[order], factor[order], sequence)
     later = np.empty(len(begin))
     later[order] = gamma_episode * next_values(first, sequence)
     if not discounted:
-        return own + later[found.part]
-    paid = reward.copy()
-    paid[found.ends] += later
-    return discounted_returns(paid, found.part, gamma=gamma)
+        return returns + later[attempts.part]
+    combined = reward.copy()
+    combined[attempts.ends] += later
+    return discounted_returns(combined, attempts.part, gamma=gamma)
 
 
 NEEDS_BY = {"per_opponent": {True: {"opponents"}}}
@@ -226,14 +225,12 @@ def mage(
     outcome: str | None = None,
     per_opponent: bool = False,
 ) -> Credit:
-    """Credit an attempt with how much better it went than the attempt before.
+    """Credit an attempt with its improvement over the one before, and with gains of later attempts.
 
-    What later attempts gained from it counts too.
-
-    What: The environment ``trial`` has several attempts in an episode, with notes between them. An
-    attempt is paid the difference of its return to that of the attempt before, or (LaMer) its
-    return. Then the two levels of GiGPO compare attempts of a group, and turns that met the same
-    view in any attempt. A note has what follows from the next attempt's first turn on.
+    What: The environment ``trial`` has several attempts in an episode, with notes between them. The
+    reward of an attempt is the difference of its return to that of the attempt before, or (LaMer)
+    its return. Then the two levels of GiGPO compare attempts of a group, and turns with the same
+    view in any attempt. A note has the return from the next attempt's first turn on.
     When to use: when attempts learn from earlier ones (reflections, memory in context). Otherwise
     use ``gigpo``.
     Mathematics:
@@ -253,31 +250,37 @@ def mage(
                  + sum over m > n of gamma_episode^(m-n) g_1(m)
     g_1(m) is the sum over l of gamma^(l-1) r_l(m), of attempt m alone.
     Shapes: advantages [N].
-    Pitfalls: If nothing is carried from one attempt to the next, R(n-1) is only noise in attempt n,
-    and an attempt with a successor, whose r_hat contains -R(n), loses the share gamma_episode of
-    its step credit: a bias without a benefit. With fresh deals R(n-1) is also luck of the deal:
-    take ``pay: cumulative`` and ``by_attempt: true`` then. Means over all attempts mix first
-    attempts, which start from 0, with later ones. After an early win (``stop_on_win``) later
-    attempts are missing, and ``by_attempt`` compares failures with failures. A table without the
-    columns ``attempt`` and ``note`` gives no attempts: where trials may all end in their first one,
-    write ``attempts: 1``. An attempt in which the seat had no turn is not seen; what it brought
-    counts to the attempt after it, or without notes to the one before. What a seat earns in an
-    attempt before its first turn there is on the note before it; without notes it is on the last
-    turn of the attempt before, and counts there. A group of one attempt gives 0. Attempts of
-    equal returns do not: the first alone is paid, unless ``pay`` is "cumulative". MAGE's release
-    compares both seats of a game in one group; here roles are apart. Its anchor has the opponent's
-    name, which changes nothing where a group has one set of opponents. Its penalties for invalid or
-    long replies reach A_E alone, as the step returns that they are subtracted from are not the ones
-    that A_S reads.
+    Pitfalls:
+        - If attempts do not learn from earlier ones, R(n-1) is only noise in attempt n. An attempt
+          with a successor, whose r_hat contains -R(n), then loses the share gamma_episode of its
+          step credit: a bias without a benefit.
+        - With new deals R(n-1) also contains the luck of the deal: use ``pay: cumulative`` and
+          ``by_attempt: true`` then.
+        - Means over all attempts mix first attempts, which start from 0, with later ones.
+        - After an early win (``stop_on_win``) later attempts are missing, and ``by_attempt``
+          compares failures with failures.
+        - A table without the columns ``attempt`` and ``note`` does not mark attempts: if trials may
+          all end in their first attempt, write ``attempts: 1``.
+        - An attempt without a turn of the seat is invisible; its reward counts for the attempt
+          after, or without notes for the attempt before.
+        - A reward before the seat's first turn in an attempt is on the note before; without notes
+          it is on the last turn of the attempt before, and counts there.
+        - A group of one attempt gives 0. Attempts of equal returns do not: only the first one has a
+          reward, unless ``pay`` is "cumulative".
+        - MAGE's release compares both seats of a game in one group; here roles are separate.
+        - The release's anchor has the opponent's name, which matters only for groups with several
+          sets of opponents.
+        - The release's penalties for invalid or long replies reach only A_E, because they are
+          subtracted from other step returns than A_S reads.
     Reference: MAGE (arXiv 2603.03680) and code of Lu-Yang666/MAGE; LaMer (arXiv 2512.16848) and
     code of mlbio-epfl/LaMer; Feng et al., 2025 (GiGPO, arXiv 2505.10978).
     Verified by: tests/methods/credit/test_mage.py, tests/methods/credit/test_attempts.py.
 
     Args:
         attempts: length of a sequence of attempts in tables without the columns ``attempt`` and
-            ``note``, at least 1; all others say themselves what follows what. A seat's episodes of
-            a group in one role, in order of their ids, are cut into sequences of this many (the
-            last may be shorter). 1 makes every episode an attempt of its own; the default is 3.
+            ``note``, at least 1. A seat's episodes of a group in one role, in order of their ids,
+            form sequences of this length (the last may be shorter). With 1 every episode is a
+            separate attempt; the default is 3.
         gamma: discount per turn within an attempt, in [0, 1]; 1 does not discount. The default is
             0.95.
         gamma_episode: factor on what later attempts gain, per attempt, in [0, 1]; 0 ignores later
@@ -288,20 +291,20 @@ def mage(
             same information state ("state_key"). Notes are compared with notes alone.
         by_attempt: true compares only attempts with the same number in their sequences, at both
             levels; a note is of the attempt before it. False (default) compares all attempts.
-        pay: "differential" (default, MAGE): an attempt is paid how much better it went than the one
-            before. "cumulative" (LaMer): it is paid what it earned, where it earned it.
-        later: how what later attempts bring reaches the turns of this one: "discounted" (default,
-            both releases) by gamma for every turn that is left of it, or "whole" (LaMer's formula).
-        over: what the means of A_E run over: "attempts" (default), or all "turns", so that long
-            attempts weigh more (presets).
-        note_zeros: true (presets): a note counts as an attempt, or turn, that was paid 0 in the
-            means of A_E, and is compared with them. False (default): its A_E is 0.
-        keep_lone: true (presets): what is alone in its mean of A_E keeps its raw value, as in
-            released code. False (default): it gets 0.
-        outcome: name of the part of the reward that R sums, "game" for the environment's own
-            (presets). The rest of a turn's reward, such as fines, then counts in this turn's A_E
-            alone, minus its mean over the turns compared. None (default) sums all of it, so that a
-            fine counts against its attempt and is paid back in the next one.
+        pay: reward of an attempt: "differential" (default, MAGE), its return less that of the
+            attempt before, or "cumulative" (LaMer), its rewards at their turns.
+        later: weight of later attempts in the returns of turns: "discounted" (default, both
+            releases) by gamma for every remaining turn, or "whole" (LaMer's formula).
+        over: unit of the means of A_E: "attempts" (default), or all "turns", so that long attempts
+            weigh more (presets).
+        note_zeros: true (presets): a note counts as an attempt, or turn, of reward 0 in the means
+            of A_E. False (default): the A_E of a note is 0.
+        keep_lone: true (presets): a single entry in a mean of A_E keeps its raw value, as in
+            released code. False (default): a single entry gets 0.
+        outcome: name of the part of the reward that R sums, "game" for the environment's reward
+            (presets). The rest of a turn's reward, such as fines, then counts only in this turn's
+            A_E, minus its mean over the compared turns. None (default) sums all parts, so that a
+            fine counts against its attempt and is repaid in the next one.
         per_opponent: true compares only turns and attempts against the same players in the other
             seats, for groups that mix opponents. False (default) compares all.
 
@@ -310,40 +313,40 @@ def mage(
             order.
     """
     part = turns.reward if outcome is None else component(turns, "mage", outcome)
-    found = attempts_of(turns, "mage", attempts)
-    own, left = earned(found, part)
-    returns, differential = trajectory_sums(own, found.part), pay == "differential"
-    gains = differences(found, returns) if differential else returns
+    table = attempts_of(turns, "mage", attempts)
+    rewards, note_rewards = earned(table, part)
+    returns, differential = trajectory_sums(rewards, table.part), pay == "differential"
+    gains = differences(table, returns) if differential else returns
     after = step_returns(
-        found,
-        at_the_end(found, gains) if differential else own,
+        table,
+        at_the_end(table, gains) if differential else rewards,
         gamma,
         gamma_episode,
         last_only=differential,
         discounted=later == "discounted",
     )
-    keys = _apart(turns, found, by_attempt, per_opponent)
+    keys = _apart(turns, table, by_attempt, per_opponent)
     groups, count = group_ids(turns.group, turns.role, *keys)
-    episode = _episode(found, gains, groups, count, (over == "turns", note_zeros, keep_lone))
+    episode = _episode(table, gains, groups, count, (over == "turns", note_zeros, keep_lone))
     if outcome is not None:
         episode += _centred(turns.reward - part, groups, count, keep_lone)
-    met, num_met = anchor_groups(turns, "mage", anchor)
+    anchors, num_anchors = anchor_groups(turns, "mage", anchor)
     if keys:
-        met, num_met = group_ids(met, *keys)
-    step = centre(_with_notes(found, after, left), met, num_met)
+        anchors, num_anchors = group_ids(anchors, *keys)
+    step = centre(_with_notes(table, after, note_rewards), anchors, num_anchors)
     return Credit(advantages=episode + step_weight * step)
 
 
 def _apart(
-    turns: TurnTable, found: Attempts, by_attempt: bool, per_opponent: bool
+    turns: TurnTable, attempts: Attempts, by_attempt: bool, per_opponent: bool
 ) -> tuple[IntArray, ...]:
-    """Return the columns [N] that must be equal where rows are compared, besides their group."""
+    """Return the columns [N], besides the group, that are equal in compared rows."""
     keys: list[IntArray] = []
     if by_attempt:
         number = np.zeros(len(turns.reward), dtype=np.int64)
-        number[found.rows] = found.number[found.part]
+        number[attempts.rows] = attempts.number[attempts.part]
         if turns.attempt is not None:
-            number[found.notes] = turns.attempt[found.notes]
+            number[attempts.notes] = turns.attempt[attempts.notes]
         keys.append(number)
     if per_opponent:
         assert turns.opponents is not None
@@ -352,38 +355,38 @@ def _apart(
 
 
 def _episode(
-    found: Attempts,
+    attempts: Attempts,
     gains: FloatArray,
     groups: IntArray,
     count: int,
     options: tuple[bool, bool, bool],
 ) -> FloatArray:
-    """Return how an attempt compares with those of its group at each of its turns, [N]."""
+    """Return A_E of each turn's attempt within its group, [N]."""
     over_turns, note_zeros, keep_lone = options
-    starts = found.rows[found.starts]
-    rows, values = (found.rows, gains[found.part]) if over_turns else (starts, gains)
+    starts = attempts.rows[attempts.starts]
+    rows, values = (attempts.rows, gains[attempts.part]) if over_turns else (starts, gains)
     entries = len(rows)
     if note_zeros:
-        rows = np.append(rows, found.notes)
-        values = np.append(values, np.zeros(len(found.notes)))
+        rows = np.append(rows, attempts.notes)
+        values = np.append(values, np.zeros(len(attempts.notes)))
     level = _centred(values, groups[rows], count, keep_lone)
     result = np.zeros(len(groups))
-    result[found.rows] = level[:entries] if over_turns else level[:entries][found.part]
+    result[attempts.rows] = level[:entries] if over_turns else level[:entries][attempts.part]
     if note_zeros:
-        result[found.notes] = level[entries:]
+        result[attempts.notes] = level[entries:]
     return result
 
 
 def _centred(values: FloatArray, ids: IntArray, count: int, keep_lone: bool) -> FloatArray:
-    """Return values minus their group's mean; what is alone in its group may keep its own."""
+    """Return values minus their group's mean; a single value stays if ``keep_lone``."""
     level = centre(values, ids, count)
     return np.where(group_counts(ids, count)[ids] == 1, values, level) if keep_lone else level
 
 
-def _with_notes(found: Attempts, after: FloatArray, left: FloatArray) -> FloatArray:
-    """Return what follows from every turn on, notes included, [N]."""
-    result = np.zeros(len(found.rows) + len(found.notes))
-    result[found.rows], result[found.notes] = after, left
-    followed = found.after >= 0
-    result[found.notes[followed]] = after[found.starts[found.after[followed]]]
+def _with_notes(attempts: Attempts, after: FloatArray, note_rewards: FloatArray) -> FloatArray:
+    """Return the return from every turn on, with notes, [N]."""
+    result = np.zeros(len(attempts.rows) + len(attempts.notes))
+    result[attempts.rows], result[attempts.notes] = after, note_rewards
+    followed = attempts.after >= 0
+    result[attempts.notes[followed]] = after[attempts.starts[attempts.after[followed]]]
     return result

@@ -27,24 +27,26 @@ def mars(
     by_role: bool = True,
     variant: Literal["paper", "as_released"] = "paper",
 ) -> Credit:
-    """Compare what a turn still earned with the mean over the turns of the same role and game.
+    """Compare the return from a turn on with the mean over the turns of the same role and game.
 
     What: Sum the rewards first, then normalise. Every turn is judged by the rewards from this turn
-    on, against the mean of its own role.
-    When to use: the default for self-play. It needs no repeated initial states. It handles roles
-    with different prospects, and games with rewards during play.
+    on, against the mean of its role.
+    When to use: the default for self-play, without repeated initial states, for roles with
+    different prospects, and for games with rewards during play.
     Mathematics:
         R[i, p, k] = sum over k' >= k of gamma^(k' - k) r[i, p, k']
         A[i, p, k] = R[i, p, k] - mean of all R over turns of the same game and role p
     Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
-    Pitfalls: The mean over turns gives long games more weight. The released variant's credit
-    depends on the number of tokens that follow, and mixes games; it is there for comparison. Its
-    steps: the mean per player is subtracted from turn rewards; token rewards are whitened over the
-    batch; they are summed backwards over tokens; per player the mean of the distinct values over
-    all games is subtracted; the result is whitened again. The release pads rows to a fixed length,
-    so the 0 that is earned after a row's last reply is one of the distinct values. Here this 0 is
-    always counted, because no row is expected to fill the length. With ``gamma`` below 1 the
-    release also discounts over what a seat is told between its turns, which is not copied.
+    Pitfalls:
+        - The mean over turns gives long games more weight.
+        - The released variant, for comparison only, depends on the number of later tokens, and
+          mixes games. Its steps: the mean per player is subtracted from turn rewards; token rewards
+          are whitened over the batch; they are summed backwards over tokens; per player the mean of
+          the distinct values over all games is subtracted; the result is whitened again.
+        - The release pads rows to a fixed length, so the 0 after a row's last reply is one of the
+          distinct values. Here this 0 always counts, because rows should not fill the length.
+        - With ``gamma`` below 1 the release also discounts over prompt tokens between a seat's
+          turns, which is not copied.
     Reference: arXiv 2510.15414; code of thu-nics/MARSHAL for the variant.
     Verified by: tests/methods/credit/test_mars.py, tests/methods/credit/test_bias.py.
 
@@ -71,16 +73,15 @@ def mars(
         advantages, baselines = _normalised(returns, groups, count, scale)
     else:
         starts = trajectory_starts(turns.trajectory)
-        own = _normalised(returns[starts], groups[starts], count, scale)
-        advantages, baselines = (broadcast_to_turns(column, turns) for column in own)
+        columns = _normalised(returns[starts], groups[starts], count, scale)
+        advantages, baselines = (broadcast_to_turns(column, turns) for column in columns)
     return Credit(advantages=advantages, baselines=baselines)
 
 
 def _normalised(
     returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the returns minus their group's mean, and that mean. The difference is divided by the
-    group's deviation if asked for."""
+    """Return (returns minus their group's mean, divided as ``scale`` says, and that mean)."""
     centred = centre(returns, groups, count)
     baselines = returns - centred
     if scale == "std":
@@ -94,8 +95,8 @@ def _as_released(turns: TurnTable, gamma: float) -> FloatArray:
     turn_reward = centre(turns.reward, seats, num_seats)
     ends = np.cumsum(turns.n_tokens) - 1
     reward = np.zeros(int(turns.n_tokens.sum()))
-    spoken = turns.n_tokens > 0
-    reward[ends[spoken]] = turn_reward[spoken]
+    has_tokens = turns.n_tokens > 0
+    reward[ends[has_tokens]] = turn_reward[has_tokens]
     token_trajectory = np.repeat(turns.trajectory, turns.n_tokens)
     returns = discounted_returns(_whiten(reward), token_trajectory, gamma=gamma)
     returns = _minus_mean_of_distinct(returns, np.repeat(turns.seat, turns.n_tokens))
@@ -112,12 +113,13 @@ def _whiten(values: FloatArray) -> FloatArray:
 
 def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
     """Return values minus, per seat, the mean of their distinct values and of the padding's 0.
-    Values that differ by rounding alone count as one: else the order in which games are summed
-    would decide."""
+
+    Values within rounding count as one, so that the order of summation does not matter.
+    """
     result = np.empty_like(values)
     for seat in np.unique(seats):
-        own = seats == seat
-        ordered = np.sort(np.append(values[own], 0.0))
+        mask = seats == seat
+        ordered = np.sort(np.append(values[mask], 0.0))
         step = 1e-9 * max(1.0, abs(ordered[0]), abs(ordered[-1]))
-        result[own] = values[own] - ordered[np.append(True, np.diff(ordered) > step)].mean()
+        result[mask] = values[mask] - ordered[np.append(True, np.diff(ordered) > step)].mean()
     return result

@@ -23,13 +23,13 @@ def mars2(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Judge a turn by its node's reward and by how far it beats its parent's and siblings'.
+    """Judge a turn by its node's reward, and by its lead over parent and siblings.
 
     What: Games of one initial state form a tree whose nodes are (information state, action). A
-    node's reward is the mean return of the games through it. It is raised where the node did better
-    than the turn before it, and better than the other actions tried in the same state.
-    When to use: with ``rollout.plan`` "tree", or in small games with large groups: where several
-    actions of a position are tried.
+    node's reward is the mean return of the games through it, raised by its lead over the turn
+    before and over the other actions in the same state.
+    When to use: with ``rollout.plan`` "tree", or in small games with large groups, which try
+    several actions of a state.
     Mathematics:
         r = mean return of the trajectories through the node
         b = (1 - sibling_share) * r(parent) + sibling_share * mean of
@@ -39,10 +39,12 @@ def mars2(
     The last line is over the turns of a (group, role). If only one of the two terms of b exists, b
     is that one; if neither does, x = r.
     Shapes: advantages [N]; one value per node.
-    Pitfalls: The release searches a tree of whole answers (AB-MCTS) and scores each node. Here a
-    node is a turn of a game, and its score comes from the games below it. So only the shaping is
-    MARS^2's, with a plan too. The mean over turns gives long games more weight. Comparing turns of
-    different depth gives the known bias of such a baseline. A group of one turn gives 0.
+    Pitfalls:
+        - The release searches a tree of whole answers (AB-MCTS) and scores each node. Here a node
+          is a turn, and its score comes from the games below, so only the shaping is MARS^2's.
+        - The mean over turns gives long games more weight.
+        - Comparing turns of different depth gives the known bias of such a baseline.
+        - A group of one turn gives 0.
     Reference: MARS^2; code of TsinghuaC3I/MARTI, ab_mcts_processor.py.
     Verified by: tests/methods/credit/test_anchor_groups.py,
     tests/play/plans/test_credit_on_trees.py.
@@ -67,9 +69,10 @@ def mars2(
     state_of[nodes] = states
     siblings = leave_one_out_mean(rewards, state_of, num_states)[nodes]
     has_siblings = (group_counts(state_of, num_states) > 1)[states]
-    own = rewards[nodes]
-    shaped = own + weight * (
-        own - _baseline(own, siblings, has_siblings, positions(turns.trajectory) > 0, sibling_share)
+    values = rewards[nodes]
+    shaped = values + weight * (
+        values
+        - _baseline(values, siblings, has_siblings, positions(turns.trajectory) > 0, sibling_share)
     )
     groups, num_groups = start_groups(turns)
     advantages = centre(shaped, groups, num_groups)
@@ -79,15 +82,17 @@ def mars2(
 
 
 def _baseline(
-    own: FloatArray,
+    values: FloatArray,
     siblings: FloatArray,
     has_siblings: BoolArray,
     has_parent: BoolArray,
     sibling_share: float,
 ) -> FloatArray:
-    """Return per row the mix of its parent's (the row before) and siblings' rewards. It is the
-    row's own reward where it has neither."""
-    parent = np.append(own[:1], own[:-1])
+    """Return the mix of rewards of each row's parent (the row before) and siblings.
+
+    A row with neither gets its reward.
+    """
+    parent = np.append(values[:1], values[:-1])
     mixed = (1.0 - sibling_share) * parent + sibling_share * siblings
-    one = np.where(has_parent, parent, np.where(has_siblings, siblings, own))
-    return np.where(has_parent & has_siblings, mixed, one)
+    single = np.where(has_parent, parent, np.where(has_siblings, siblings, values))
+    return np.where(has_parent & has_siblings, mixed, single)

@@ -1,4 +1,4 @@
-"""Credit: rewards shaped by an agent's own record (MARTI)."""
+"""Credit: rewards shaped by an agent's record of returns (MARTI)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def marti(
     high: float = 1.0,
     baseline: Literal["team", "group", "none"] = "team",
 ) -> Credit:
-    """Reward an agent for beating, or for confirming, what it has usually earned.
+    """Reward an agent for exceeding, or for confirming, its mean past return.
 
     What: The mean of an agent's past returns is a measure of its quality. The return is shaped by
     this measure before agents are compared.
@@ -41,14 +41,17 @@ def marti(
     Delta is 0 while there is no past.
     Shapes: advantages [N], the same for all turns of a trajectory; state {"GAME/ROLE": [n, sum of
     returns]}.
-    Pitfalls: An agent is a (game, role); in self-play one policy plays all roles. Quality is R +
-    Q - 1, margin R - Q. Both multiply the part that depends on the game by 1 + alpha, and differ by
-    a constant per role. So with the baseline "group" neither does more than that. "team" keeps the
-    constants, which raise or lower all turns of a role; they bias nothing and change only the
-    variance. But "team" is for shared outcomes. With opposed payoffs it compares winners with
-    losers, and team mates of the same episode shrink the gradient. The past is never forgotten. An
-    agent alone in its group gives 0, except with the baseline "none". Equal returns give 0 with the
-    baseline "group"; with "team" they do so while the agents' records are equal or all empty.
+    Pitfalls:
+        - An agent is a (game, role); in self-play one policy plays all roles.
+        - Quality is R + Q - 1, margin R - Q. Both multiply the part that depends on the game by 1 +
+          alpha, and differ by a constant per role, which the baseline "group" removes.
+        - "team" keeps the constants, which raise or lower all turns of a role, and change only the
+          variance. "team" is for shared outcomes: with opposed payoffs winners are compared with
+          losers, and team mates of the same episode shrink the gradient.
+        - The record has no decay.
+        - An agent alone in its group gives 0, except with the baseline "none".
+        - Equal returns give 0 with the baseline "group"; with "team" they do so while the agents'
+          records are equal or all empty.
     Reference: MARTI (arXiv 2602.07848); code of TsinghuaC3I/MARTI, auto_reward_alloc.py.
     Verified by: tests/methods/credit/test_role_baselines.py.
 

@@ -22,9 +22,7 @@ def match_tir(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Mix how a game ended with how a turn went on, each against the group.
-
-    A turn is compared with the same turn of the group.
+    """Mix the trajectory's return and the return from the turn on, each relative to the group.
 
     What: GRPO on the whole return, plus GRPO on the discounted return from a turn on. The second
     compares the games of the group at the same turn index.
@@ -36,9 +34,9 @@ def match_tir(
     g is the (group, role), gt its turns of index t.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, turn index).
     Pitfalls: Positions at one turn index can differ. Where games end early, few turns are left to
-    compare with: a turn that one member alone reached gets 0 from the second part (its raw value in
-    released code). Turns earn what ``rewards`` of the run say; the paper's reward, tool calls
-    matched with those of a reference, is ``reference_match``.
+    compare with: a turn that only one member reached gets 0 from the second part (its raw value in
+    released code). The run's ``rewards`` define the rewards of turns; the paper's reward, tool
+    calls matched with those of a reference, is ``reference_match``.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
     Verified by: tests/methods/credit/test_judged_turns.py.
 

@@ -13,7 +13,7 @@ from sparring.ops.groups import leave_one_out_mean, standardise
 NEEDS = {"old_logprob"}
 NEEDS_BY = {"model": {"process": {"process_logprob"}, "policy": {"reference_logprob"}}}
 PRESETS = {"policy": {"model": "policy"}}
-# whose log-probabilities make the step reward: the newer model's and the older one's
+# columns of the newer and the older model, whose log-probabilities make the step reward
 COMPARED = {
     "process": ("process_logprob", "old_logprob"),
     "policy": ("old_logprob", "reference_logprob"),
@@ -28,9 +28,7 @@ def oprl(
     alpha: Annotated[float, Field(ge=0)] = 1.0,
     form: Literal["rloo", "grpo"] = "rloo",
 ) -> Credit:
-    """Add to the outcome's advantage that of a step reward which a second model learns.
-
-    It learns from pairs of won and lost games.
+    """Add the advantage of step rewards from a model that learns from pairs of games.
 
     What: A reward model, at first a copy of the policy, is trained at every step before credit. It
     learns to tell the better of two games of one initial state and role from the worse. A turn's
@@ -48,22 +46,27 @@ def oprl(
     "Against" is minus the mean of the others ("rloo"), or (x - mean) / (sample deviation + 1e-6)
     ("grpo").
     Shapes: advantages [N].
-    Pitfalls: The reward model doubles the memory of what is trained; with adapters that is little.
-    The better game is the one with the higher return. Ties give no pair. In games of graded payoffs
-    too, the best game is paired with the worst, the second best with the second worst. An initial
-    state whose games all have the same return teaches it nothing, and groups of one never do. It
-    learns from whole games. So turns after the decisive one get a share of its credit, and the
-    share grows with training. Most of the credit goes there if replies that are never played can
-    take up the probability that the worse games lose: warm up first. With beta 0.05, published for
-    a step size of 1e-6, the loss hardly moves from log 2 and the model keeps moving away. Tiny
-    models have larger steps and need a beta near 1. As the policy moves away from the process
-    model's first weights, r_t gets a part that no pair taught. A group of one, and a pool of equal
-    values, give 0. A_S depends on the turn itself, so it biases the gradient. The paper gives 1e-6
-    as the reward model's step size and 5e-7 as the policy's; here both are the same unless
-    ``process.learning_rate`` says otherwise. The released code says that pairs are one to one, and
-    takes every pair: that is ``process.pairs: all``. With "policy", r_t starts at 0 and then
-    rewards what training made more likely, right or wrong: keep alpha small. Only a run trains a
-    reward model; in the lab, verl and TRL use "policy".
+    Pitfalls:
+        - The reward model doubles the memory of the trained weights; with adapters that is little.
+        - The better game is the one with the higher return; ties give no pair. With graded payoffs
+          the best game is paired with the worst, the second best with the second worst.
+        - Initial states with equal returns, and groups of one, have no pair.
+        - The model learns from whole games, so that turns after the decisive one get a share of the
+          credit, which grows with training. Most of the credit goes there if unplayed replies can
+          absorb the probability that the worse games lose: warm up first.
+        - With beta 0.05, published for a step size of 1e-6, the loss stays near log 2 and the model
+          keeps moving. Tiny models have larger steps and need a beta near 1.
+        - As the policy moves away from the process model's first weights, r_t gets a part that no
+          pair has trained.
+        - A group of one, and a pool of equal values, give 0.
+        - A_S depends on the turn itself, which biases the gradient.
+        - The paper has step size 1e-6 for the reward model and 5e-7 for the policy; here both are
+          the same, unless ``process.learning_rate`` is set.
+        - The released code describes pairs as one to one, but takes every pair: that is
+          ``process.pairs: all``.
+        - With "policy", r_t starts at 0 and then rewards any change by training, right or wrong:
+          keep alpha small.
+        - Only a run trains a reward model; in the lab, verl and TRL use "policy".
     Reference: Liu et al., 2025 (arXiv 2509.19199); Rafailov et al., 2024 (arXiv 2404.12358) for the
     policy's own ratio.
     Verified by: tests/methods/credit/test_judged_turns.py, tests/learn/test_process.py.

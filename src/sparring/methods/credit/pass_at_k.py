@@ -1,4 +1,4 @@
-"""Credit: only the best of a group is rewarded (pass@k training)."""
+"""Credit: rewards for the best of a group only (pass@k training)."""
 
 from __future__ import annotations
 

@@ -35,9 +35,7 @@ def ppr(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Bring a process reward per turn and the outcome of the game to one scale.
-
-    What follows a turn is then compared within the group.
+    """Combine a process reward per turn and the outcome on one scale, relative to the group.
 
     What: The process reward and the outcome are both mapped to [0, 1] and centred. So neither a
     long game nor a generous judge gains anything by itself.
@@ -86,16 +84,16 @@ def ppr(
         ConfigError: the outcome's bounds are in the wrong order.
     """
     if highest_outcome <= lowest_outcome:
-        given = f"lowest_outcome={lowest_outcome} and highest_outcome={highest_outcome}"
+        bounds = f"lowest_outcome={lowest_outcome} and highest_outcome={highest_outcome}"
         raise ConfigError(
-            f"credit 'ppr': {given}: the second must be larger; write the least and the most that "
-            "a game pays."
+            f"credit 'ppr': {bounds}: the second must be larger; write the lowest and the highest "
+            "payoff of a game."
         )
-    scored, paid = component(turns, "ppr", process), component(turns, "ppr", outcome)
-    outcomes = trajectory_sums(paid, turns.trajectory)
+    scored, payoffs = component(turns, "ppr", process), component(turns, "ppr", outcome)
+    outcomes = trajectory_sums(payoffs, turns.trajectory)
     share = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
     centred = _centred(scored / largest_process, broadcast_to_turns(share, turns), turns, centring)
-    reward = turns.reward - scored - paid + centred
+    reward = turns.reward - scored - payoffs + centred
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, count = start_groups(turns)
     advantages = centre(returns, groups, count)
@@ -107,12 +105,12 @@ def ppr(
 def _centred(
     scored: FloatArray, share: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]
 ) -> FloatArray:
-    """Return per turn the centred process reward and outcome."""
+    """Return the sum of centred process reward and outcome per turn."""
     if centring == "half":
         last = np.append(np.diff(turns.trajectory) != 0, True)[: len(scored)]
         return scored - 0.5 + np.where(last, share - 0.5, 0.0)
-    own, count = group_ids(turns.trajectory)
-    means = np.bincount(own, weights=scored, minlength=count) / np.maximum(
-        group_counts(own, count), 1
+    trajectories, count = group_ids(turns.trajectory)
+    means = np.bincount(trajectories, weights=scored, minlength=count) / np.maximum(
+        group_counts(trajectories, count), 1
     )
-    return scored - means[own] + share
+    return scored - means[trajectories] + share

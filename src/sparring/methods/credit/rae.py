@@ -24,10 +24,9 @@ def rae(
 ) -> Credit:
     """Compare a trajectory's return with a running mean of its role's returns.
 
-    What: The baseline is an exponential moving average (EMA) of returns per (game, role). It is
-    kept over the run and saved with checkpoints.
-    When to use: self-play in which seats have different prospects. It needs no repeated initial
-    states.
+    What: The baseline is an exponential moving average (EMA) of returns per (game, role), over the
+    whole run. Checkpoints save the baseline.
+    When to use: self-play in which seats have different prospects, without repeated initial states.
     Mathematics:
         A[i, t] = gamma^(turns left after t) * (R_i - b)
     and then
@@ -62,8 +61,8 @@ def rae(
     per_turn = broadcast_to_turns(returns - baselines_then, turns)
     if gamma != 1.0:
         lengths = np.diff(np.append(starts, len(per_turn)))
-        left = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(per_turn))
-        per_turn = per_turn * gamma**left
+        remaining = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(per_turn))
+        per_turn = per_turn * gamma**remaining
     return Credit(
         advantages=per_turn,
         state=known,

@@ -19,10 +19,10 @@ def rebn(
     by_role: bool = False,
     epsilon: Annotated[float, Field(ge=0)] = 1e-9,
 ) -> Credit:
-    """Standardise what each turn still earned over all turns of the batch.
+    """Standardise the return from each turn on over all turns of the batch.
 
-    What: The return from each turn on, minus the batch's mean, over the batch's deviation. It needs
-    no groups and no critic.
+    What: The return from each turn on, minus the batch's mean, over the batch's deviation, without
+    groups and critic.
     When to use: one task with one role and many turns, where repeated initial states are not
     available. In self-play with roles set ``by_role``, or use ``mars``: the mean over both sides of
     a zero-sum game is 0 and explains nothing.

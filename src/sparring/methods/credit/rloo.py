@@ -10,7 +10,7 @@ GROUP_RELATIVE = True
 
 
 def rloo(turns: TurnTable) -> Credit:
-    """Compare a trajectory's return with the mean of the others that started alike.
+    """Compare a trajectory's return with the mean of the others in its group.
 
     What: One advantage per trajectory. The baseline leaves out the trajectory itself, so it is
     unbiased.

@@ -50,8 +50,7 @@ def s_grpo(
 
 
 def _halving(right: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return 1 / 2^(j-1) for the j-th success of each group, 0 for failures, [trajectories].
-    Successes are in order of length."""
+    """Return 1 / 2^(j-1) for the j-th success of each group by length, 0 for failures."""
     rewards = np.zeros(len(right))
     for rows in equal_sized(ids, num_groups):
         keys = np.where(right[rows], lengths[rows], np.inf)  # failures last

@@ -1,4 +1,4 @@
-"""Credit: identical steps share the mean of their games' advantages (SALT)."""
+"""Credit: the mean of trajectory advantages for identical steps (SALT)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def salt(
     anchor: Anchor = "view",
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Give steps that several games of a group took alike the mean of those games' advantages.
+    """Give identical steps of a group's trajectories the mean of these trajectories' advantages.
 
     What: Trajectories of one initial state form a graph in which the same action in the same place
     is one step. A step that good and bad games share gets little; a step of one game alone keeps
@@ -38,9 +38,9 @@ def salt(
     anchor, each counted once. A_j are the trajectory advantages of ``base``.
     Shapes: advantages [N]; one value per (group, role, game, anchor, action).
     Pitfalls: This is a literal reading of the abstract (identical steps are merged, the rest keep
-    their own advantage). The paper's rule for what counts as identical could not be checked, so
-    this is no reproduction. Turns without an action are never merged. A group of one gives 0, and
-    so does a step that the whole group took.
+    their advantage), not a reproduction: the paper's rule for identical steps could not be checked.
+    Turns without an action are never merged. A group of one gives 0, and so does a step of the
+    whole group.
     Reference: SALT (literal reading of its abstract).
     Verified by: tests/methods/credit/test_anchor_groups.py.
 
@@ -55,8 +55,8 @@ def salt(
     Raises:
         CreditError: a column is missing.
     """
-    met, _ = anchor_groups(turns, "salt", anchor)
-    steps, count = node_groups(turns, "salt", met)
+    anchors, _ = anchor_groups(turns, "salt", anchor)
+    steps, count = node_groups(turns, "salt", anchors)
     if base == "rloo":
         advantages = rloo(turns).advantages
     else:

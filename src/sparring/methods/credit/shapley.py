@@ -1,4 +1,4 @@
-"""Credit: Shapley values over the seats that were trained together."""
+"""Credit: Shapley values over the trained seats of an episode."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def shapley(
     baseline: bool = False,
     decay: Annotated[float, Field(gt=0, le=1)] = 0.95,
 ) -> Credit:
-    """Share an episode's worth among its trained seats by what each adds to coalitions.
-
-    Those are the coalitions it can join.
+    """Share an episode's worth among its trained seats by their contributions to coalitions.
 
     What: The seats of an episode that learn are a coalition. The running mean of what coalitions
     earned tells what a seat adds to a coalition.
@@ -41,15 +39,18 @@ def shapley(
             |T|! (|S| - |T| - 1)! / |S|! (v(T with i) - v(T))
     the same for all its turns. With ``baseline``, phi_i for v(S) = its running mean (0 before there
     is one) is subtracted. A coalition that was never seen gets the mean of the seen ones within S
-    of equal size. If there is none, v is linear in the size between the nearest sizes known; the
+    of equal size. Without such a coalition, v is linear in the size between the nearest sizes; the
     empty coalition and S are known.
     Shapes: advantages [N]; state {game: {"0,2": [n, sum of worths]}}; metrics value/GAME/SEAT: phi
     of the seats in the largest coalition.
-    Pitfalls: The worth w enters every phi_i with the factor 1 / |S|. The differences between the
-    seats of one coalition come from earlier batches. So they change baselines and not the expected
-    gradient, which is that of w / |S|. With ``baseline``, which lowers the variance, all seats of
-    an episode get (w - v(S)) / |S| exactly. The Shapley values themselves, in the metrics, say who
-    contributes. At most 8 seats learn.
+    Pitfalls:
+        - The worth w enters every phi_i with the factor 1 / |S|.
+        - The differences between the seats of one coalition come from earlier batches, and so
+          change baselines and not the expected gradient, which is that of w / |S|.
+        - With ``baseline``, which lowers the variance, all seats of an episode get (w - v(S)) / |S|
+          exactly.
+        - The metrics hold the Shapley values themselves.
+        - At most 8 seats learn.
     Reference: Shapley, 1953; as credit for agents: Wang et al., 2020 (arXiv 1907.05707). The
     characteristic function is this library's.
     Verified by: tests/methods/credit/test_role_baselines.py.
@@ -57,8 +58,8 @@ def shapley(
     Args:
         worth: the worth of an episode: the "mean" of the trained seats' returns (default), for
             teams with one payoff, or their "sum", for seats with their own payoffs.
-        empty: v of the empty coalition, that is what is earned without the learner, in reward
-            units; the default is 0.
+        empty: v of the empty coalition, the worth without the learner, in reward units; the
+            default is 0.
         baseline: true subtracts the same phi_i with v(S) = its running mean, which lowers the
             variance. False (default) does not.
         decay: factor per batch on the running sums behind v, above 0 and at most 1. 1 forgets
@@ -188,5 +189,5 @@ def _members(mask: int) -> list[int]:
 
 
 def _name(members: list[int]) -> str:
-    """Return the coalition as it stands in the state."""
+    """Return the coalition's key in the state."""
     return ",".join(map(str, members))

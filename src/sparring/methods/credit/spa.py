@@ -28,9 +28,7 @@ def spa(
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     baseline: Literal["none", "group"] = "none",
 ) -> Credit:
-    """Split the final reward into what each turn contributed, as a learnt head says.
-
-    It is a head that reads the turn's end.
+    """Split the final reward into contributions of turns, predicted by a learnt head.
 
     What: The value head reads the conversation after each turn and predicts what the turn
     contributed. The head is fitted so that the contributions of a trajectory add up to its return.
@@ -52,16 +50,20 @@ def spa(
         target_t = c_t - (sum_k c_k - R)
     held fixed.
     Shapes: advantages and value_targets [N].
-    Pitfalls: The return itself is in no advantage. Until the head is fitted the advantages are
-    noise, and a wrong head biases. The targets change with the other turns' contributions, so they
-    are right for one update only: use learner.epochs=1, minibatches=1. ``value_loss`` averages over
-    turns where the paper sums over a trajectory; this changes only the effective learning rate. The
-    published method fits a separate model beforehand, on games of an expert; here the head learns
-    during the run. Its trainer multiplies by (T - t - 1): not copied. Without a baseline, grounding
-    makes long games look good. With a head that is fitted and ``grounding`` 0 there is no bias: the
-    contributions up to a turn say nothing of its action, and all of them together are the mean
-    return of their end. The default ``grounding`` pays for playing on: in the game below, whose one
-    choice is when to stop, it turns the gradient around.
+    Pitfalls:
+        - The return itself is in no advantage.
+        - Until the head is fitted the advantages are noise, and an error of the head is a bias.
+        - The targets change with the other turns' contributions, so they are right for one update
+          only: use learner.epochs=1, minibatches=1.
+        - ``value_loss`` averages over turns where the paper sums over a trajectory; this changes
+          only the effective learning rate.
+        - The published method first fits a separate model, on an expert's games; here the head
+          learns during the run. The published trainer multiplies by (T - t - 1): not copied.
+        - Without a baseline, grounding favours long games.
+        - With a fitted head and ``grounding`` 0 there is no bias: the contributions up to a turn do
+          not depend on its action, and their total is the mean return of their end.
+        - The default ``grounding`` pays for continuing: in the game below, whose one choice is when
+          to stop, the gradient reverses.
     Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.
     Verified by: tests/methods/credit/test_critics.py, tests/engine/test_local.py.
 

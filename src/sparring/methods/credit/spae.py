@@ -1,4 +1,4 @@
-"""Credit: gains of a potential made of accuracy and confidence (SPAE)."""
+"""Credit: gains of a potential from accuracy and confidence (SPAE)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from sparring.ops.groups import trajectory_starts
 
 
 def potential(accuracy: FloatArray, confidence: FloatArray) -> FloatArray:
-    """Return 1.5 * accuracy * confidence + 0.5 * accuracy - confidence.
-
-    1 if sure and right, -1 if sure and wrong.
-    """
+    """Return 1.5 * accuracy * confidence + 0.5 * accuracy - confidence, from -1 to 1."""
     return 1.5 * accuracy * confidence + 0.5 * accuracy - confidence
 
 
@@ -36,9 +33,7 @@ def spae(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Credit a turn with what it added to the chance of being right, and being sure of it.
-
-    The game's outcome counts besides.
+    """Credit a turn with its gain of accuracy and confidence, in addition to the outcome.
 
     What: Each turn has a potential, from a probed accuracy and a confidence. A turn earns its gain
     of potential on top of the trajectory's advantage. Once the potential was high, later turns earn
@@ -98,7 +93,6 @@ def spae(
 
 
 def _confidence(turns: TurnTable) -> FloatArray:
-    """Return the geometric mean of the probabilities of a turn's tokens. It is 1 for turns without
-    tokens."""
+    """Return the geometric mean of each turn's token probabilities, 1 without tokens."""
     logprob = require_column(turns, "spae", "logprob")
     return np.exp(np.where(turns.n_tokens > 0, logprob, 0.0) / np.maximum(turns.n_tokens, 1))

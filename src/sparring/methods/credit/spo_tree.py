@@ -1,4 +1,4 @@
-"""Credit: differences of values along the tree that a group's games form (SPO-tree)."""
+"""Credit: differences of values along the tree of a group's games (SPO-tree)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def spo_tree(
     divide_by_std: bool = False,
     epsilon: Annotated[float, Field(gt=0)] = 1e-8,
 ) -> Credit:
-    """Credit a turn with the change of value from its position to the next.
-
-    The group's other games tell the values.
+    """Credit a turn with the change of value between states, estimated from the group's games.
 
     What: Games of one initial state that were equal so far stand in the same node of a tree. The
     value of a node is the mean of what its games earned from there on. A turn is credited with the
@@ -50,15 +48,19 @@ def spo_tree(
     recall an information state is a whole past. The advantages of a trajectory add up to R -
     V(start) (gamma 1).
     Shapes: advantages [N].
-    Pitfalls: With segments of turns, a trajectory that is alone in its nodes gets 0 for the turns
-    there. So nothing is learnt after the last node that games share, or after the plan's last
-    boundary; on a plan's tree write ``segments: branches``. With ``leave_one_out`` and no plan, a
-    state's expected gradient is the exact one times the probability that another game of the group
-    reaches it; without ``leave_one_out`` it is smaller still. "children" is a biased baseline. On a
-    plan's tree with b ways on from a node, (b - 1) / b of its turns' expected gradient is left,
-    more where nodes meet by chance. ``leave_one_out`` leaves out one game and not its branches, so
-    it is not exact there. Segments here are whole turns. Edges of value 0 stay in the batch; the
-    released code drops them.
+    Pitfalls:
+        - With segments of turns, turns in nodes of only one trajectory get 0, so that nothing is
+          learnt after the last shared node, or after the plan's last boundary; on a plan's tree
+          write ``segments: branches``.
+        - With ``leave_one_out`` and no plan, a state's expected gradient is the exact one times the
+          probability that another game of the group reaches it; without ``leave_one_out`` it is
+          smaller still.
+        - "children" is a biased baseline.
+        - On a plan's tree with b edges from a node, the expected gradient of its turns is scaled by
+          (b - 1) / b, or by more if nodes also meet by chance. ``leave_one_out`` omits one game and
+          not its branches, and so is not exact there.
+        - Segments here are whole turns.
+        - Edges of value 0 stay in the batch; the released code drops them.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version.
     Verified by: tests/methods/credit/test_spo_tree.py, tests/play/plans/test_credit_on_trees.py.
 
@@ -81,9 +83,9 @@ def spo_tree(
     Raises:
         CreditError: a column is missing.
     """
-    met, _ = anchor_groups(turns, "spo_tree", "state_key")
+    anchors, _ = anchor_groups(turns, "spo_tree", "state_key")
     # by depth, then state: the nodes of a depth are neighbours
-    nodes, count = group_ids(positions(turns.trajectory), met)
+    nodes, count = group_ids(positions(turns.trajectory), anchors)
     if average == "children":
         edge_values, baseline, deviation = _over_children(turns, nodes, count, gamma, leave_one_out)
     else:
@@ -129,7 +131,7 @@ def _following(values: FloatArray, trajectory: IntArray) -> FloatArray:
 def _over_children(
     turns: TurnTable, nodes: IntArray, count: int, gamma: float, leave_one_out: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return per row the value of its way on, the baseline and the deviation of the ways on."""
+    """Return (value of the row's edge, baseline, deviation over the state's edges), [N] each."""
     child = _ways_on(turns, nodes, count)
     last = child >= count
     ways, num_ways = group_ids(nodes, child)  # by node, hence by depth
@@ -142,13 +144,13 @@ def _over_children(
     for low, high in reversed(list(pairwise(bounds))):
         rows = order[low:high]
         reached = np.where(last[rows], 0.0, values[np.where(last[rows], 0, child[rows])])
-        own = slice(int(ways[rows].min()), int(ways[rows].max()) + 1)
-        way_values[own] = group_mean(
-            turns.reward[rows] + gamma * reached, ways[rows] - own.start, own.stop - own.start
+        level = slice(int(ways[rows].min()), int(ways[rows].max()) + 1)
+        way_values[level] = group_mean(
+            turns.reward[rows] + gamma * reached, ways[rows] - level.start, level.stop - level.start
         )
-        above = node_of[own]
+        above = node_of[level]
         values[above[0] : above[-1] + 1] = group_mean(
-            way_values[own], above - above[0], int(above[-1] - above[0]) + 1
+            way_values[level], above - above[0], int(above[-1] - above[0]) + 1
         )
     baseline = leave_one_out_mean(way_values, node_of, count) if leave_one_out else values[node_of]
     deviation = group_std(way_values, node_of, count, ddof=0)[node_of]

@@ -27,7 +27,7 @@ def ssl(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Reward success first and, within it, how near to the sweet spot a trajectory came.
+    """Reward success first and, within success and failure, tiers of progress.
 
     What: ``grpo`` on success plus a graded bonus. The grades come from a named reward component
     that measures progress.

@@ -1,4 +1,4 @@
-"""Credit: differences of values that were found by playing on (VinePPO)."""
+"""Credit: differences of values from playouts (VinePPO)."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ PRESETS = {"unbiased": {"whiten": False}}
 def vine_ppo(
     turns: TurnTable, *, gamma: Annotated[float, Field(ge=0, le=1)] = 1.0, whiten: bool = True
 ) -> Credit:
-    """Take what a turn changed in the value of the position, as games that go on from there say.
+    """Credit a turn with its change of the state's value, estimated by playouts.
 
     What: PPO's one-step advantage with Monte-Carlo values in place of a critic's.
-    When to use: where outcomes are all that is paid, and plays are cheap beside a critic that has
-    to be fitted. Set ``rollout.playouts`` to the number of games for each position.
+    When to use: with outcome rewards only, if playouts are cheap compared with fitting a critic.
+    ``rollout.playouts`` is the number of playouts per state.
     Mathematics:
         A[i, t] = r[i, t] + gamma V(s[i, t+1]) - V(s[i, t])
-    V is the mean of what the game still pays in K games that go on from a position, and 0 at the
-    end. Whitened, as in the release, A less its mean is divided by the sample deviation; both count
-    a turn once per sampled token.
+    V is the mean of the remaining payoff in K playouts from a state, and 0 at the end. Whitened, as
+    in the release, A less its mean is divided by the sample deviation; both count a turn once per
+    sampled token.
     Shapes: advantages [N].
-    Pitfalls: it costs K games for every position of the batch, which is nearly all of what is
-    sampled; count these tokens (``playouts/tokens``). With K games the noise of a difference is
-    sqrt(2 / K) of the returns' deviation. V is of the whole history, what is hidden from the seat
-    included. Given what the seat knows, the expected difference is Q - V of its information state:
-    hidden cards are noise and no bias. Where seats move between the turns of one seat, V before
-    a turn knows their moves and V after the turn before does not; both are right. Chance that falls
-    between two turns with no move between them is in neither V, so its luck goes to the later turn.
-    That is noise and no bias. Whitening takes a constant off that is no baseline: it shifts all
-    turns alike. Equal differences give 0.
+    Pitfalls:
+        - Every state of the batch costs K playouts, nearly all sampled tokens; see the metric
+          ``playouts/tokens``.
+        - With K playouts the noise of a difference is sqrt(2 / K) of the returns' deviation.
+        - V is of the whole history, with information hidden from the seat. Given the seat's
+          knowledge, the expected difference is Q - V of its information state: hidden cards add
+          noise, not bias.
+        - With other seats' moves between two turns of a seat, V before a turn contains these moves
+          and V after the previous turn does not; both are correct.
+        - Chance between two turns without a move in between is in neither V, so the later turn gets
+          its luck, which is noise and not bias.
+        - Whitening subtracts a constant from all turns, which is not a baseline.
+        - Equal differences give 0.
     Reference: Kazemnejad et al., 2024 (arXiv 2410.01679); code of thu-nics/VPR, core_gigpo.py.
     Verified by: tests/methods/credit/test_critics.py, tests/measure/test_credit_lab.py.
 
@@ -47,22 +51,22 @@ def vine_ppo(
             leaves the differences, whose expected gradient is that of the return.
     """
     after, before = turns.column("playout"), turns.column("playout_before")
-    paid = component(turns, "vine_ppo", "game")
-    so_far = _until(paid, turns)
-    found: FloatArray = turns.reward + gamma * (after - so_far) - (before - (so_far - paid))
-    if whiten and len(found):
+    payoffs = component(turns, "vine_ppo", "game")
+    so_far = _until(payoffs, turns)
+    advantages: FloatArray = turns.reward + gamma * (after - so_far) - (before - (so_far - payoffs))
+    if whiten and len(advantages):
         size = float(np.abs(after).mean() + np.abs(before).mean())
-        found = whitened(found, turns.n_tokens.astype(np.float64), size)
-    return Credit(advantages=found)
+        advantages = whitened(advantages, turns.n_tokens.astype(np.float64), size)
+    return Credit(advantages=advantages)
 
 
-def _until(paid: FloatArray, turns: TurnTable) -> FloatArray:
-    """Return what the game has paid up to each turn, the turn's own pay included, [N]."""
-    if not len(paid):
-        return paid
-    sums = np.cumsum(paid)
+def _until(payoffs: FloatArray, turns: TurnTable) -> FloatArray:
+    """Return the game's cumulative payoff up to and including each turn, [N]."""
+    if not len(payoffs):
+        return payoffs
+    sums = np.cumsum(payoffs)
     starts = trajectory_starts(turns.trajectory)
-    lengths = np.diff(np.append(starts, len(paid)))
+    lengths = np.diff(np.append(starts, len(payoffs)))
     earlier = np.where(starts > 0, sums[starts - 1], 0.0)
-    found: FloatArray = sums - np.repeat(earlier, lengths)
-    return found
+    totals: FloatArray = sums - np.repeat(earlier, lengths)
+    return totals

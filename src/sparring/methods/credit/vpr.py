@@ -81,20 +81,24 @@ def vpr(
     not in the whitening. Where more than ``skip_above`` of the groups are equal, nothing trains.
     Shapes: advantages [N]; groups per (group, role, turn_index) by default, per prompt with
     ``candidates``.
-    Pitfalls: With gamma 0 a turn gets no credit for the positions it leads to. Exactly, the
-    expected gradient is that of each turn's own reward, given that the turn was reached. For
-    ``regret`` this is right only at the oracle's own play; for ``potential`` it is one step of
-    improvement on the oracle. A reward that is part of its own mean shrinks the gradient by
-    (m - 1) / m among the m members that reach the turn. So turns that few members reach count for
-    less, and one alone gets 0. The deviation gives rare right turns more weight. With gamma > 0 and
-    turn-index means, rewards after continuing are compared only among the members that continued.
-    With ``candidates`` a reply that was not played has no later turns: gamma must be 0, and the
-    outcome's part goes to what was played alone. The turns are then those that choosing led to, and
-    not those that the policy itself would meet.
-    Turns on which the oracle abstained get the outcome's part alone; with ``equal`` "mask" they do
-    not train. With ``whiten`` a group whose replies differ much weighs more than one whose replies
-    differ little, and the scale depends on the whole batch. Preset "unbiased" is leave-one-out
-    without the deviation.
+    Pitfalls:
+        - With gamma 0 a turn gets no credit for its successor states: the expected gradient is that
+          of each turn's reward, given that the turn is reached. For ``regret`` this is right only
+          at the oracle's play; for ``potential`` it is one step of improvement on the oracle.
+        - A reward that is part of its own mean shrinks the gradient by (m - 1) / m among the m
+          members that reach the turn. So turns that few members reach count less, and a single
+          member gets 0.
+        - The deviation gives rare right turns more weight.
+        - With gamma > 0 and turn-index means, rewards after continuing are compared only among the
+          members that continued.
+        - With ``candidates`` a reply that was not played has no later turns: gamma must be 0, and
+          only played replies get the outcome's part. The states are then those of the chosen
+          replies, not of the policy.
+        - Turns without a verdict get only the outcome's part; with ``equal`` "mask" they do not
+          train.
+        - With ``whiten`` a group with large differences weighs more than one with small ones, and
+          the scale depends on the whole batch.
+        - Preset "unbiased" is leave-one-out without the deviation.
     Metrics: judged_share; with ``equal`` "mask" equal_share, of the judged groups, and
     skipped_update, 1 where nothing trains.
     Reference: arXiv 2605.10325 (VPR), and code of thu-nics/VPR, core_gigpo.py; with baseline
@@ -114,17 +118,17 @@ def vpr(
         divide_by_std: true (default) divides by the sample deviation. False leaves the differences.
         whiten: true makes the differences of all rows that train have mean 0 and deviation 1. False
             (default) leaves them.
-        equal: what becomes of a group whose members are judged alike, or of one. "keep" (default):
-            its advantages are 0, and its tokens count in the means of losses. "mask": they are left
-            out of everything.
+        equal: treatment of a group of equal scores, or of one member. "keep" (default): its
+            advantages are 0, and its tokens count in the means of losses. "mask": its tokens are
+            excluded everywhere.
         skip_above: with ``equal`` "mask", the share of equal groups, in [0, 1], above which the
             step trains nothing. 1 (default) never skips; the release's launchers have 0.93 for
             Sudoku, 0.9 for tic-tac-toe and none for the others.
         gamma: discount per turn of process rewards, in [0, 1]. 0 (default) looks at the turn alone,
             1 at all that follow.
         outcome: weight of A_grpo, the rest of the trajectory's return compared within its (group,
-            role), a number of at least 0 or a schedule; 0 (default) leaves it out. It uses
-            ``leave_one_out`` and ``divide_by_std`` too.
+            role) with ``leave_one_out`` and ``divide_by_std``; a number of at least 0 or a
+            schedule. Default 0: no such term.
         epsilon: added to the deviations, in reward units, at least 0. The default matters only
             where a deviation is tiny. Unused without ``divide_by_std``.
 
@@ -178,17 +182,17 @@ def _check_options(baseline: str, gamma: float, outcome: float, equal: str) -> N
     if baseline == "candidates" and gamma:
         raise CreditError(
             f"credit 'vpr': gamma={gamma} counts later turns, which candidates that were not "
-            "played have not; write gamma: 0, or another baseline."
+            "played do not have; write gamma: 0, or another baseline."
         )
     if equal == "mask" and outcome:
         raise CreditError(
-            f"credit 'vpr': equal='mask' leaves turns out that outcome={outcome} would train; "
+            f"credit 'vpr': equal='mask' excludes turns that outcome={outcome} would train; "
             "write equal: keep, or outcome: 0."
         )
 
 
 def _whitened(values: FloatArray, epsilon: float) -> FloatArray:
-    """Return values less their mean, over their population deviation; 0 where they are equal."""
+    """Return values less their mean, over their population deviation; 0 for equal values."""
     ids = np.zeros(len(values), dtype=np.int64)
     return standardise(values, ids, 1, ddof=0, epsilon=epsilon)
 
@@ -214,8 +218,7 @@ def _relative_to_group(
     divide_by_std: bool,
     epsilon: float,
 ) -> FloatArray:
-    """Return values less their group's mean, or that of the others. They are divided by the group's
-    deviation, as asked; ``plain`` takes no mean off."""
+    """Return values relative to their group's mean and deviation; ``plain`` subtracts no mean."""
     if plain:
         centred = values
     elif leave_one_out:

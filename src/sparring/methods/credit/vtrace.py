@@ -1,4 +1,4 @@
-"""Credit: V-trace at the level of turns, for games played by an older policy."""
+"""Credit: V-trace at the level of turns, for stale episodes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def vtrace(
     weigh_policy: bool = True,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Compare what followed with the critic, weighing turns by today's policy.
-
-    A turn weighs by how likely today's policy still is to take it.
+    """Compare rewards with the critic, weighting turns by their likelihood under the learner.
 
     What: Turn-level temporal differences. Each is weighted by the truncated ratio of the learner's
     probability of the turn to that of the policy that played it.
@@ -43,10 +41,9 @@ def vtrace(
     with V and v 0 after the last turn. The critic's target is v_t.
     Shapes: advantages and value_targets [N].
     Pitfalls: A turn's ratio is the product over its tokens. So for long replies it is truncated or
-    goes to 0 after small changes of the policy; log-ratios are clamped to 20. Where the weights
-    have not moved, all ratios are 1, and with lam = 1 this is ``gae`` with lam = 1. As in ``gae``,
-    a reward of other seats' turns belongs to the seat's turn before it; their policies are not
-    corrected for.
+    goes to 0 after small changes of the policy; log-ratios are clamped to 20. With unchanged
+    weights all ratios are 1, and with lam = 1 this is ``gae`` with lam = 1. As in ``gae``, a reward
+    of other seats' turns belongs to the seat's turn before; their policies are not corrected for.
     Reference: Espeholt et al., 2018 (arXiv 1802.01561), with turns as actions.
     Verified by: tests/methods/credit/test_critics.py.
 
@@ -54,18 +51,17 @@ def vtrace(
         gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
         lam: decay of the corrections from later turns, in [0, 1]. 1 (default) keeps them all, 0
             uses the one-step difference for the targets.
-        rho_bar: upper bound of the ratio rho_t, above 0. It decides which policy's value is learnt:
-            the larger the bound, the nearer to the learner's own; the default 1 never raises the
-            weight of a turn.
-        c_bar: upper bound of the ratio in c_t, above 0. It decides how far corrections from later
-            turns reach back; the default is 1.
+        rho_bar: upper bound of the ratio rho_t, above 0. A larger bound moves the learnt value
+            towards that of the learner's policy; the default 1 never raises the weight of a turn.
+        c_bar: upper bound of the ratio in c_t, above 0. A larger bound propagates corrections from
+            later turns further back; the default is 1.
         weigh_policy: true (default) keeps rho_t in A_t. False leaves it out, for losses that weigh
             by the ratio themselves (``truncated_is``, ``ppo_clip`` with stale log-probabilities):
             weighing twice is wrong.
-        cut: "bootstrap" (default): a game cut by ``rollout.max_turns`` has not ended. What the seat
-            would be asked next is not known, so r + gamma V_next of its last turn is taken to be V
-            there: that turn has advantage 0, and earlier turns look ahead to its V. "zero": the
-            game counts as ended.
+        cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
+            seat's next prompt is unknown, so r + gamma V_next of its last turn is taken to be V:
+            that turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode
+            counts as ended.
 
     Raises:
         CreditError: a reward, value or log-probability is not finite, or a column is missing.

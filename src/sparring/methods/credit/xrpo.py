@@ -39,8 +39,8 @@ def xrpo(
             where R_i >= success and A0_i > 0, else A0_i
     A0 is the advantage of ``grpo``.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: How bonus and advantage combine is a literal reading, and no reproduction is claimed.
-    The bonus depends on the sampler's temperature. It favours rare wordings as much as rare ideas.
+    Pitfalls: The combination of bonus and advantage is a literal reading, not a reproduction. The
+    bonus depends on the sampler's temperature, and favours rare wordings as much as rare ideas.
     Trajectories without a sampled token count with s = 0. A group of one, or of equal returns,
     gives 0.
     Reference: XRPO (arXiv 2510.06672).

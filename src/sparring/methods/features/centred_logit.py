@@ -1,4 +1,4 @@
-"""Feature: logit of the sampled token, less the mean of all."""
+"""Feature: logit of the sampled token, less the mean logit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from torch import Tensor
 
 
 def centred_logit(logits: Tensor) -> Tensor:
-    """How far each token's logit lies above the mean logit (NeuRD reads it).
+    """Return each logit less the mean of the finite logits (read by NeuRD).
 
-    Each logit less the mean of the finite ones, [M, V], of logits [M, V]; 0 for entries at -inf.
-
-    A feature with a column per token is read at the token that was sampled.
+    Shapes: logits [M, V]; result [M, V], 0 for entries at -inf. A feature with a column per
+    vocabulary token is read at the sampled token.
     """
     possible = logits.isfinite()
     finite = torch.where(possible, logits, 0.0)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """How undecided the model was at each sampled token: the entropy of its distribution, in nats.
+    """Return the entropy of the next-token distribution at each sampled token, in nats.
 
     H = -sum over v of p_v log p_v, [M], of logits [M, V]; entries at -inf count as probability 0.
     """

@@ -1,1 +1,1 @@
-"""Gradient-free state of a run that judges its plays: what a run knows beside its weights."""
+"""Knowledge plug-ins: state of a run without gradients that scores replies."""

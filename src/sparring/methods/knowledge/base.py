@@ -1,9 +1,8 @@
-"""What a run knows beside its weights: state without gradients that judges replies.
+"""Interface of knowledge plug-ins: state without gradients that scores replies.
 
-Knowledge is asked once per step, after the plays and before credit, with what it knew before. It
-gives a score for each reply to a prompt that had several, and what it knows from now on. It keeps
-no state of its own: what it knows is a value of JSON, saved with every checkpoint, so that a run
-which goes on knows what it knew.
+A run calls the plug-in once per step, after the rollout and before credit, with the previous state.
+The plug-in returns a score for each reply to a prompt that had several, and the next state. State
+is a JSON value that every checkpoint saves; the plug-in itself is stateless.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 
 Scores = Sequence[Mapping[int, Sequence[float | None]]]
-"""Of each episode: number of the turn -> score of each reply to its prompt, in ``replies``' order;
-None where nothing can be said. Turns that are left out have no score."""
+"""Per episode: turn number -> score of each reply to its prompt, in the order of ``replies``.
+A score may be None; the replies of a turn that is absent all have None."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gathered:
-    """What knowledge is asked about: the plays of a step."""
+class KnowledgeRequest:
+    """Input of a knowledge plug-in: the episodes of a step."""
 
     episodes: Sequence[Episode]
-    environments: Mapping[str, Any]  # of the run, by name
+    environments: Mapping[str, Any]  # the run's environments, by name
     step: int
-    stream: Stream  # of the step
+    stream: Stream  # the step's random stream
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Knowledge:
-    """An answer.
+    """Output of a knowledge plug-in.
 
     Args:
-        scores: of the replies; all of them where it judges, none where it does not.
-        state: what is known from now on, values of JSON.
-        metrics: figures, under names of its own.
+        scores: scores of the replies; a scored prompt has a score for every reply.
+        state: the next state, a JSON value.
+        metrics: the plug-in's own metrics, by name.
     """
 
     scores: Scores
@@ -50,51 +49,54 @@ class Knowledge:
 
 
 def replies(turn: Turn) -> tuple[Turn, ...]:
-    """Return all replies to a turn's prompt: that which was played, then the others."""
+    """Return all replies to a turn's prompt: the played one, then the other candidates."""
     return (turn, *turn.candidates)
 
 
-def check_output(knowledge: BoundPlugin, given: Any, gathered: Gathered, *state: Any) -> None:
-    """Check what knowledge has given; every call of it ends here.
+def check_output(
+    knowledge: BoundPlugin, output: Any, request: KnowledgeRequest, *state: Any
+) -> None:
+    """Check the output of a knowledge plug-in; every call ends here.
 
     Raises:
-        PluginError: it is no ``Knowledge``, its scores do not fit the plays or are not finite, or
-            its state is not of JSON.
+        PluginError: the output is not a ``Knowledge``, its scores do not fit the episodes or are
+            not finite, or its state is not a JSON value.
     """
-    if not isinstance(given, Knowledge):
+    if not isinstance(output, Knowledge):
         raise PluginError(
-            f"The {knowledge} must return a Knowledge; it returned {type(given).__name__}."
+            f"The {knowledge} must return a Knowledge; it returned {type(output).__name__}."
         )
-    if len(given.scores) != len(gathered.episodes):
+    if len(output.scores) != len(request.episodes):
         raise PluginError(
-            f"The {knowledge} must give scores for each of {len(gathered.episodes)} plays; it gave "
-            f"{len(given.scores)}."
+            f"The {knowledge} must return scores for each of {len(request.episodes)} episodes; it "
+            f"returned {len(output.scores)}."
         )
-    for episode, own in zip(gathered.episodes, given.scores, strict=True):
-        for number, scores in own.items():
-            wanted = len(replies(episode.turns[number]))
-            said = [score for score in scores if score is not None]
-            if len(scores) != wanted or not all(map(math.isfinite, said)):
+    for episode, scores_of_turns in zip(request.episodes, output.scores, strict=True):
+        for number, scores in scores_of_turns.items():
+            num_replies = len(replies(episode.turns[number]))
+            numbers = [score for score in scores if score is not None]
+            if len(scores) != num_replies or not all(map(math.isfinite, numbers)):
                 raise PluginError(
-                    f"The {knowledge} must give {wanted} finite scores for turn {number} of "
-                    f"episode {episode.episode_id}; it gave {list(scores)}."
+                    f"The {knowledge} must return {num_replies} finite scores for turn {number} of "
+                    f"episode {episode.episode_id}; it returned {list(scores)}."
                 )
     try:
-        json.dumps(given.state, allow_nan=False)
+        json.dumps(output.state, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise PluginError(
-            f"The state of the {knowledge} must be values of JSON: {error}."
-        ) from None
+        raise PluginError(f"The state of the {knowledge} must be a JSON value: {error}.") from None
 
 
 def with_scores(episodes: Sequence[Episode], scores: Scores) -> list[Episode]:
-    """Return the plays with these scores on replies to prompts that had several.
+    """Return the episodes with these scores on the replies to prompts that had several.
 
     Args:
-        episodes: the plays.
-        scores: of each; a turn with several replies that is left out has none.
+        episodes: the episodes of a step.
+        scores: scores per episode; replies of an absent turn get None.
     """
-    return [_scored(episode, own) for episode, own in zip(episodes, scores, strict=True)]
+    return [
+        _scored(episode, scores_of_turns)
+        for episode, scores_of_turns in zip(episodes, scores, strict=True)
+    ]
 
 
 def _scored(episode: Episode, scores: Mapping[int, Sequence[float | None]]) -> Episode:
@@ -102,9 +104,10 @@ def _scored(episode: Episode, scores: Mapping[int, Sequence[float | None]]) -> E
     for number, turn in enumerate(turns):
         if turn.candidates:
             every = replies(turn)
-            own = scores.get(number) or (None,) * len(every)
+            reply_scores = scores.get(number) or (None,) * len(every)
             first, *others = (
-                one._replace(score=score) for one, score in zip(every, own, strict=True)
+                reply._replace(score=score)
+                for reply, score in zip(every, reply_scores, strict=True)
             )
             turns[number] = first._replace(candidates=tuple(others))
     return replace(episode, turns=tuple(turns))

@@ -1,4 +1,4 @@
-"""A latent space of statements: clusters of each kind, and what an equilibrium plays of them."""
+"""A latent space of statements: clusters of each kind, and an equilibrium strategy over them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sparring.environments.base import Environment, HasOpenings
 from sparring.environments.foreign import environment_call
 from sparring.environments.history_tree import HistoryTree
 from sparring.environments.tree_arrays import walk
-from sparring.methods.knowledge.statements import about, pattern
+from sparring.methods.knowledge.statements import first_player_named, pattern
 from sparring.ops.clusters import finder, k_means, masked, matched, squared_distances
 from sparring.ops.game_tree import average_strategies
 
-HISTORIES = 500_000  # of an abstracted game at most
+HISTORIES = 500_000  # most histories of an abstracted game that is solved exactly
 SLACK = 1e-6
 
 Strategy = Mapping[str, Sequence[float]]
@@ -29,13 +29,12 @@ Strategy = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kind:
+class StatementClusters:
     """The clusters of one kind of action.
 
     Args:
         centres: [k, d].
-        sentences: of each cluster the statement that stands for it: the one nearest its centre, a
-            ``statements.pattern``.
+        sentences: representative of each cluster: the ``statements.pattern`` nearest its centre.
     """
 
     centres: FloatArray
@@ -43,49 +42,49 @@ class Kind:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Space:
-    """Clusters by kind, and the strategies of the abstracted games by the environment's name.
+class LatentSpace:
+    """Clusters by kind, and strategies of the abstracted games by environment.
 
     Args:
         embedding: turns statements into vectors.
-        names: words that stand for players, which it is not shown.
-        called: names that are taken out of statements, which are then about any of these players.
-        kinds: by name.
-        strategies: by the environment's name.
+        names: words for players, masked before embedding.
+        called: player names that placeholders replace in statements.
+        kinds: clusters by name of the kind.
+        strategies: strategies by name of the environment.
     """
 
     embedding: BoundPlugin
     names: tuple[str, ...]
     called: tuple[str, ...] = ()
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, StatementClusters] = field(default_factory=dict)
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
 
     def embedded(self, lines: Sequence[str]) -> FloatArray:
         """Return statements as vectors, with "@" for names and "#" for numbers, [n, d]."""
         names = finder(self.names)
-        found: FloatArray = self.embedding([masked(line, names) for line in lines])
-        return found
+        vectors: FloatArray = self.embedding([masked(line, names) for line in lines])
+        return vectors
 
-    def stand_ins(self, kind: str, said: Sequence[str]) -> list[str | None]:
-        """Return for each statement of a kind that is known what stands for it.
+    def stand_ins(self, kind: str, lines: Sequence[str]) -> list[str | None]:
+        """Return the sentence of the nearest cluster for each statement of a known kind.
 
-        That is the sentence of the nearest cluster, about the player that the statement names. A
-        statement that names nobody is of the nearest cluster whose sentence names nobody.
+        The sentence names the player that the statement names. A statement without a name belongs
+        to the nearest cluster whose sentence has no name.
 
         Returns:
-            None for a statement that names nobody where every sentence names somebody.
+            The sentences; None for a statement without a name if every sentence has one.
         """
-        if not said:
+        if not lines:
             return []
-        own, patterns = self.kinds[kind], [pattern(line, self.called) for line in said]
-        apart = squared_distances(self.embedded(patterns), own.centres)
+        clusters, patterns = self.kinds[kind], [pattern(line, self.called) for line in lines]
+        apart = squared_distances(self.embedded(patterns), clusters.centres)
         if not self.called:
-            return [own.sentences[number] for number in apart.argmin(axis=1)]
-        named = np.array([NAME in sentence for sentence in own.sentences])
-        whom = [about(line, self.called) for line in said]
+            return [clusters.sentences[number] for number in apart.argmin(axis=1)]
+        named = np.array([NAME in sentence for sentence in clusters.sentences])
+        whom = [first_player_named(line, self.called) for line in lines]
         apart[np.array([name is None for name in whom])[:, None] & named] = np.inf
         nearest = [
-            own.sentences[number] if np.isfinite(apart[row, number]) else None
+            clusters.sentences[number] if np.isfinite(apart[row, number]) else None
             for row, number in enumerate(apart.argmin(axis=1))
         ]
         return [
@@ -94,10 +93,10 @@ class Space:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as values of JSON."""
+        """Return the latent space as a JSON value."""
         kinds = {
-            name: {"centres": one.centres.tolist(), "sentences": list(one.sentences)}
-            for name, one in self.kinds.items()
+            name: {"centres": clusters.centres.tolist(), "sentences": list(clusters.sentences)}
+            for name, clusters in self.kinds.items()
         }
         return {
             "names": list(self.names),
@@ -108,65 +107,69 @@ class Space:
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any], embedding: BoundPlugin) -> tuple[int, Self]:
-        """Return the iteration of a state, and its space as ``to_json`` gave it.
+        """Return (iteration, latent space) of a saved state.
 
         Args:
-            state: values of JSON: "iteration" and "space".
-            embedding: by which its clusters were found.
+            state: a JSON value with "iteration" and "space".
+            embedding: the embedding that made the clusters.
 
         Raises:
-            CheckpointError: it is none.
+            CheckpointError: the state cannot be read.
         """
         try:
-            given = state["space"]
+            saved = state["space"]
             space = cls(
                 embedding=embedding,
-                names=tuple(given["names"]),
-                called=tuple(given.get("called", ())),
+                names=tuple(saved["names"]),
+                called=tuple(saved.get("called", ())),
                 kinds={
-                    name: Kind(
-                        centres=np.array(one["centres"], dtype=np.float64),
-                        sentences=tuple(one["sentences"]),
+                    name: StatementClusters(
+                        centres=np.array(clusters["centres"], dtype=np.float64),
+                        sentences=tuple(clusters["sentences"]),
                     )
-                    for name, one in given["kinds"].items()
+                    for name, clusters in saved["kinds"].items()
                 },
-                strategies=given["strategies"],
+                strategies=saved["strategies"],
             )
             _check(space)
             return int(state["iteration"]), space
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(
-                f"What the checkpoint says of the latent space cannot be read ({error!r}). Take "
-                "an earlier one, or start anew with --overwrite."
+                f"The latent space of the checkpoint cannot be read ({error!r}). Take an earlier "
+                "checkpoint, or start anew with --overwrite."
             ) from error
 
 
-def _check(space: Space) -> None:
+def _check(space: LatentSpace) -> None:
     for name, kind in space.kinds.items():
         if kind.centres.ndim != 2 or not 0 < len(kind.centres) == len(kind.sentences):
-            raise ValueError(f"{name} has not one sentence for each of its clusters")
+            raise ValueError(f"{name} does not have one sentence for each of its clusters")
     for strategy in space.strategies.values():
         for key, row in strategy.items():
             if not row or min(row) < 0 or abs(sum(row) - 1.0) > SLACK:
-                raise ValueError(f"the strategy of {key!r} is none")
+                raise ValueError(f"the strategy of {key!r} is not a probability distribution")
 
 
-def clustered(
-    said: Mapping[str, int], k: int, earlier: Kind | None, space: Space, stream: Stream
-) -> Kind:
+def cluster_statements(
+    statements: Mapping[str, int],
+    k: int,
+    earlier: StatementClusters | None,
+    space: LatentSpace,
+    stream: Stream,
+) -> StatementClusters:
     """Return the clusters of a kind's statements.
 
     Args:
-        said: how often each statement was said.
-        k: clusters.
-        earlier: what the kind was before. Its sentences count as said once more, so that nothing
-            that was found is lost, and clusters that are like earlier ones keep their numbers.
-        space: says how statements are embedded.
-        stream: draws the starts.
+        statements: count of each statement.
+        k: number of clusters.
+        earlier: clusters of the iteration before; each earlier sentence counts once more, and
+            clusters near earlier ones keep their numbers.
+        space: the latent space, which embeds statements.
+        stream: draws the initial centres.
     """
     counts = dict.fromkeys(earlier.sentences if earlier else (), 1)
-    for line in sorted(said):
-        counts[line] = counts.get(line, 0) + said[line]
+    for line in sorted(statements):
+        counts[line] = counts.get(line, 0) + statements[line]
     lines, weights = list(counts), np.array(list(counts.values()), dtype=np.float64)
     points = space.embedded(lines)
     centres = k_means(points, weights, k, stream).centres
@@ -176,50 +179,51 @@ def clustered(
     of = apart.argmin(axis=1)
     sentences = []
     for number in range(len(centres)):
-        own = np.flatnonzero(of == number)
+        members = np.flatnonzero(of == number)
         order = sorted(
-            own, key=lambda one: (round(apart[one, number], 9), -weights[one], lines[one])
+            members, key=lambda row: (round(apart[row, number], 9), -weights[row], lines[row])
         )
         sentences.append(lines[order[0]])
-    return Kind(centres=centres, sentences=tuple(sentences))
+    return StatementClusters(centres=centres, sentences=tuple(sentences))
 
 
-def few(game: Environment, kinds: Mapping[str, Kind]) -> AbstractedEnvironment:
-    """Return an environment in which only the clusters' sentences may be said."""
-    return AbstractedEnvironment(game, {name: one.sentences for name, one in kinds.items()})
+def abstract_game(
+    game: Environment, kinds: Mapping[str, StatementClusters]
+) -> AbstractedEnvironment:
+    """Return the abstracted game, in which only the clusters' sentences are legal statements."""
+    return AbstractedEnvironment(
+        game, {name: clusters.sentences for name, clusters in kinds.items()}
+    )
 
 
-def solved(
-    game: Environment, kinds: Mapping[str, Kind], steps: int, *, actions: bool = False
+def solve_exactly(
+    game: Environment, kinds: Mapping[str, StatementClusters], steps: int, *, actions: bool = False
 ) -> dict[str, list[float]]:
-    """Return the strategy of an environment in which only the clusters' sentences may be said.
-
-    Its whole tree is walked; ``sampled.Sampled`` is for larger ones.
+    """Return the CFR strategy of the abstracted game, from a walk of the whole tree.
 
     Args:
         game: the full environment.
-        kinds: of actions.
-        steps: of CFR.
-        actions: whether states in which something else than a statement is due are in it.
+        kinds: clusters by name of the kind.
+        steps: CFR iterations.
+        actions: whether to include states in which the due action is not a statement.
 
     Raises:
-        GameError: it has no ``openings``, so that no tree of it is known, or a kind of statement
-            that nobody has made yet.
-        TooLargeError: the abstracted game is too large.
+        GameError: the environment has no ``openings``, or a kind has no statement yet.
+        TooLargeError: the abstracted game is too large; ``MonteCarloSolver`` can solve it.
     """
     if not isinstance(game, HasOpenings):
         raise GameError(
             f"knowledge 'latent_space': {game.name} has no method openings, so that its abstracted "
-            "game cannot be solved; take an environment that has one (see "
+            "game cannot be solved; take an environment that has openings (see "
             "environments/history_tree.py), or write solver: sampled."
         )
     with environment_call(game):
-        tree = walk(HistoryTree(few(game, kinds)), most=HISTORIES)
+        tree = walk(HistoryTree(abstract_game(game, kinds)), most=HISTORIES)
     widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
     policy = average_strategies(tree.tree, tree.seats, widths, steps)
-    found: dict[str, list[float]] = {}
+    strategy: dict[str, list[float]] = {}
     for (_, key), node, row in zip(tree.number, tree.examples, policy, strict=True):
         played: Any = node
         if actions or kind_of(game, played.play.inner, played.seat) in kinds:
-            found[key] = [float(share) for share in row]
-    return found
+            strategy[key] = [float(share) for share in row]
+    return strategy

@@ -1,4 +1,4 @@
-"""What was said in plays, by kind of action, and where it was said in the abstracted game."""
+"""Statements of recorded episodes: their kinds, and their states in the abstracted game."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from sparring.ops.clusters import finder
 from sparring.play.replay import replayed
 
 
-class Place(NamedTuple):
-    """Where a decision stands in the abstracted game: its state, and the actions.
+class AbstractState(NamedTuple):
+    """An information state of the abstracted game, with its actions.
 
     Args:
-        key: of the state.
-        legal: the actions, as they are.
-        labels: of each action what it is called in the state's strategy. Actions that nothing tells
-            apart have the same.
+        key: key of the state.
+        legal: the legal actions.
+        labels: label of each action in the state's strategy; indistinguishable actions share one.
     """
 
     key: str
@@ -35,29 +34,29 @@ class Place(NamedTuple):
 
     @property
     def called(self) -> tuple[str, ...]:
-        """The labels, each once, in the order of a strategy's probabilities."""
-        found = dict.fromkeys(self.labels)
-        return tuple(found if self.labels == self.legal else sorted(found))
+        """The distinct labels, in the order of a strategy's probabilities."""
+        distinct = dict.fromkeys(self.labels)
+        return tuple(distinct if self.labels == self.legal else sorted(distinct))
 
     def number(self, action: str) -> int:
-        """Return which of the strategy's probabilities is an action's."""
+        """Return the index of an action in the strategy's probabilities."""
         return self.called.index(self.labels[self.legal.index(action)])
 
 
-def place_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Place:
-    """Return where a seat that is due stands.
+def abstract_state_of(play: AbstractedPlay, seat: int, *, gists: bool) -> AbstractState:
+    """Return the information state of a seat that is due.
 
     Args:
-        play: of the abstracted game.
-        seat: one that is due.
-        gists: whether a seat goes by the little that the play says that it does, where it says so.
+        play: a play of the abstracted game.
+        seat: a seat that is due.
+        gists: whether the state is the play's ``gist``, where the play has one.
     """
     legal = play.legal(seat) or ()
-    found = play.gist(seat) if gists else None
-    if found is None:
-        return Place(f"{seat} {play.observe(seat).key}", legal, legal)
-    words = legal if found.means is None else tuple(map(found.means, legal))
-    return Place(found.key, legal, _renamed(words, tuple(found.labels.items())))
+    gist = play.gist(seat) if gists else None
+    if gist is None:
+        return AbstractState(f"{seat} {play.observe(seat).key}", legal, legal)
+    words = legal if gist.means is None else tuple(map(gist.means, legal))
+    return AbstractState(gist.key, legal, _renamed(words, tuple(gist.labels.items())))
 
 
 @lru_cache(maxsize=65_536)
@@ -66,125 +65,126 @@ def _renamed(legal: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tup
     names = finder(tuple(of))
     if names is None:
         return legal
-    return tuple(names.sub(lambda one: of[one[0]], action) for action in legal)
+    return tuple(names.sub(lambda match: of[match[0]], action) for action in legal)
 
 
-Abstract = Callable[[str, str], str | None]
-"""Kind and statement -> what stands for it in the abstracted game; None where nothing does."""
+StandIn = Callable[[str, str], str | None]
+"""Kind and statement -> its sentence in the abstracted game, or None."""
 
 
-OTHERS = "someone"  # stands for the players that a statement names after the first
+OTHERS = "someone"  # replaces the players that a statement names after the first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
-    """A decision that is judged.
+class JudgedDecision:
+    """A decision whose replies knowledge may score.
 
     Args:
-        number: of its turn in the episode.
-        kind: of action; "" where it is no statement, but an action of a list.
-        said: by each reply to the prompt, in ``base.replies``' order; None where it was no action.
-        legal: the list, where there is one.
-        several: whether there was more than one reply.
+        number: number of its turn in the episode.
+        kind: kind of action; "" for an action from a list.
+        actions: action of each reply, in the order of ``base.replies``; None for an illegal reply.
+        legal: the legal actions, where there is a list.
+        several: whether the prompt had more than one reply.
     """
 
     number: int
     kind: str
-    said: tuple[str | None, ...]
+    actions: tuple[str | None, ...]
     legal: tuple[str, ...]
     several: bool
 
 
-def decisions(game: Environment, episode: Episode, *, actions: bool = False) -> list[Decision]:
-    """Return the decisions of a play that are statements, in order.
+def judged_decisions(
+    game: Environment, episode: Episode, *, actions: bool = False
+) -> list[JudgedDecision]:
+    """Return the decisions of an episode that are statements, in order.
 
-    The play is played again, as a record does not say of which kind an action is.
+    This replays the episode, because a record does not hold the kinds of actions.
 
     Args:
-        game: what it was played by.
-        episode: its record.
-        actions: return decisions that are no statements too.
+        game: the episode's environment.
+        episode: the record.
+        actions: whether to include decisions that are not statements.
     """
-    found = []
-    stood = zip(episode.turns, replayed(game, episode), strict=False)
-    for number, (turn, play) in enumerate(stood):
+    statements = []
+    pairs = zip(episode.turns, replayed(game, episode), strict=False)
+    for number, (turn, play) in enumerate(pairs):
         if not turn.is_decision or turn.seat not in play.due():
             continue
         kind = kind_of(game, play, turn.seat)
         if not kind and not actions:
             continue
-        said = tuple(one.action if one.event == "ok" else None for one in replies(turn))
-        found.append(
-            Decision(
+        replied = tuple(reply.action if reply.event == "ok" else None for reply in replies(turn))
+        statements.append(
+            JudgedDecision(
                 number=number,
                 kind=kind,
-                said=said,
+                actions=replied,
                 legal=turn.legal_actions,
                 several=bool(turn.candidates),
             )
         )
-    return found
+    return statements
 
 
 def pattern(line: str, called: tuple[str, ...]) -> str:
-    """Return a statement without names, so that it can be said of any player.
+    """Return a statement with placeholders for the names of players.
 
     Args:
         line: the statement.
-        called: names of players, in small letters. "@" stands for the one that is named first,
-            "someone" for others. Without any the statement is returned as it is.
+        called: names of players, in small letters; "@" replaces the first that the statement
+            names, "someone" every other one.
     """
     names = finder(called, re.IGNORECASE)
     if names is None:
         return line
-    first, text = about(line, called), line.replace(NAME, " at ")
-    return names.sub(lambda one: NAME if one[0].lower() == first else OTHERS, text)
+    first, text = first_player_named(line, called), line.replace(NAME, " at ")
+    return names.sub(lambda match: NAME if match[0].lower() == first else OTHERS, text)
 
 
-def about(line: str, called: tuple[str, ...]) -> str | None:
-    """Return the player that a statement names first, in small letters; None: it names none."""
+def first_player_named(line: str, called: tuple[str, ...]) -> str | None:
+    """Return the player that a statement names first, in small letters, or None."""
     names = finder(called, re.IGNORECASE)
-    found = names.search(line) if names is not None else None
-    return found[0].lower() if found else None
+    match = names.search(line) if names is not None else None
+    return match[0].lower() if match else None
 
 
-def placed(
-    few: AbstractedEnvironment,
+def locate_decisions(
+    game: AbstractedEnvironment,
     episode: Episode,
-    found: Sequence[Decision],
-    abstract: Abstract,
+    decisions: Sequence[JudgedDecision],
+    abstract: StandIn,
     *,
     gists: bool = False,
-) -> dict[int, Place]:
-    """Return where each decision stands in the abstracted game, by the number of its turn.
+) -> dict[int, AbstractState]:
+    """Return the abstracted game's state at each decision, by turn number.
 
-    The play is played once more, with the sentence of its cluster in place of each statement. What
-    comes after a statement that has no cluster, or in whose place the rules allow no other, is left
-    out.
+    This replays the episode with the sentence of its cluster in place of each statement. The replay
+    ends at a statement without a cluster, and where the sentence is illegal.
 
     Args:
-        few: the abstracted game.
-        episode: a record of the full one.
-        found: its decisions, all statements among them.
+        game: the abstracted game.
+        episode: a record of the full game.
+        decisions: the decisions, with all statements of the episode.
         abstract: gives the sentence of a statement.
-        gists: see ``places.place_of``.
+        gists: see ``abstract_state_of``.
     """
-    places: dict[int, Place] = {}
-    kinds = {one.number: one.kind for one in found}
+    places: dict[int, AbstractState] = {}
+    kinds = {decision.number: decision.kind for decision in decisions}
     settled: dict[int, str] = {}
-    with environment_call(few.inner):
-        play = AbstractedPlay(few, few.inner.reset(Stream(episode.seed)))
+    with environment_call(game.inner):
+        play = AbstractedPlay(game, game.inner.reset(Stream(episode.seed)))
         for number, turn in enumerate(episode.turns):
             if turn.seat not in play.due():
                 break
             if number in kinds:
-                places[number] = place_of(play, turn.seat, gists=gists)
+                places[number] = abstract_state_of(play, turn.seat, gists=gists)
             if turn.action is None:
                 continue
-            said = abstract(kind, turn.action) if (kind := kinds.get(number)) else turn.action
-            if said is None:
+            action = abstract(kind, turn.action) if (kind := kinds.get(number)) else turn.action
+            if action is None:
                 break
-            settled[turn.seat] = said
+            settled[turn.seat] = action
             if len(settled) == len(play.due()):
                 try:
                     play.step(settled)

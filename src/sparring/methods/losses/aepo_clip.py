@@ -23,9 +23,7 @@ def aepo_clip(
     clip_high: Width = 0.2,
     entropy_gain: Annotated[float, Field(ge=0)] = 0.1,
 ) -> LossTerm:
-    """Hold the ratio of good tokens at the upper bound without losing their gradient.
-
-    Uncertain tokens are favoured.
+    """BoundPlugin the ratio of good tokens without losing their gradient, and favour uncertain tokens.
 
     What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
     it.
@@ -65,15 +63,14 @@ def aepo_clip(
         (advantages > 0) & (ratio > 1.0 + clip_high),
         (advantages < 0) & (ratio < 1.0 - clip_low),
     )
-    # exp of a difference that is zero: rho / sg(rho) whose gradient survives the clamp of wild
-    # ratios
-    held = torch.where(
+    # exp of a zero difference: rho / sg(rho) with a gradient that survives the clamp of log-ratios
+    bounded_ratio = torch.where(
         bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
     )
-    held = torch.where(cut, torch.full_like(ratio, 1.0 - clip_low), held)
+    bounded_ratio = torch.where(cut, torch.full_like(ratio, 1.0 - clip_low), bounded_ratio)
     fractions = {"clip_fraction": cut.float().mean(), "bounded_fraction": bounded.float().mean()}
     return LossTerm(
-        values=-held * advantages,
+        values=-bounded_ratio * advantages,
         weighted=True,
         metrics={**ratio_metrics(ratio, log_of_ratio), **fractions},
     )

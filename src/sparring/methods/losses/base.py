@@ -1,9 +1,9 @@
-"""What losses are given, what they give back, and what several of them share.
+"""Interface of loss plug-ins: input, output, and functions that several losses share.
 
-``reduce`` is the only place where losses per token become one number.
+Only ``reduce`` turns losses per token into one number.
 
-Legend: M sampled tokens of a forward pass, flat; S sequences or turns of them; N' turns that have
-a value.
+Legend: M sampled tokens of a forward pass, flat; S their sequences or turns; N' turns that have a
+value.
 """
 
 from __future__ import annotations
@@ -24,31 +24,29 @@ from sparring.core.records import FloatArray, IntArray
 GIVEN = {  # what NEEDS may name, besides features
     "values": "the critic's values, to be fitted",
     "old_logprobs": "log-probabilities of the learner before its update, in place of the sampler's",
-    "reference_logprobs": "log-probabilities of the policy before the first step",
+    "reference_logprobs": "log-probabilities of the initial policy",
     "whole": "the whole minibatch, to compare across it",
-    "legal_replies": "the divergence from what legal replies would say",
+    "legal_replies": "the divergence from a uniformly drawn legal reply",
 }
 NEEDS_FROM = ("features",)
 LOG_RATIO_LIMIT = 20.0  # log-ratios are clamped to this before exp
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Whole:
-    """The whole minibatch before it is cut into forward passes, without gradients.
+class WholeMinibatch:
+    """The whole minibatch, without gradients, for losses that compare across forward passes.
 
-    For losses that compare across it.
-
-    M' its sampled tokens, G its trajectories (a seat's turns in one game).
+    M' is its number of sampled tokens, G its number of trajectories (a seat's turns in an episode).
     """
 
-    logprobs: Tensor  # [M'] of the learner, now
-    old_logprobs: Tensor  # [M'] of the policy before this step's updates
+    logprobs: Tensor  # [M'] under the current learner
+    old_logprobs: Tensor  # [M'] under the policy before this step's updates
     advantages: Tensor  # [M']
-    # [M'] numbers in [0, 1) from the run's own stream, for losses that choose tokens at random
+    # [M'] numbers in [0, 1) from the run's stream, for losses that choose tokens at random
     uniform: Tensor
     trajectory: Tensor  # [M'] int64, number of the token's trajectory
-    turn_index: Tensor  # [M'] int64, which of its seat's turns the token is in, from 0
-    group: Tensor  # [G] int64, equal for trajectories of one start and role
+    turn_index: Tensor  # [M'] int64, number of the token's turn in its trajectory, from 0
+    group: Tensor  # [G] int64, equal for trajectories of one initial state and role
     outcome: Tensor  # [G] return of the trajectory
     # [M'] int64, equal exactly for the tokens of replies to one prompt
     prompt: Tensor | None = None
@@ -58,16 +56,15 @@ class Whole:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LossBatch:
-    """The sampled tokens of a batch.
+    """The sampled tokens of a forward pass.
 
-    Only ``logprobs``, ``features``, ``entropy``, ``legal`` and ``values`` carry gradients.
-
-    A loss that wants one of the optional fields names it in its NEEDS.
+    Only ``logprobs``, ``features``, ``entropy``, ``legal`` and ``values`` carry gradients. A loss
+    that reads an optional field names the field in its NEEDS.
     """
 
-    logprobs: Tensor  # [M] of the learner, now
-    old_logprobs: Tensor  # [M] of the policy before this step's updates
-    sampler_logprobs: Tensor  # [M] as sampled
+    logprobs: Tensor  # [M] under the current learner
+    old_logprobs: Tensor  # [M] under the policy before this step's updates
+    sampler_logprobs: Tensor  # [M] under the sampler
     advantages: Tensor  # [M]
     sequence: Tensor  # [M] int64, number of the token's training sequence
     turn: Tensor  # [M] int64, row of the turn table
@@ -79,7 +76,7 @@ class LossBatch:
     features: Mapping[str, Tensor] = field(default_factory=dict)
     # [M] each: "forward" and "reverse", with NEEDS "legal_replies"
     legal: Mapping[str, Tensor] = field(default_factory=dict)
-    whole: Whole | None = None  # with NEEDS "whole"
+    whole: WholeMinibatch | None = None  # with NEEDS "whole"
     index: Tensor | None = None  # [M] int64, where the tokens are in ``whole``
     values: Tensor | None = None  # [N']
     value_targets: Tensor | None = None  # [N']
@@ -87,12 +84,15 @@ class LossBatch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LossTerm:
-    """What a loss gives: values to be reduced and weighted, and detached figures to be logged.
+    """Output of a loss: values to be reduced and weighted, and detached metrics.
 
-    ``level`` "token": [M] losses. "turn": [N'] losses, averaged over turns. "sum": losses that are
-    summed as they are, over all forward passes of a minibatch. "weight": no loss of its own but
-    factors [M]
-    for every token loss that lets itself be weighted (``weighted``); they must not carry gradients.
+    Args:
+        values: losses or factors, see ``level``.
+        level: "token": losses [M]. "turn": losses [N'], averaged over turns. "sum": losses that
+            are summed over all forward passes of a minibatch. "weight": factors [M], without
+            gradients, for every token loss with ``weighted``.
+        weighted: whether the factors of level "weight" apply to this loss.
+        metrics: figures to be logged, by name.
     """
 
     values: Tensor
@@ -102,10 +102,10 @@ class LossTerm:
 
 
 def check_output(loss: BoundPlugin, term: Any, *batch: Any) -> None:
-    """Check that a loss has given a term; every call of one ends here.
+    """Check that a loss has returned a LossTerm; every call ends here.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: the output is not a LossTerm.
     """
     if not isinstance(term, LossTerm):
         raise PluginError(f"The {loss} must return a LossTerm; it returned {type(term).__name__}.")
@@ -117,10 +117,11 @@ def log_ratio(new: Tensor, old: Tensor) -> Tensor:
 
 
 def ratio_metrics(ratio: Tensor, log_of_ratio: Tensor) -> dict[str, Tensor]:
-    """Return raw figures of a probability ratio, before any clipping.
+    """Return metrics of a probability ratio before clipping.
 
-    ``ratio_mean``, ``ratio_min``, ``ratio_max``, and ``approximate_kl``: mean of ratio - 1 -
-    log(ratio) (k3).
+    Returns:
+        ``ratio_mean``, ``ratio_min``, ``ratio_max``, and ``approximate_kl``: the mean of ratio - 1
+        - log(ratio) (k3).
     """
     ratio, log_of_ratio = ratio.detach(), log_of_ratio.detach()
     return {
@@ -137,36 +138,33 @@ Level = Literal["sequence", "turn"]
 def clipped(
     ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the clipped surrogate loss, and whose gradient the clip cuts, [M] each.
+    """Return (clipped surrogate loss, mask), [M] each; the mask is true where the clip acts.
 
     The loss is -min(ratio A, clip(ratio, 1 - low, 1 + high) A).
 
     Args:
-        ratio: [M].
-        advantages: [M].
-        low: width below one, a number or [M].
-        high: width above one, a number or [M].
+        ratio: probability ratios, [M].
+        advantages: advantages, [M].
+        low: clip width below one, a number or [M].
+        high: clip width above one, a number or [M].
     """
     lower, upper = (
         torch.as_tensor(edge, dtype=ratio.dtype, device=ratio.device)
         for edge in (1.0 - low, 1.0 + high)
     )
-    plain, held = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
-    return torch.maximum(plain, held), held > plain
+    plain, at_bound = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
+    return torch.maximum(plain, at_bound), at_bound > plain
 
 
 def dual_clipped(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-    """Return min(loss, -limit A) where A < 0 and the loss elsewhere.
-
-    Whose gradient that cuts comes with it, [M] each.
-    """
+    """Return (min(loss, -limit A) where A < 0 and the loss elsewhere, mask of the bound), [M]."""
     bound = -limit * advantages
     too_large = (advantages < 0) & (loss > bound)
     return torch.where(too_large, bound, loss), too_large
 
 
 def segments(batch: LossBatch, level: Level) -> Tensor:
-    """Return which sequence or turn each token belongs to, int64 [M], numbers from 0."""
+    """Return the number, from 0, of each token's sequence or turn, int64 [M]."""
     if level == "sequence":
         return batch.sequence
     numbers: Tensor = torch.unique(batch.turn, return_inverse=True)[1]
@@ -174,7 +172,7 @@ def segments(batch: LossBatch, level: Level) -> Tensor:
 
 
 def segment_sum(values: Tensor, segment: Tensor) -> Tensor:
-    """Return the sum of values over each token's segment, laid out over the tokens, [M]."""
+    """Return the sum of values over each token's segment, broadcast to the tokens, [M]."""
     size = int(segment.max()) + 1 if len(segment) else 0
     return torch.zeros(size, dtype=values.dtype, device=values.device).index_add(
         0, segment, values
@@ -182,7 +180,7 @@ def segment_sum(values: Tensor, segment: Tensor) -> Tensor:
 
 
 def segment_mean(values: Tensor, segment: Tensor) -> Tensor:
-    """Return the mean of values over each token's segment, laid out over the tokens, [M]."""
+    """Return the mean of values over each token's segment, broadcast to the tokens, [M]."""
     return segment_sum(values, segment) / segment_sum(torch.ones_like(values), segment)
 
 
@@ -197,19 +195,19 @@ def reduce(
     """Return a scalar from losses per token.
 
     Args:
-        per_token: [M].
+        per_token: losses, [M].
         sequence: int64 [M], the training sequence of each token, 0..num_sequences-1.
-        num_sequences: number of sequences S, those without tokens counted too.
-        how: "token_mean": sum / M, every token weighs the same (DAPO). "sequence_mean": mean over
-            sequences of the mean over their tokens, every conversation weighs the same (GRPO).
-            "agent_mean": every play weighs the same, in it every conversation, and in it every
-            token (WideSeek-R1): the sequence mean with the weights of ``agent_weights``.
-            "constant": sum / (S * constant), free of length bias (Dr. GRPO).
+        num_sequences: number of sequences S, those without tokens included.
+        how: "token_mean": sum / M, equal weight per token (DAPO). "sequence_mean": mean over
+            sequences of the mean over their tokens, equal weight per conversation (GRPO).
+            "agent_mean": the sequence mean with the weights of ``agent_weights``, equal weight per
+            episode, within it per conversation, and within that per token (WideSeek-R1).
+            "constant": sum / (S * constant), without length bias (Dr. GRPO).
         constant: tokens per sequence assumed by "constant".
-        weight: [S], of each sequence; of "agent_mean" alone, which needs it.
+        weight: weight of each sequence, [S]; only for "agent_mean", which requires it.
 
     Returns:
-        A scalar; 0 when there are no tokens.
+        A scalar; 0 without tokens.
     """
     if not len(per_token):
         return per_token.sum()
@@ -226,12 +224,11 @@ def reduce(
 
 
 def agent_weights(episode: IntArray) -> FloatArray:
-    """Return what each of S sequences weighs in "agent_mean": S / (E N), of mean 1, [S].
-
-    E is the number of plays, and N how many of the sequences are of the sequence's play.
+    """Return the weight of each of S sequences in "agent_mean", S / (E N), of mean 1, [S].
 
     Args:
-        episode: play of each sequence, [S].
+        episode: episode of each sequence, [S]; E is the number of episodes, and N the number of
+            sequences in the sequence's episode.
     """
     _, play, counts = np.unique(episode, return_inverse=True, return_counts=True)
     weights: FloatArray = len(episode) / (len(counts) * counts[play].astype(np.float64))

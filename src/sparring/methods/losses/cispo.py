@@ -26,8 +26,8 @@ def cispo(
         L_t = -sg(clip(rho, 1 - clip_low, 1 + clip_high)) A log pi
     with rho = pi / pi_old; sg stops the gradient.
     Shapes: [M] -> [M].
-    Pitfalls: nothing pulls a ratio back that has left the range, so the policy drifts with many
-    updates per step. The value of the loss is not a surrogate and need not fall.
+    Pitfalls: no term pulls a ratio back into the range, so the policy drifts with many updates per
+    step. The value of the loss is not a surrogate and need not fall.
     Metrics: as ``ppo_clip``; clip_fraction is the share of weights that are clipped.
     Reference: MiniMax, 2025 (MiniMax-M1).
     Verified by: tests/methods/losses/test_clipped_losses.py.

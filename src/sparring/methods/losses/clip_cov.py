@@ -26,9 +26,7 @@ def clip_cov(
     clip_low: Width = 0.2,
     clip_high: Width = 0.2,
 ) -> LossTerm:
-    """Take the gradient from some tokens whose log-probability and advantage vary together.
-
-    They are a small random share of these tokens.
+    """Mask the gradient of a few random tokens whose log-probability and advantage vary together.
 
     What: ``ppo_clip`` with a random mask over tokens of high covariance. Those tokens make the
     policy certain.
@@ -36,14 +34,14 @@ def clip_cov(
     Mathematics:
         cov_t = (A_t - mean A)(log pi_t - mean log pi)
     with means over the minibatch. Candidates are the tokens with lower < cov < upper that PPO's
-    clip does not cut. Of them
+    clip does not cut. The loss is 0 for
         max(1, floor(share M'))
-    are drawn, and their loss is 0.
+    random candidates.
     Shapes: [M] -> [M].
-    Pitfalls: the bounds are of unscaled covariances. With small advantages nothing reaches 1, and
-    the loss is ``ppo_clip``; watch chosen_fraction. The mean of the loss still counts the tokens
-    taken out.
-    Metrics: as ``ppo_clip``, and chosen_fraction (tokens taken out), covariance_max (over the
+    Pitfalls: the bounds are of unscaled covariances. With small advantages no covariance reaches 1,
+    and the loss is ``ppo_clip``; watch chosen_fraction. The mean of the loss still counts the
+    masked tokens.
+    Metrics: as ``ppo_clip``, and chosen_fraction (masked tokens), covariance_max (over the
     minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism); SPEAR, 2025, for the preset.
     Verified by: tests/methods/losses/test_minibatch_losses.py.
@@ -59,20 +57,20 @@ def clip_cov(
     """
     whole, index = whole_of(batch)
     scores = covariance(whole)
-    everywhere = log_ratio(whole.logprobs, whole.old_logprobs).exp()
-    cut_already = clipped(everywhere, whole.advantages, clip_low, clip_high)[1]
+    ratios = log_ratio(whole.logprobs, whole.old_logprobs).exp()
+    cut_already = clipped(ratios, whole.advantages, clip_low, clip_high)[1]
     eligible = (scores > lower) & (scores < upper) & ~cut_already
     number = max(1, int(share * len(scores))) if share else 0
-    drawn = torch.where(eligible, whole.uniform, 2.0).argsort(stable=True)[:number]
-    chosen = torch.zeros_like(eligible).index_fill(0, drawn, True) & eligible
+    picked = torch.where(eligible, whole.uniform, 2.0).argsort(stable=True)[:number]
+    chosen = torch.zeros_like(eligible).index_fill(0, picked, True) & eligible
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
     loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
-    own = chosen[index]
+    masked = chosen[index]
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),
         "clip_fraction": cut.float().mean(),
-        "chosen_fraction": own.float().mean(),
+        "chosen_fraction": masked.float().mean(),
         "covariance_max": scores.max(),
     }
-    return LossTerm(values=loss.masked_fill(own, 0.0), weighted=True, metrics=metrics)
+    return LossTerm(values=loss.masked_fill(masked, 0.0), weighted=True, metrics=metrics)

@@ -1,4 +1,4 @@
-"""Loss modifier: only the tokens that matter most (D3S, token level)."""
+"""Loss modifier: only the most informative tokens (D3S, token level)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ TRAINS = False
 
 
 def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 0.5) -> LossTerm:
-    """Keep the share of tokens with the largest advantage times entropy.
-
-    The others get no policy loss.
+    """Train only the share of tokens with the largest advantage times entropy.
 
     What: factors 0 and 1 for every policy loss.
     When to use: long replies in which most tokens are certain and teach nothing.
@@ -25,26 +23,27 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
         score_t = |A_t| H_t
         w_t = 1 if score_t is among the ceil(keep M') largest of the minibatch, else 0
     Shapes: [M] -> weights [M].
-    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the
-    tokens left out, so the step is smaller. Tokens with the same score as the last one kept are
-    kept too: if no token has an advantage, all are kept. The games that D3S trains on are chosen by
-    a selection rule (``d3s_downsample``), not here.
+    Pitfalls:
+        - Its own ``weight`` in the recipe has no effect.
+        - The mean of the loss still counts the masked tokens, so the step is smaller.
+        - All tokens that tie with the threshold stay: if no token has an advantage, all stay.
+        - A selection rule (``d3s_downsample``), not this loss, chooses the episodes of D3S.
     Metrics: kept_fraction, score_mean (of the minibatch).
     Reference: D3S (notes).
     Verified by: tests/methods/losses/test_minibatch_losses.py.
 
     Args:
         keep: share of the minibatch's tokens that keep their policy loss, above 0 and at most 1; 1
-            keeps all. A number or a schedule; D3S moves it linearly over training. The default 0.5
+            keeps all. A number or a schedule, linear over training in D3S. The default 0.5
             is ours: the paper's numbers are unknown to us.
     """
     whole, index = whole_of(batch)
     assert whole.entropy is not None
     scores = whole.advantages.abs() * whole.entropy
     number = min(math.ceil(keep * len(scores) - 1e-9), len(scores))
-    kept = (scores >= scores.sort(descending=True).values[number - 1])[index].to(scores.dtype)
+    mask = (scores >= scores.sort(descending=True).values[number - 1])[index].to(scores.dtype)
     return LossTerm(
-        values=kept,
+        values=mask,
         level="weight",
-        metrics={"kept_fraction": kept.mean(), "score_mean": scores.mean()},
+        metrics={"kept_fraction": mask.mean(), "score_mean": scores.mean()},
     )

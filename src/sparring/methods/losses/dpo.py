@@ -1,4 +1,4 @@
-"""Loss: direct preference optimisation between games of one start."""
+"""Loss: direct preference optimisation between episodes of one initial state."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def dpo(
     pairs: Pairs = "best_worst",
     label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0,
 ) -> LossTerm:
-    """Make the better of two games of a group likelier than the worse.
+    """Make the better of two episodes of a group likelier than the worse, relative to a reference.
 
-    Both are measured against the reference.
-
-    What: preferences taken from the outcomes of games with the same start and role. No advantage is
-    used.
-    When to use: outcomes that can be compared but not scaled; offline or replayed games.
+    What: preferences from the outcomes of episodes with the same initial state and role. The loss
+    reads no advantages.
+    When to use: outcomes that can be compared but not scaled; offline or replayed episodes.
     Mathematics:
         S = sum over a trajectory's tokens of log pi - log pi_ref
         L = -(1 - e) log sigmoid(beta (S_better - S_worse))
             - e log sigmoid(-beta (S_better - S_worse))
     with e = label_smoothing. The loss is the weighted mean of L over the pairs of the minibatch.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
-    Pitfalls: groups of one game and groups of equal outcomes give nothing. Minibatches keep the
-    games of a start together. The sums favour short games: see ``trajectory_dpo``. Both games of a
-    pair may become less likely.
+    Pitfalls:
+        - Groups of one episode and groups of equal outcomes contribute no pair.
+        - Minibatches keep the episodes of a group together.
+        - The sums favour short episodes: see ``trajectory_dpo``.
+        - Both episodes of a pair may become less likely.
     Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin
     (mean beta (S_better - S_worse)).
     Reference: Rafailov et al., 2023; label smoothing: Mitchell, 2023.
@@ -52,9 +52,9 @@ def dpo(
     Args:
         beta: factor of S_better - S_worse, above 0. The larger it is, the smaller is the move away
             from the reference at which the loss saturates.
-        pairs: which games of a group are compared. "best_worst" (default): the best with the worst,
-            and every group has the same weight; ties share it. "all": every pair of different
-            outcome, and every pair has the same weight.
+        pairs: the pairs of a group. "best_worst" (default): the best with the worst, equal weight
+            per group, which ties share. "all": every pair of different outcome, equal weight per
+            pair.
         label_smoothing: assumed probability that a preference is wrong, at least 0 and below 0.5. 0
             is plain DPO.
     """

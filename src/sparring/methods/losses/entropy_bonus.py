@@ -1,4 +1,4 @@
-"""Loss: reward for keeping options open."""
+"""Loss: bonus on the entropy of the next-token distribution."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def entropy_bonus(batch: LossBatch) -> LossTerm:
     """Minus the entropy of the distribution at each sampled token; its weight is the bonus.
 
     What: pulls the policy towards uniform. In games this is a magnet towards mixed strategies.
-    When to use: in self-play almost always, with an annealed weight. Without it the policy narrows
-    and oscillates.
+    When to use: in self-play almost always, with an annealed weight. Without a bonus the policy
+    narrows and oscillates.
     Mathematics:
         L_t = -H(pi(. | s_t)) = sum over v of pi_v log pi_v
     Shapes: [M] -> [M].

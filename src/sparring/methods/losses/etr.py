@@ -24,9 +24,7 @@ def etr(
     group_gain: Annotated[float, Field(ge=0)] = 0.5,
     success_above: float = 0.0,
 ) -> LossTerm:
-    """Clip the ratio less for large advantages and open starts.
-
-    An open start is neither always won nor always lost.
+    """Clip the ratio less for large advantages and for groups with mixed outcomes.
 
     What: PPO's clip with widths that are scaled per token.
     When to use: groups of very different difficulty, where one width for all holds back the
@@ -35,10 +33,12 @@ def etr(
         (1 + advantage_gain min(|A|, 1)) (1 + group_gain 4 p (1 - p))
     with p the share of successes in the trajectory's group. Then the loss is that of ``ppo_clip``.
     Shapes: [M] -> [M].
-    Pitfalls: this is a literal reading of the abstract, which asks for any two non-decreasing
-    functions. No reproduction is claimed. If advantages are not scaled, the first factor is always
-    at its limit or never near it. p counts the minibatch's trajectories only. With both gains 0 the
-    loss is ``ppo_clip``.
+    Pitfalls:
+        - This is a literal reading of the abstract, which allows any two non-decreasing functions;
+          it is not a reproduction.
+        - Without scaled advantages the first factor is always at its limit, or never near it.
+        - p counts the minibatch's trajectories only.
+        - With both gains 0 the loss is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and width_mean (mean factor of the widths).
     Reference: ETR (abstract only).
     Verified by: tests/methods/losses/test_minibatch_losses.py.

@@ -38,26 +38,28 @@ def gmpo(
         L = -mean(A) exp(mean(c))
     with means over the segment. L is the same for each token of the segment.
     Shapes: [M] -> [M].
-    Pitfalls: the widths are of log-ratios, not of ratios. Advantages that differ within a segment
-    are averaged. With learner.reduction sequence_mean every sequence has the same weight, as in the
-    paper. A token without advantage does not move its segment.
+    Pitfalls:
+        - The widths are of log-ratios, not of ratios.
+        - Advantages that differ within a segment are averaged.
+        - With learner.reduction sequence_mean every sequence has equal weight, as in the paper.
+        - A token without advantage does not move its segment.
     Metrics: of the token ratios: as ``ppo_clip``.
     Reference: Zhao et al., 2025 (GMPO).
     Verified by: tests/methods/losses/test_clipped_losses.py.
 
     Args:
-        level: what a segment is. "sequence" (default): a training sequence. "turn": a turn, for
+        level: unit of a segment. "sequence" (default): a training sequence. "turn": a turn, for
             advantages that differ by turn.
-        clip_low: how far a token's log-ratio may count below 0, in nats, at least 0.
-        clip_high: how far a token's log-ratio may count above 0, in nats, at least 0.
+        clip_low: clip width of a token's log-ratio below 0, in nats, at least 0.
+        clip_high: clip width of a token's log-ratio above 0, in nats, at least 0.
     """
     segment = segments(batch, level)
     log_of_ratio, sign = log_ratio(batch.logprobs, batch.old_logprobs), batch.advantages.sign()
-    held = sign * torch.minimum(
+    clipped_log_ratio = sign * torch.minimum(
         sign * log_of_ratio, sign * log_of_ratio.clamp(-clip_low, clip_high)
     )
-    loss = -segment_mean(batch.advantages, segment) * segment_mean(held, segment).exp()
-    cut = (held != log_of_ratio) & (sign != 0)
+    loss = -segment_mean(batch.advantages, segment) * segment_mean(clipped_log_ratio, segment).exp()
+    cut = (clipped_log_ratio != log_of_ratio) & (sign != 0)
     metrics = {
         **ratio_metrics(log_of_ratio.exp(), log_of_ratio),
         "clip_fraction": cut.float().mean(),

@@ -48,16 +48,16 @@ def gspo(
     s_t is the token form; sg stops the gradient. Summed over a segment with one A, this is the
     gradient of the segment's ratio, times its length when that ratio is a mean.
     Shapes: [M] -> [M].
-    Pitfalls: made for learner.reduction sequence_mean; other reductions give long sequences more
-    weight. A seat whose game is split into samples has a sequence per sample.
+    Pitfalls: intended for learner.reduction sequence_mean; other reductions give long sequences
+    more weight. A trajectory that is split into samples has one sequence per sample.
     Metrics: of the segment ratio: as ``ppo_clip``.
     Reference: Zheng et al., 2025 (GSPO); SeeUPO, 2026 (abstract and notes) for the preset.
     Verified by: tests/methods/losses/test_clipped_losses.py.
 
     Args:
-        level: what has one ratio. "sequence" (default): a training sequence. "turn": a turn.
-        length_normalised: true (default): the exponent is the mean of the log-ratios. false: it is
-            their sum, and s is the segment's true ratio.
+        level: unit of a ratio. "sequence" (default): a training sequence. "turn": a turn.
+        length_normalised: true (default): the exponent is the mean of the log-ratios. false: the
+            exponent is their sum, and s is the segment's true ratio.
         clip_low: width of the clip below ratio 1, at least 0. The default 0.0003 fits mean
             log-ratios of long sequences; widen it for replies of a few tokens.
         clip_high: width of the clip above ratio 1, at least 0. As for clip_low; the default is

@@ -50,9 +50,12 @@ def hapo_clip(
     / 2), and for h <= 0 only where it is inside, with the widths just found. The loss is
     ``ppo_clip`` with ``dual_clip``.
     Shapes: [M] -> [M].
-    Pitfalls: the released code divides by the negative minimum, so its h is never negative; this
-    follows the paper. The paper's temperature per token and its group mean at token level are not
-    losses, so they are not here. With ``alpha`` and ``beta`` 0 this is ``ppo_clip``.
+    Pitfalls:
+        - The released code divides by the negative minimum, so its h is never negative; this loss
+          follows the paper.
+        - The paper's temperature per token and its group mean at token level are not losses, and
+          are not included.
+        - With ``alpha`` and ``beta`` 0 this is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and uncertain_fraction (tokens with h > 0).
     Reference: HAPO (heterogeneous adaptive policy optimisation), 2025, and its released code for
     the numbers.
@@ -63,9 +66,9 @@ def hapo_clip(
             times as much.
         clip_high: width of the clip above ratio 1, at least 0. Tokens with h > 0 get up to 1 +
             alpha times as much.
-        alpha: how strongly entropy changes the widths, in [0, 1]. 0 leaves them as they are.
-        beta: how strongly entropy changes the advantage, in [0, 1]. 0 leaves it as it is. 1
-            (default) gives the most certain token the advantage 0.
+        alpha: effect of entropy on the widths, in [0, 1]. 0 leaves them unchanged.
+        beta: effect of entropy on the advantage, in [0, 1]. 0 leaves it unchanged. 1 (default)
+            gives the most certain token the advantage 0.
         pivot: quantile of the minibatch's log-entropies above which a token counts as uncertain, in
             [0, 1]. The default 0.8 is the top fifth.
         dual_clip: bound on the loss of a token with a negative advantage, as in ``ppo_clip``; above
@@ -94,8 +97,7 @@ def hapo_clip(
 
 
 def _relative_entropy(entropy: Tensor, pivot: float) -> Tensor:
-    """Return h of every token of the minibatch, [M'] in [-1, 1]. It is 0 where all entropies are
-    equal."""
+    """Return h of every token of the minibatch, [M'] in [-1, 1]; 0 if all entropies are equal."""
     log_entropy = entropy.clamp(min=1e-8).log()
     rank = round(pivot * (len(log_entropy) - 1))
     distance = log_entropy - log_entropy.sort().values[rank]

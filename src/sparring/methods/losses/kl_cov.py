@@ -1,4 +1,4 @@
-"""Loss: KL-Cov, a penalty on the move of the tokens that drive the entropy down."""
+"""Loss: KL-Cov, a penalty on changes of the tokens that drive the entropy down."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def kl_cov(
     share: Annotated[float, Field(ge=0, le=1)] = 2e-4,
     coefficient: Annotated[float, Field(ge=0)] = 1.0,
 ) -> LossTerm:
-    """Hold near the old policy the tokens whose log-probability and advantage vary most.
-
-    They are the few whose log-probability and advantage vary together most.
+    """Keep the tokens of highest covariance of log-probability and advantage near the old policy.
 
     What: the surrogate without clip, with a penalty on the tokens of highest covariance.
     When to use: when the entropy collapses early, and a random mask (``clip_cov``) is too coarse.
@@ -30,12 +28,13 @@ def kl_cov(
         cov_t = (A_t - mean A)(log pi_t - mean log pi)
         L_t = -rho A
         L_t = -rho A + coefficient |log rho|    for the chosen tokens
-    with means over the minibatch. Chosen are the max(1, floor(share M')) tokens of highest positive
-    covariance.
+    with means over the minibatch. The chosen tokens are the max(1, floor(share M')) tokens of
+    highest positive covariance.
     Shapes: [M] -> [M].
-    Pitfalls: at the first update of a step all ratios are one and the penalty's gradient is 0.
-    Nothing else bounds the ratio. Tokens of covariance 0 or less are never chosen here; the
-    released code fills up with them.
+    Pitfalls:
+        - At the first update of a step all ratios are one and the penalty's gradient is 0.
+        - Nothing else bounds the ratio.
+        - Tokens of covariance 0 or less are never chosen here; the released code does choose them.
     Metrics: ratio_mean, ratio_min, ratio_max, approximate_kl, chosen_fraction, covariance_max (over
     the minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism).

@@ -1,4 +1,4 @@
-"""Loss: stay near a reference policy."""
+"""Loss: divergence from a reference policy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ NEEDS = {"reference_logprobs"}
 
 
 def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3") -> LossTerm:
-    """An estimate of the divergence from the reference policy at each sampled token.
+    """Estimate the divergence from the reference policy at each sampled token.
 
-    Its weight is the coefficient.
-
-    What: the reference is the policy that the run was made from, after its warm-up if it has one.
-    When to use: with a model that can already play or talk, to keep what it knows.
+    What: the reference is the run's initial policy, after its warm-up if there is one. The loss's
+    weight is the penalty's coefficient.
+    When to use: with a model that can already play or talk, to keep its abilities.
     Mathematics:
         d = log pi_ref - log pi
         k1 = -d
@@ -24,12 +23,13 @@ def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3")
     On samples of pi, k1 estimates KL(pi || pi_ref) without bias, and so does k3 where its clamp
     does not act.
     Shapes: [M] -> [M].
-    Pitfalls: as a loss on samples of pi, the three have different gradients. That of k1 has mean 0,
-    so it only adds noise. That of k2 is the gradient of KL(pi || pi_ref). That of k3 is the
-    gradient of the other direction, KL(pi_ref || pi). To first order in d the last two are equal. d
-    is clamped to +-20 and k3 to +-10: there a token has no gradient. So k3 does not pull back a
-    token that the policy finds 14 times less likely than the reference does (d above 2.6), and its
-    mean is then below the divergence.
+    Pitfalls:
+        - As losses on samples of pi, the three have different gradients: k1 has mean 0 and only
+          adds noise, k2 has the gradient of KL(pi || pi_ref), k3 that of KL(pi_ref || pi).
+        - To first order in d the last two are equal.
+        - d is clamped to +-20 and k3 to +-10; beyond, a token has no gradient. So k3 does not pull
+          back a token that is 14 times less likely under the policy than under the reference (d
+          above 2.6), and its mean is then below the divergence.
     Metrics: kl (mean of the chosen estimate, nats).
     Reference: Schulman, 2020 (approximating KL divergence); verl's low-variance KL for the clamps.
     Verified by: tests/methods/losses/test_penalties.py.

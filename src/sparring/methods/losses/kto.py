@@ -1,4 +1,4 @@
-"""Loss: Kahneman-Tversky optimisation, good and bad games without pairs."""
+"""Loss: Kahneman-Tversky optimisation, good and bad episodes without pairs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ def kto(
     desirable_weight: Weight = 1.0,
     undesirable_weight: Weight = 1.0,
 ) -> LossTerm:
-    """Make good games likelier and bad ones less likely, with diminishing effect.
+    """Make good episodes likelier and bad ones less likely, relative to the policy's mean drift.
 
-    Both are measured against the policy's drift from the reference.
-
-    What: a value function of gains and losses, one game at a time. No pairs and no advantages are
-    used.
-    When to use: outcomes that are good or bad, groups without pairs, many more games of one kind
+    What: a value function of gains and losses with diminishing effect, one episode at a time. The
+    loss reads no pairs and no advantages.
+    When to use: outcomes that are good or bad, groups without pairs, many more episodes of one kind
     than of the other.
     Mathematics:
         S = sum over a trajectory's tokens of log pi - log pi_ref
@@ -39,8 +37,8 @@ def kto(
         L = weight (1 - sigmoid(beta (z - S)))    for bad trajectories
     The loss is the mean over both kinds.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
-    Pitfalls: the paper estimates z from mismatched prompts and replies. Here it is the mean over
-    the games themselves, which are the policy's own samples. Long games saturate the sigmoid,
+    Pitfalls: the paper estimates z from mismatched prompts and replies; here z is the mean over
+    the episodes themselves, which are the policy's own samples. Long episodes saturate the sigmoid,
     because beta multiplies a sum of many log-ratios.
     Metrics: desirable_fraction (of the trajectories that count), baseline (z, nats), margin (mean S
     of good less mean S of bad).
@@ -50,11 +48,10 @@ def kto(
     Args:
         beta: factor of S - z inside the sigmoid, above 0. The larger it is, the sooner the loss
             saturates.
-        desirable: which trajectories are good. "above_group_mean" (default): those with a return
-            above the mean of their group. "positive": those with a return above 0. Those below are
-            bad; those equal to it do not count.
-        desirable_weight: weight of good trajectories, at least 0. Together the two weights balance
-            the kinds.
+        desirable: threshold on the return. "above_group_mean" (default): the mean of the group.
+            "positive": 0. Trajectories above are good, those below are bad, ties do not count.
+        desirable_weight: weight of good trajectories, at least 0. The two weights balance the
+            kinds.
         undesirable_weight: weight of bad trajectories, at least 0.
     """
     whole, _ = whole_of(batch)

@@ -1,4 +1,4 @@
-"""Loss: stay near uniform play over the legal replies."""
+"""Loss: divergence from uniform play over the legal replies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ NEEDS = {"legal_replies"}
 def legal_magnet(
     batch: LossBatch, *, divergence: Literal["forward", "reverse"] = "forward"
 ) -> LossTerm:
-    """The divergence between the policy and a uniformly drawn legal reply, at each sampled token.
+    """Return the divergence of the policy from a uniform legal reply, at each sampled token.
 
-    What: a magnet towards mixed play that never pulls towards illegal replies, and whose gradient
-    does not vanish.
+    What: a magnet towards mixed play that never pulls towards illegal replies. Its gradient does
+    not vanish.
     When to use: in self-play in place of ``entropy_bonus``, with an annealed weight. An entropy
-    bonus over the whole vocabulary pays for illegal replies. Its gradient, like the return's, goes
-    to 0 with the probability of an action, so an action that was unlearned once stays unlearned.
-    With this loss it comes back.
+    bonus over the whole vocabulary pays for illegal replies. The bonus's gradient, like the
+    return's, goes to 0 with the probability of an action, so that an unlearned action does not
+    return; with this loss it does.
     Mathematics: u is the next token of a uniformly drawn legal reply, given the tokens of the reply
     so far.
 
@@ -34,19 +34,21 @@ def legal_magnet(
     replies; it goes to 0 with pi_v. A two-action choice of gain D keeps about weight / (2 D) of the
     worse action under the forward form.
     Shapes: [M] -> [M].
-    Pitfalls: needs a finite list of legal actions and replies without thoughts. Where the tokens so
-    far begin no legal reply, the loss is 0. With top-p or top-k it is of the whole distribution,
-    before truncation. While the weight is above 0, the equilibrium of the regularised game differs
-    from the game's: in Kuhn poker the forward form with weight 0.1, 0.05 and 0.02 has NashConv
-    0.076, 0.041 and 0.018, the reverse form with 0.1 has 0.038.
+    Pitfalls:
+        - Requires a finite list of legal actions and replies without thoughts.
+        - The loss is 0 where the tokens so far are not the beginning of a legal reply.
+        - With top-p or top-k the loss is of the whole distribution, before truncation.
+        - While the weight is above 0, the equilibrium of the regularised game differs from the
+          game's: in Kuhn poker the forward form with weight 0.1, 0.05 and 0.02 has NashConv 0.076,
+          0.041 and 0.018, the reverse form with 0.1 has 0.038.
     Metrics: divergence (mean, nats).
     Reference: Sokota et al., 2023 (magnets); the forward form is the log barrier of Wei and Luo,
     2018.
     Verified by: tests/methods/losses/test_penalties.py.
 
     Args:
-        divergence: which divergence is the loss. "forward" (default), KL(u || pi): no action is
-            ever lost. "reverse", KL(pi_L || u): an entropy bonus among legal replies.
+        divergence: direction of the divergence. "forward" (default), KL(u || pi): every action
+            stays possible. "reverse", KL(pi_L || u): an entropy bonus among legal replies.
     """
     values = batch.legal[divergence]
     return LossTerm(values=values, metrics={"divergence": values.detach().mean()})

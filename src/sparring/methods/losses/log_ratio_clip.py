@@ -22,34 +22,35 @@ def log_ratio_clip(
 ) -> LossTerm:
     """Train tokens whose log-ratio is within bounds, and pull all of them back to the old policy.
 
-    What: an off-policy gradient that leaves out a token as soon as learner and old policy differ
-    too much about it. PPO's clip leaves it out in one direction alone: there a token that has
-    become unlikely still counts if its advantage is positive.
-    When to use: where replies are of an engine or of older weights whose log-probabilities stray in
-    both directions; with group advantages without deviation, such as ``gpg``.
+    What: an off-policy gradient that drops a token as soon as learner and old policy differ too
+    much. PPO's clip drops tokens in one direction only: there a token that has become unlikely
+    still counts if its advantage is positive.
+    When to use: with another engine or stale weights, whose log-probabilities differ in both
+    directions; with group advantages without deviation, such as ``gpg``.
     Mathematics:
         x_t = log pi(a_t) - log pi_old(a_t)
         L_t = -exp(clip(x_t, low, high)) A + tau x_t^2
     With form "divided" there is no penalty, and tau scales the advantage instead:
         L_t = -exp(clip(x_t, low, high)) A / tau
     Shapes: [M] -> [M].
-    Pitfalls: outside the bounds the advantage has no gradient, so that nothing but the penalty
-    brings a token back; with "divided" nothing does. The penalty's gradient 2 tau x is 0 at the
-    first update of a step. Large bounds and form "divided" with tau 1 are the plain off-policy
-    gradient.
+    Pitfalls:
+        - Outside the bounds the advantage has no gradient, so that only the penalty brings a token
+          back; with "divided" nothing does.
+        - The penalty's gradient 2 tau x is 0 at the first update of a step.
+        - Large bounds and form "divided" with tau 1 are the plain off-policy gradient.
     Metrics: as ``ppo_clip``; clip_fraction is the share of tokens outside the bounds, low_fraction
-    that below.
-    Reference: Kimi team, 2026 (K2.5, arXiv 2602.02276). Notes on the report disagree on where tau
-    stands, and no values are published: the bounds and tau are ours. Of several notes the default
-    follows those that have a penalty, as the same team's k1.5 has.
+    the share below.
+    Reference: Kimi team, 2026 (K2.5, arXiv 2602.02276). Notes on the report disagree on the place
+    of tau, and no values are published: the bounds and tau are ours. The default has a penalty, as
+    in several notes and in the same team's k1.5.
     Verified by: tests/methods/losses/test_weights_of_losses.py.
 
     Args:
         low: least log-ratio of a token that the advantage trains, at most 0. Default -0.2.
-        high: largest one, at least 0. Default 0.2.
+        high: largest log-ratio of such a token, at least 0. Default 0.2.
         tau: weight of the penalty, or divisor of the advantage, above 0. Default 0.1; 1 in preset
             "divided".
-        form: "penalty" (default) or "divided", where tau stands.
+        form: role of tau, "penalty" (default) or "divided".
     """
     x = log_ratio(batch.logprobs, batch.old_logprobs)
     inside = x.clamp(low, high)

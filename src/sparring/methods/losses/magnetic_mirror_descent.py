@@ -17,11 +17,9 @@ Strength = Annotated[float, Field(ge=0)]
 def magnetic_mirror_descent(
     batch: LossBatch, *, magnet: Strength = 0.05, proximity: Strength = 1.0
 ) -> LossTerm:
-    """Improve the policy, drawn towards a magnet and held near the last policy.
+    """Improve the policy with divergences from a magnet and from the last policy, without a clip.
 
-    Divergences do this instead of a clip.
-
-    What: the proximal step of a regularised game. Its last iterate converges in two-player zero-sum
+    What: the proximal step of a regularised game. The last iterate converges in two-player zero-sum
     games in which plain gradients cycle.
     When to use: self-play in games of hidden information. Lower ``magnet`` over training by a
     schedule to approach an equilibrium.
@@ -32,10 +30,12 @@ def magnetic_mirror_descent(
               + proximity (rho log rho - rho + 1)
     Both estimates are unbiased, in value and gradient, and never negative.
     Shapes: [M] -> [M].
-    Pitfalls: the reference is the policy before the first step; the published magnets are uniform,
-    or follow the policy slowly. The guarantee is for exact action values. At the first update of a
-    step only the magnet pulls: proximity acts from the second on. With ``magnet`` and ``proximity``
-    0 the unclipped surrogate is left.
+    Pitfalls:
+        - The reference is the initial policy; the published magnets are uniform, or follow the
+          policy slowly.
+        - The guarantee is for exact action values.
+        - At the first update of a step only the magnet acts; proximity acts from the second on.
+        - With ``magnet`` and ``proximity`` 0 the loss is the unclipped surrogate.
     Metrics: as ``ppo_clip`` without clip_fraction, and magnet_kl, old_kl (estimates, nats).
     Reference: Sokota et al., 2023 (a unified approach to RL, quantal response equilibria and
     two-player zero-sum games).

@@ -1,4 +1,4 @@
-"""Loss modifier: no loss for tokens that the learner and the sampler disagree about."""
+"""Loss modifier: no loss for tokens with very different sampler and learner probabilities."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Bound = Annotated[float, Field(ge=0)]
 def masked_is(
     batch: LossBatch, *, low: Bound = 0.5, high: Bound = 2.0, keep_ratio: bool = False
 ) -> LossTerm:
-    """Drop tokens whose probability under the learner is too far from what the sampler had.
+    """Drop tokens whose probability under the learner is too far from the sampler's.
 
-    What: factors 0 and 1 for every policy loss. It is a hard mask where ``truncated_is`` has a cap.
-    When to use: with an external engine or stale samples, when single tokens disagree strongly. It
-    can be combined with ``truncated_is``.
+    What: factors 0 and 1 for every policy loss: a hard mask, where ``truncated_is`` has a cap.
+    When to use: with an external engine or stale samples, when single tokens disagree strongly;
+    alone or combined with ``truncated_is``.
     Mathematics:
         r_t = pi_old(a_t) / pi_sampler(a_t)
         w_t = 1 if low <= r_t <= high, else 0
@@ -39,8 +39,8 @@ def masked_is(
         low: least ratio of a token that is trained on, at least 0. Default 0.5.
         high: largest ratio of a token that is trained on, at least 0. Default 2; preset ``icepop``
             has 5.
-        keep_ratio: false (default): tokens within the bounds have weight 1. true: they have their
-            ratio as weight, as in preset ``icepop``.
+        keep_ratio: weight of tokens within the bounds: 1 (false, default) or their ratio (true, as
+            in preset ``icepop``).
     """
     raw = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
     inside = ((raw >= low) & (raw <= high)).to(raw.dtype)

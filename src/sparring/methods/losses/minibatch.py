@@ -1,9 +1,7 @@
-"""What losses share that look at a whole minibatch.
-
-Scores, shares of tokens, pairs of trajectories.
+"""Functions for losses over a whole minibatch: scores of tokens, and pairs of trajectories.
 
 Legend: M sampled tokens of a forward pass; M' of the whole minibatch; G its trajectories; P pairs
-of them.
+of trajectories.
 """
 
 from __future__ import annotations
@@ -14,26 +12,26 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sparring.methods.losses.base import LossBatch, Whole
+from sparring.methods.losses.base import LossBatch, WholeMinibatch
 
 Pairs = Literal["best_worst", "all"]
 
 
-def whole_of(batch: LossBatch) -> tuple[Whole, Tensor]:
-    """Return the whole minibatch and where this forward pass's tokens are in it, [M]."""
+def whole_of(batch: LossBatch) -> tuple[WholeMinibatch, Tensor]:
+    """Return (whole minibatch, index of each of this forward pass's tokens in it, [M])."""
     assert batch.whole is not None and batch.index is not None, (
-        'a loss that reads batch.whole declares NEEDS = {"whole"}'
+        'a loss that reads batch.whole must declare NEEDS = {"whole"}'
     )
     return batch.whole, batch.index
 
 
-def covariance(whole: Whole) -> Tensor:
+def covariance(whole: WholeMinibatch) -> Tensor:
     """Return (A - mean A)(log pi - mean log pi) of every token of the minibatch, [M']."""
     return (whole.advantages - whole.advantages.mean()) * (whole.logprobs - whole.logprobs.mean())
 
 
 def standardised(values: Tensor) -> Tensor:
-    """Return values less their mean, over their standard deviation; 0 where they are all equal."""
+    """Return values less their mean, over their standard deviation; 0 if all are equal."""
     centred = values - values.mean()
     deviation = centred.square().mean().sqrt()
     return (
@@ -43,8 +41,8 @@ def standardised(values: Tensor) -> Tensor:
     )
 
 
-def group_mean(values: Tensor, whole: Whole) -> Tensor:
-    """Return the mean over each trajectory's group, laid out over the trajectories, [G]."""
+def group_mean(values: Tensor, whole: WholeMinibatch) -> Tensor:
+    """Return the mean over each trajectory's group, broadcast to the trajectories, [G]."""
     _, group, counts = torch.unique(whole.group, return_inverse=True, return_counts=True)
     sums = torch.zeros(len(counts), dtype=values.dtype, device=values.device).index_add(
         0, group, values
@@ -53,14 +51,14 @@ def group_mean(values: Tensor, whole: Whole) -> Tensor:
     return mean
 
 
-def trajectory_sums(values: Tensor, whole: Whole) -> Tensor:
+def trajectory_sums(values: Tensor, whole: WholeMinibatch) -> Tensor:
     """Return the sum of a number per token over each trajectory, [M'] -> [G]."""
     return torch.zeros(len(whole.outcome), dtype=values.dtype, device=values.device).index_add(
         0, whole.trajectory, values
     )
 
 
-def preference_pairs(whole: Whole, which: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+def preference_pairs(whole: WholeMinibatch, which: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """Return pairs of trajectories of one group with different outcomes; see ``pairs_within``."""
     return pairs_within(whole.group, whole.outcome, which)
 
@@ -70,16 +68,15 @@ def pairs_within(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return pairs of rows of one group that differ in value.
 
-    The better, the worse, and weights of sum 1, [P] each.
-
-    "all": every such pair, all of one weight. "best_worst": those of a best with a worst row; every
-    group that has them weighs the same, so that ties for best or worst count once in sum.
-
     Args:
-        group: int64 [G], of each row.
-        value: [G].
-        which: see above.
-        ties: have pairs of equal value too, the first row as the worse.
+        group: group of each row, int64 [G].
+        value: value of each row, [G].
+        which: "all": every such pair, with equal weight. "best_worst": pairs of a best with a worst
+            row, with equal weight per group; ties for best or worst share the group's weight.
+        ties: whether to include pairs of equal value, with the first row as the worse.
+
+    Returns:
+        (better rows, worse rows, weights of sum 1), [P] each.
     """
     order = torch.argsort(group, stable=True)
     _, number, counts = torch.unique(group, return_inverse=True, return_counts=True)
@@ -90,8 +87,8 @@ def pairs_within(
         second.append(order[shift:][same])
     a, b = (torch.cat(rows) if rows else order[:0] for rows in (first, second))
     a_wins = value[a] > value[b]
-    kept = torch.ones_like(a_wins) if ties else value[a] != value[b]
-    better, worse = torch.where(a_wins, a, b)[kept], torch.where(a_wins, b, a)[kept]
+    valid = torch.ones_like(a_wins) if ties else value[a] != value[b]
+    better, worse = torch.where(a_wins, a, b)[valid], torch.where(a_wins, b, a)[valid]
     weight = torch.ones_like(value[better])
     if which == "best_worst":
         empty = value.new_zeros(len(counts))
@@ -107,26 +104,23 @@ def pairs_within(
 def pair_metrics(
     margins: Tensor, weight: Tensor, apart: Tensor | None = None
 ) -> dict[str, Tensor | float]:
-    """Return the figures of preferences: pairs, accuracy and margin.
+    """Return the metrics of preferences: pairs, accuracy and margin.
 
     Args:
-        margins: by how much the better is ahead of the worse, [P].
-        weight: of the pairs, [P].
-        apart: which pairs have a better one, [P]: accuracy is of these alone. None: all.
+        margins: margin of the better over the worse, [P].
+        weight: weight of each pair, [P].
+        apart: mask of the pairs that count in accuracy, those of different value, [P]; None: all.
     """
-    told = weight if apart is None else weight * apart
+    counted = weight if apart is None else weight * apart
     return {
         "pairs": float(len(weight)),
-        "accuracy": (told * (margins > 0)).sum() / told.sum().clamp(min=1e-12),
+        "accuracy": (counted * (margins > 0)).sum() / counted.sum().clamp(min=1e-12),
         "margin": (weight * margins).sum(),
     }
 
 
-def turns_of(whole: Whole) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the turns of a minibatch: replies to prompts, T of them.
-
-    The turn of each token [M'], and of each turn its prompt and the mean of its advantages, [T].
-    """
+def turns_of(whole: WholeMinibatch) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (turn of each token [M'], prompt of each turn, mean advantage of each turn, [T])."""
     assert whole.prompt is not None, "the learner numbers the prompts"
     pairs = torch.stack((whole.trajectory, whole.turn_index), dim=1)
     _, turn, counts = torch.unique(pairs, dim=0, return_inverse=True, return_counts=True)
@@ -136,14 +130,14 @@ def turns_of(whole: Whole) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def through_tokens(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return losses [M] of level "sum" that stand for a loss of the whole minibatch.
+    """Return a loss of the whole minibatch as losses [M] of level "sum".
 
-    Over all forward passes their value and gradient are that loss's.
+    The sum over all forward passes has the value and the gradient of the loss. Each token has its
+    share of the gradient, and an equal share of the value.
 
     Args:
-        batch: of this forward pass.
-        loss_of: log-probabilities [M'] now -> scalar. It is differentiated here; each token then
-            carries its share of the gradient, and an equal share of the value.
+        batch: the tokens of this forward pass.
+        loss_of: current log-probabilities [M'] -> scalar; differentiated here.
     """
     whole, index = whole_of(batch)
     with torch.enable_grad():

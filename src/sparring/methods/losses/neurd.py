@@ -18,14 +18,12 @@ def neurd(
     threshold: Annotated[float, Field(gt=0)] = 2.0,
     importance_cap: Annotated[float, Field(ge=1)] = 10.0,
 ) -> LossTerm:
-    """Move the logit of what was done, not its log-probability.
+    """Update the logit of the sampled token, not its log-probability.
 
-    A rare action recovers as fast as a common one falls.
-
-    What: replicator dynamics for networks. The slope of the softmax, which vanishes near certainty,
-    is left out.
+    What: replicator dynamics for networks. The update omits the slope of the softmax, which
+    vanishes near certainty, so that a rare action recovers as fast as a common one falls.
     When to use: self-play in games of hidden information, where the best action changes and the
-    policy must turn round.
+    policy must reverse.
     Mathematics:
         y = logit less the mean logit
         w = min(1 / pi_old, importance_cap)
@@ -34,9 +32,11 @@ def neurd(
     <= -threshold. Without cap and threshold the expectation over samples is the sum over all
     actions of A times the gradient of y: the all-action rule.
     Shapes: [M] -> [M].
-    Pitfalls: logits are taken after the division by the sampling temperature. The mean is over
-    every token that may be sampled, so in large vocabularies most of it is of tokens that are never
-    used. The published weight has no cap and a very large variance.
+    Pitfalls:
+        - Logits are after the division by the sampling temperature.
+        - The mean is over every token that may be sampled; in large vocabularies most of these are
+          never used.
+        - The published weight has no cap and a very large variance.
     Metrics: held_fraction (tokens whose push was set to 0), weight_mean, centred_logit_max (of the
     absolute value).
     Reference: Hennes et al., 2020 (neural replicator dynamics); Perolat et al., 2022 (DeepNash) for
@@ -44,18 +44,17 @@ def neurd(
     Verified by: tests/methods/losses/test_policy_losses.py.
 
     Args:
-        threshold: size of the centred logit beyond which an update may not push it further out,
-            above 0.
-        importance_cap: largest importance weight 1 / pi_old, at least 1. 1 gives every sample the
-            same weight: that is the rule weighted by the policy, with less variance.
+        threshold: absolute centred logit beyond which no update pushes further out, above 0.
+        importance_cap: largest importance weight 1 / pi_old, at least 1. 1 gives every sample
+            equal weight: the rule weighted by the policy, with less variance.
     """
     logit, advantages = batch.features["centred_logit"], batch.advantages
     weight = (-batch.old_logprobs).clamp(min=0.0, max=50.0).exp().clamp(max=importance_cap)
-    held = ((advantages > 0) & (logit >= threshold)) | ((advantages < 0) & (logit <= -threshold))
-    push = (weight * advantages).masked_fill(held, 0.0)
+    blocked = ((advantages > 0) & (logit >= threshold)) | ((advantages < 0) & (logit <= -threshold))
+    push = (weight * advantages).masked_fill(blocked, 0.0)
     size = logit.detach().abs().max()
     metrics = {
-        "held_fraction": held.float().mean(),
+        "held_fraction": blocked.float().mean(),
         "weight_mean": weight.mean(),
         "centred_logit_max": size,
     }

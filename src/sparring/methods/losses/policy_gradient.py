@@ -6,7 +6,7 @@ from sparring.methods.losses.base import LossBatch, LossTerm
 
 
 def policy_gradient(batch: LossBatch) -> LossTerm:
-    """Raise the log-probability of what was done in proportion to its advantage.
+    """Raise the log-probability of each sampled token in proportion to its advantage.
 
     What: REINFORCE's surrogate, without ratio or clipping.
     When to use: strictly on-policy, one update per step.

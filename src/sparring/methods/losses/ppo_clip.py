@@ -27,7 +27,7 @@ def ppo_clip(
     clip_high: float = 0.2,
     dual_clip: float | None = None,
 ) -> LossTerm:
-    """Policy gradient with the probability ratio held near one.
+    """Policy gradient with the probability ratio clipped near one.
 
     What: the pessimistic minimum of the plain and the clipped surrogate, per token.
     When to use: the default; several updates per step stay safe.
@@ -49,8 +49,8 @@ def ppo_clip(
     Args:
         clip_low: width of the clip below ratio 1, at least 0. Preset ``loop`` clips between 1 / 1.1
             and 1.1: equal widths in the logarithm.
-        clip_high: width of the clip above ratio 1, at least 0. Above ``clip_low`` it is DAPO's
-            clip-higher (preset ``dapo``: 0.28).
+        clip_high: width of the clip above ratio 1, at least 0. A value above ``clip_low`` is
+            DAPO's clip-higher (preset ``dapo``: 0.28).
         dual_clip: bound c on the loss of a token with a negative advantage, above 1 (preset
             ``dual_clip``: 3). null (default): no bound.
 

@@ -1,4 +1,4 @@
-"""Loss modifier: only tokens that were in doubt (SPO's probability mask)."""
+"""Loss modifier: only uncertain tokens (SPO's probability mask)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ TRAINS = False
 
 
 def probability_mask(batch: LossBatch, *, below: Annotated[float, Field(gt=0)] = 0.9) -> LossTerm:
-    """Train only on tokens that the policy gave less than this probability when it said them.
+    """Train only tokens whose probability was below a threshold when they were sampled.
 
     What: factors 0 and 1 for every policy loss.
-    When to use: with credit by segment, because segments end at such tokens. Tokens that were
-    certain only dilute their advantage.
+    When to use: with credit by segment, because segments end at such tokens. Certain tokens only
+    dilute their advantage.
     Mathematics:
         w_t = 1 if pi_old(a_t) < below, else 0
     Shapes: [M] -> weights [M].
     Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the
-    tokens left out. A policy that is certain of everything is no longer trained.
+    masked tokens. A fully certain policy is no longer trained.
     Metrics: kept_fraction.
     Reference: Guo et al., 2025 (SPO, segment policy optimisation).
     Verified by: tests/methods/losses/test_weights_of_losses.py.
 
     Args:
-        below: probability from which on a token is left out, above 0. Default 0.9; a value above 1
+        below: probability from which a token is masked, above 0. Default 0.9; a value above 1
             keeps all tokens.
     """
-    kept = (batch.old_logprobs.exp() < below).to(batch.old_logprobs.dtype)
-    return LossTerm(values=kept, level="weight", metrics={"kept_fraction": kept.mean()})
+    mask = (batch.old_logprobs.exp() < below).to(batch.old_logprobs.dtype)
+    return LossTerm(values=mask, level="weight", metrics={"kept_fraction": mask.mean()})

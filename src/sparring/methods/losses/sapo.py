@@ -29,7 +29,7 @@ def sapo(
         f(rho) = sigmoid(tau (rho - 1)) 4 / tau
         L_t = -f(rho) A
     with tau = temperature_positive for A > 0 and temperature_negative otherwise. f'(1) = 1: at
-    ratio one it is the policy gradient.
+    ratio one the gradient is the policy gradient.
     Shapes: [M] -> [M].
     Pitfalls: unlike a clip, the gate also fades for tokens that should come back to ratio one. The
     value at ratio one is -2 A / tau, not -A.

@@ -1,4 +1,4 @@
-"""Loss: self-imitation of what went better than expected (SIL, SPEAR)."""
+"""Loss: self-imitation of replies with positive advantage (SIL, SPEAR)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ PRESETS = {"spear": {"clip_high": 0.2}}
 def self_imitation(
     batch: LossBatch, *, clip_high: Annotated[float, Field(ge=0)] | None = None
 ) -> LossTerm:
-    """Raise the probability of what went better than expected; leave the rest alone.
+    """Raise the probability of tokens with a positive advantage only.
 
     What: the policy gradient of positive advantages only.
-    When to use: rare successes, above all replayed ones, early in training. Fade it in with a
-    schedule as ``weight``.
+    When to use: rare successes, above all replayed ones, early in training. A schedule as
+    ``weight`` fades the loss in.
     Mathematics:
         L_t = -max(A_t, 0) log pi
-    With ``clip_high`` it is the clipped surrogate
+    With ``clip_high`` the loss is the clipped surrogate
         L_t = -min(rho, 1 + clip_high) max(A_t, 0)
     Shapes: [M] -> [M].
-    Pitfalls: alone it lowers the entropy without end. SPEAR takes tokens of high covariance out
-    (``clip_cov``, preset ``spear``). SPEAR's weight grows as (1 - cos(pi step / 200)) / 2: write a
-    cosine schedule from 0 to 1. SPEAR's buffer is a matter of selection, and its recalibrated
-    advantages are a matter of credit: here the batch's advantages are used as they are.
+    Pitfalls:
+        - Alone, this loss lowers the entropy without bound. SPEAR masks tokens of high covariance
+          (``clip_cov``, preset ``spear``).
+        - SPEAR's weight grows as (1 - cos(pi step / 200)) / 2: write a cosine schedule from 0 to 1.
+        - SPEAR's buffer belongs to selection, and its recalibrated advantages to credit; this loss
+          reads the batch's advantages unchanged.
     Metrics: imitated_fraction (tokens with a positive advantage), ratio_max.
     Reference: Oh et al., 2018 (SIL); SPEAR, 2025.
     Verified by: tests/methods/losses/test_policy_losses.py.

@@ -1,4 +1,4 @@
-"""Loss: direct preference optimisation over many turns, freed of their number."""
+"""Loss: direct preference optimisation over many turns, normalised for their number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sparring.methods.losses.base import LossBatch, LossTerm, Whole
+from sparring.methods.losses.base import LossBatch, LossTerm, WholeMinibatch
 from sparring.methods.losses.minibatch import (
     Pairs,
     pair_metrics,
@@ -31,10 +31,10 @@ def trajectory_dpo(
     length_normalised: bool = True,
     discount: Annotated[float, Field(gt=0, le=1)] | None = None,
 ) -> LossTerm:
-    """Prefer the better game of a group per turn or token, not by its length.
+    """Prefer the better episode of a group, comparing per turn or token and not by length.
 
-    What: ``dpo`` whose sums over trajectories are made comparable between short and long games.
-    When to use: games in which the players decide how many turns there are.
+    What: ``dpo`` with sums over trajectories that are comparable between short and long episodes.
+    When to use: environments in which the players decide the number of turns.
     Mathematics:
         S = sum over the trajectory's tokens of phi (log pi - log pi_ref)
         L = -log sigmoid(beta (S_better - S_worse))
@@ -45,9 +45,11 @@ def trajectory_dpo(
         phi = 1              without discount
     The loss is the weighted mean of L over the pairs.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
-    Pitfalls: a mean per token needs a larger ``beta`` than a sum does. Last turns without tokens in
-    the minibatch are not counted in T. Groups of one game and groups of equal outcomes give
-    nothing. With ``length_normalised`` false and no ``discount`` this is ``dpo``.
+    Pitfalls:
+        - A mean per token needs a larger ``beta`` than a sum.
+        - T excludes last turns without tokens in the minibatch.
+        - Groups of one episode and groups of equal outcomes contribute no pair.
+        - With ``length_normalised`` false and no ``discount`` this is ``dpo``.
     Metrics: pairs, accuracy, margin as ``dpo``.
     Reference: Shi et al., 2024 (DMPO); Song et al., 2024 (ETO) for preferences over trajectories.
     The published discounts vary by task; 0.9 is ours.
@@ -56,12 +58,12 @@ def trajectory_dpo(
     Args:
         beta: factor of S_better - S_worse, above 0. The larger it is, the smaller is the move away
             from the reference at which the loss saturates.
-        pairs: which games of a group are compared. "best_worst" (default): the best with the worst,
-            and every group has the same weight; ties share it. "all": every pair of different
-            outcome, and every pair has the same weight.
-        length_normalised: true (default): S is a mean per token. false: it is a sum.
+        pairs: the pairs of a group. "best_worst" (default): the best with the worst, equal weight
+            per group, which ties share. "all": every pair of different outcome, equal weight per
+            pair.
+        length_normalised: true (default): S is a mean per token. false: S is a sum.
         discount: base of DMPO's weights of turns, above 0 and at most 1; early turns count more.
-            null (default): all turns count the same. Preset ``dmpo`` has 0.9, with sums.
+            null (default): all turns count equally. Preset ``dmpo`` has 0.9, with sums.
     """
     whole, _ = whole_of(batch)
     reference = whole.reference_logprobs
@@ -78,8 +80,8 @@ def trajectory_dpo(
     return LossTerm(values=values, level="sum", metrics=metrics)
 
 
-def _factors(whole: Whole, length_normalised: bool, discount: float | None) -> Tensor:
-    """Return what each token's log-ratio counts, [M']."""
+def _factors(whole: WholeMinibatch, length_normalised: bool, discount: float | None) -> Tensor:
+    """Return the factor of each token's log-ratio, [M']."""
     factor = torch.ones_like(whole.logprobs)
     if length_normalised:
         factor = factor / trajectory_sums(factor, whole)[whole.trajectory]
@@ -88,8 +90,8 @@ def _factors(whole: Whole, length_normalised: bool, discount: float | None) -> T
     turns = torch.zeros_like(whole.group).scatter_reduce(
         0, whole.trajectory, whole.turn_index + 1, "amax"
     )[whole.trajectory]
-    left = turns - whole.turn_index
+    remaining = turns - whole.turn_index
     if discount == 1.0:
-        return factor * left / turns
+        return factor * remaining / turns
     powers = torch.full_like(factor, discount)
-    return factor * powers**whole.turn_index * (1.0 - powers**left) / (1.0 - powers**turns)
+    return factor * powers**whole.turn_index * (1.0 - powers**remaining) / (1.0 - powers**turns)

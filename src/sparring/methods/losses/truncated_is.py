@@ -13,12 +13,12 @@ CORRECTS = True
 def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
     """Weigh each token's policy loss by its likelihood under learner over sampler, up to a cap.
 
-    What: corrects for replies drawn by other kernels, other precision or older weights.
+    What: corrects for replies sampled by other kernels, other precision or stale weights.
     When to use: with an external engine or stale samples. In process the weights are one up to
     rounding.
     Mathematics:
         w_t = min(pi_old(a_t) / pi_sampler(a_t), cap)
-    without gradient. Every policy loss is multiplied by it.
+    without gradient. w multiplies every policy loss.
     Shapes: [M] -> weights [M].
     Pitfalls: its own ``weight`` in the recipe has no effect.
     Metrics: weight_mean, weight_max (raw, before the cap), capped_fraction.

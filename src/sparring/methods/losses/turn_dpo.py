@@ -33,15 +33,12 @@ def turn_dpo(
     reference: Literal["start", "step"] = "start",
     label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0,
 ) -> LossTerm:
-    """Make the better of two replies to one prompt likelier than the worse.
+    """Make the better of two replies to a prompt likelier than the worse, relative to a reference.
 
-    Both are measured against a reference.
-
-    What: preferences between the candidates of a turn, by their advantages: whatever credit says of
-    them. Nothing is compared across prompts, so what credit subtracts from all replies to a prompt
-    has no effect.
-    When to use: ``rollout.candidates``, with credit that has a row for every candidate:
-    ``candidate_value`` takes what judged them as it is.
+    What: preferences between the candidates of a turn, by their advantages. The loss compares no
+    replies across prompts, so that a baseline per prompt has no effect.
+    When to use: ``rollout.candidates``, with credit that has a row for every candidate;
+    ``candidate_value`` uses the candidates' scores unchanged.
     Mathematics: with A the advantage of a reply,
 
         S = sum over the reply's tokens of log pi - log pi_ref
@@ -51,36 +48,36 @@ def turn_dpo(
         labels "hard":   p = 1 - label_smoothing
         labels "soft":   p = sigmoid(beta (A_better - A_worse))
 
-    The loss is the weighted mean of L over the pairs of the minibatch. Hard labels compare replies
-    of different advantage alone, and their minimum is at no finite margin. Soft labels compare all
-    replies, and L is least where every margin is beta times the difference in advantage:
+    The loss is the weighted mean of L over the pairs of the minibatch. Hard labels compare only
+    replies of different advantage, and their minimum is at no finite margin. Soft labels compare
+    all replies, and L is least where every margin is beta times the difference in advantage:
 
         pi(a) = pi_ref(a) exp(A(a)) / sum over replies b of pi_ref(b) exp(A(b))
 
     so advantages log(target / pi_ref) make the policy a mixed target.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
-    Pitfalls: prompts with one reply give nothing, and with hard labels neither do those whose
-    replies have equal advantages: a policy that is to mix several replies does not learn it by
-    them. The preferred reply itself may become less likely. With ``reference: step`` several
-    updates on one batch go on from the policy before the first.
+    Pitfalls:
+        - Prompts with one reply contribute no pair. With hard labels neither do prompts whose
+          replies have equal advantages, so that hard labels cannot teach a mixed policy.
+        - The preferred reply itself may become less likely.
+        - With ``reference: step`` all updates on a batch refer to the policy before the first.
     Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin
     (mean beta (S_better - S_worse)).
-    Reference: Rafailov et al., 2023; of turns with three candidates: Xu et al., 2025 (LSPO,
+    Reference: Rafailov et al., 2023; for turns with three candidates: Xu et al., 2025 (LSPO,
     arXiv:2502.04686), with hard labels, beta 0.1 and the model before the iteration as reference.
     Soft labels and preset ``lspo`` are ours.
     Verified by: tests/methods/losses/test_turn_dpo.py.
 
     Args:
         beta: factor of S_better - S_worse, above 0. With hard labels, the larger it is, the smaller
-            is the move away from the reference at which the loss saturates; with soft labels it
+            is the move away from the reference at which the loss saturates; with soft labels beta
             weighs large differences.
-        labels: "hard" (default): the better reply is preferred. "soft": it is with probability
+        labels: "hard" (default): the better reply is preferred. "soft": preferred with probability
             sigmoid(beta (A_better - A_worse)).
-        pairs: which replies to a prompt are compared. "best_worst" (default): the best with the
-            worst, and every prompt has the same weight; ties share it. "all": every pair, and every
-            pair has the same weight.
-        reference: "start" (default): the policy that the run was made from, after its warm-up if it
-            has one. "step": the policy before the step's updates.
+        pairs: the pairs of a prompt. "best_worst" (default): the best with the worst, equal weight
+            per prompt, which ties share. "all": every pair, equal weight per pair.
+        reference: "start" (default): the run's initial policy, after its warm-up if there is one.
+            "step": the policy before the step's updates.
         label_smoothing: with hard labels, assumed probability that a preference is wrong, at least
             0 and below 0.5.
     """

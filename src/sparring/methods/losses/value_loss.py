@@ -1,4 +1,4 @@
-"""Loss: fit the critic."""
+"""Loss: squared error of the critic."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ TRAINS = False
 
 
 def value_loss(batch: LossBatch) -> LossTerm:
-    """Half the squared difference between the critic's value of a turn and its target.
+    """Return half the squared difference between the critic's value and its target.
 
     What: fits the value head where the estimator reads it: before each turn (``gae``), after each
     turn (``spa``), or before each token (``bi_level_gae``).
     When to use: together with an estimator that has a critic, such as ``credit: gae``.
     Mathematics:
         L = (V(s) - target)^2 / 2
-    averaged over turns (tokens, where the critic is read at tokens).
+    averaged over turns, or over tokens for a critic per token.
     Shapes: [N'] -> [N'].
     Pitfalls: gradients reach the whole network. With a weight above 1 the critic's gradient can
     outweigh the policy's.

@@ -1,1 +1,1 @@
-"""Exact or strong judges of a state."""
+"""Oracle plug-ins: exact or strong judges of states."""

@@ -1,4 +1,4 @@
-"""What an oracle is: states in, a verdict on every legal action out; and what all oracles share."""
+"""Interface of oracle plug-ins, which return verdicts on all legal actions, and base classes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment, Searchable, SearchablePlay, is_searchable
 from sparring.environments.foreign import no_rules
 
-# verdicts remembered per game; then all are forgotten, which costs time and changes nothing
-KEPT = 200_000
+# most cached verdicts per game; a full cache is cleared, which costs time and changes no verdict
+MAX_CACHED = 200_000
 TIE = 1e-9  # values closer than this, relative to the largest, are equally good
 
 
@@ -36,10 +36,11 @@ class Oracle(Protocol):
     def judge(
         self, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
     ) -> list[Verdict | None]:
-        """Return a verdict per state on the seat that is to act; None where the oracle abstains.
+        """Return a verdict per state for the seat that is to act; None where the oracle abstains.
 
-        ``streams``, one per state, are for oracles that err by chance; the verdicts of all others
-        depend on the state alone.
+        Args:
+            states: states in which a seat is to act.
+            streams: one per state, for oracles with random errors; other oracles ignore them.
 
         Raises:
             OracleError: a state is finished, or of a game that is not covered.
@@ -49,7 +50,7 @@ class Oracle(Protocol):
 
 @runtime_checkable
 class PlayOracle(Protocol):
-    """An oracle that judges plays of any environment, see ``environments.situation``."""
+    """An oracle that judges episodes of any environment, see ``environments.situation``."""
 
     reads_plays: bool
 
@@ -61,7 +62,7 @@ class PlayOracle(Protocol):
 def hindrance(oracle: Oracle, game: Environment) -> str:
     """Return why an oracle cannot judge an environment, or "".
 
-    All but those that read plays (``reads_plays``) work on games over OpenSpiel alone.
+    Only oracles with ``reads_plays`` can judge environments that are not OpenSpiel games.
     """
     if isinstance(oracle, PlayOracle) and oracle.reads_plays:
         return oracle.covers(game)
@@ -72,43 +73,46 @@ def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
     """Return a judgement as the verdict on these legal actions.
 
     Raises:
-        ValueError: not one value, or not one answer in ``best``, per action.
+        ValueError: the number of values, or of entries in ``best``, is not the number of actions.
     """
-    found = verdict(actions, judgement.values, certainty=judgement.certainty, bound=judgement.bound)
-    best = found.best
+    result = verdict(
+        actions, judgement.values, certainty=judgement.certainty, bound=judgement.bound
+    )
+    best = result.best
     if judgement.best is not None:
         best = frozenset(
             action for action, good in zip(actions, judgement.best, strict=True) if good
         )
-    return replace(found, best=best, entropy=judgement.entropy)
+    return replace(result, best=best, entropy=judgement.entropy)
 
 
 def verdicts(
     oracle: Oracle, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
 ) -> list[Verdict | None]:
-    """Return what an oracle says of these states, as a call that is watched.
+    """Return an oracle's verdicts on these states, checked and guarded.
 
     Raises:
-        PluginError: it raised, or gave anything but one verdict per state with one finite value per
-            legal action.
-        OracleError: it refuses a state.
+        PluginError: the oracle raised, or did not return one verdict per state with one finite
+            value per legal action.
+        OracleError: the oracle refuses a state.
     """
     with PluginCall(named("oracles", oracle.name)) as call:
-        found = oracle.judge(states, streams)
-    if len(found) != len(states):
+        judged = oracle.judge(states, streams)
+    if len(judged) != len(states):
         raise PluginError(
-            f"The {call} must give one verdict per state, {len(states)} here; it gave {len(found)}."
+            f"The {call} must return one verdict per state, {len(states)} here; it returned "
+            f"{len(judged)}."
         )
-    for state, said in zip(states, found, strict=True):
-        if said is not None and (
-            len(said.values) != len(said.actions) or not all(map(math.isfinite, said.values))
+    for state, result in zip(states, judged, strict=True):
+        if result is not None and (
+            len(result.values) != len(result.actions) or not all(map(math.isfinite, result.values))
         ):
             where = f"a state of {state.game.name!r} at ply {state.plies}"
             raise PluginError(
-                f"The {call} must give one finite value per legal action; of {where} it "
-                f"said {said.values}."
+                f"The {call} must return one finite value per legal action; for {where} it "
+                f"returned {result.values}."
             )
-    return found
+    return judged
 
 
 def verdict(
@@ -118,9 +122,9 @@ def verdict(
 
     Args:
         actions: the legal actions.
-        values: what each is worth to the seat that acts, in the game's units.
+        values: value of each action for the acting seat, in the game's units.
         certainty: in [0, 1]; 1 is exact.
-        bound: how far a value may be from the truth.
+        bound: bound on the error of a value.
     """
     top = max(values)
     tie = TIE * max(1.0, abs(top))
@@ -137,29 +141,26 @@ def verdict(
 
 
 def hides(game: Searchable) -> bool:
-    """Return whether something is hidden from a seat."""
+    """Return whether a game has hidden information."""
     return not game.perfect_information
 
 
 def widened(verdict: Verdict, margin: float) -> Verdict:
-    """Return the verdict with all near-best actions among the best.
-
-    They are worth at most ``margin`` less than the best one.
-    """
-    least = max(verdict.values)
-    least -= margin + TIE * max(1.0, abs(least))
+    """Return the verdict with all actions within ``margin`` of the largest value among the best."""
+    threshold = max(verdict.values)
+    threshold -= margin + TIE * max(1.0, abs(threshold))
     best = frozenset(
         action
         for action, value in zip(verdict.actions, verdict.values, strict=True)
-        if value >= least
+        if value >= threshold
     )
     return replace(verdict, best=best)
 
 
 class CachedOracle:
-    """Base of oracles whose verdict is a function of the game and the position alone.
+    """Base class of oracles whose verdict depends only on the game and the state.
 
-    Subclasses give ``covers`` and ``opinions``, and may give ``entered`` and another ``key``.
+    Subclasses define ``covers`` and ``opinions``, and may override ``entered`` and ``key``.
     """
 
     name = ""
@@ -182,23 +183,21 @@ class CachedOracle:
     def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state, or None to abstain.
 
-        States are all of one game, of different positions, each with a seat to act.
+        Args:
+            states: distinct states of one game, each with a seat to act.
         """
 
     def key(self, state: SearchablePlay) -> str:
-        """Return a string that is equal for two states of a game exactly when they get one verdict.
+        """Return the cache key of a state; states with equal keys share a verdict.
 
-        It holds the seat, with the printed board or, where something is hidden, what the seat
-        knows.
+        The key holds the seat with the printed board or, with hidden information, the seat's
+        information state.
         """
         return f"{state.seat}\n{state.game.key(state, state.seat) if self._hidden else state.node}"
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Counts so far, the oracle's own among them.
-
-        ``judged`` states, ``abstained`` among them, ``searched`` positions new to the cache.
-        """
+        """Counts: ``judged`` states, ``abstained`` among them, ``searched`` (not cached)."""
         return {
             "judged": 0.0,
             "abstained": 0.0,
@@ -209,9 +208,11 @@ class CachedOracle:
     def judge(
         self, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
     ) -> list[Verdict | None]:
-        """Return a verdict per state on the seat that is to act; None where the oracle abstains.
+        """Return a verdict per state for the seat that is to act; None where the oracle abstains.
 
-        ``streams`` are not read.
+        Args:
+            states: states in which a seat is to act.
+            streams: ignored.
 
         Raises:
             OracleError: a state is finished, waits for chance, or is of a game that is not covered.
@@ -234,21 +235,19 @@ class CachedOracle:
         return [cache[key] for key in keys]
 
     def _fill(self, states: dict[str, SearchablePlay]) -> None:
-        """Put verdicts on states, by key, into the cache where it lacks them."""
+        """Add the missing verdicts of states, by key, to the cache."""
         cache = self._cache
         missing = [key for key in states if key not in cache]
         self.counts["searched"] += len(missing)
-        found = self.opinions([states[key] for key in missing])
-        if len(cache) + len(missing) > KEPT:
+        fresh = self.opinions([states[key] for key in missing])
+        if len(cache) + len(missing) > MAX_CACHED:
             known = {key: cache[key] for key in states if key in cache}
             cache.clear()
             cache.update(known)
-        cache.update(zip(missing, found, strict=True))
+        cache.update(zip(missing, fresh, strict=True))
 
     def enter(self, game: Searchable) -> None:
-        """Turn to a game, before ``key`` is asked.
-
-        Games of the same rules and words share what is remembered.
+        """Select the game of the next calls; games of the same rules and words share a cache.
 
         Raises:
             OracleError: the game is not covered.
@@ -265,23 +264,23 @@ class CachedOracle:
         self.entered(game)
 
     def entered(self, game: Searchable) -> None:
-        """Make ready for a game that is covered and was not the last one."""
+        """Prepare for a covered game that differs from the last one."""
 
     def _refuse(self, state: SearchablePlay) -> NoReturn:
         why = "is finished" if state.done else "waits for chance"
         raise OracleError(
-            f"Oracle {self.name!r} was asked about a state of {state.game.name!r} that {why}, at "
+            f"Oracle {self.name!r} cannot judge a state of {state.game.name!r} that {why}, at "
             f"ply {state.plies}; judge states in which a seat is to act."
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class WrappingOracle(CachedOracle):
-    """Base of oracles around another one, which decides what can be judged.
+    """Base class of oracles around an inner oracle, which decides which games are covered.
 
     Args:
-        oracle: name of the oracle within.
-        options: options of that oracle, by name; None: its defaults.
+        oracle: name of the inner oracle.
+        options: options of the inner oracle, by name; None: the defaults.
     """
 
     oracle: str
@@ -296,12 +295,12 @@ class WrappingOracle(CachedOracle):
         return self.within.covers(game)
 
     def enter(self, game: Searchable) -> None:
-        """Turn to a game, the oracle within as well."""
+        """Select a game, also for the inner oracle."""
         super().enter(game)
         if isinstance(self.within, CachedOracle):
             self.within.enter(game)
 
     def key(self, state: SearchablePlay) -> str:
-        """Return the key of the oracle within, where it has one."""
+        """Return the key of the inner oracle, if that oracle has keys."""
         within = self.within
         return within.key(state) if isinstance(within, CachedOracle) else super().key(state)

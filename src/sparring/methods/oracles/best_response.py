@@ -1,7 +1,4 @@
-"""Oracle: what the best response to an equilibrium earns after each action.
-
-It is told at the seat's information state.
-"""
+"""Oracle: value of each action if the seat then plays its best response to an equilibrium."""
 
 from __future__ import annotations
 
@@ -12,34 +9,31 @@ from sparring.methods.oracles.cfr import EquilibriumOracle
 
 @dataclass(kw_only=True, eq=False)
 class BestResponseOracle(EquilibriumOracle):
-    """Value of every legal action if the seat plays its best response from there on.
-
-    The others play near equilibrium.
+    """Value of every legal action if the seat then plays its best response to an equilibrium.
 
     What: the expected return of each action at the seat's information state. Afterwards the seat
-    makes no mistake, and the others play CFR's average policy.
-    When to use: when a move is to be judged by what it leaves possible, not by what the average
-    policy would make of it.
+    plays its best response, and the others play CFR's average policy.
+    When to use: to judge a move by the best possible continuation, not by that of the average
+    policy.
     Mathematics:
         Q(I, a) of oracle cfr with u(h a) under the seat's best response
-    The best response is worked out from the seat's last decisions to its first.
+    The best response is computed from the seat's last decisions to its first.
     Pitfalls: as for oracle cfr. Needs perfect recall, as OpenSpiel's information states give it.
     Reference: Lanctot et al., 2017 (arXiv:1711.00832), section 2; Johanson et al., "Accelerating
     best response calculation", 2011.
     Verified by: tests/methods/oracles/test_cfr.py.
 
     Args:
-        iterations: passes of the solver over the game tree, at least 1. Few iterations make
-            opponents with faults that can be exploited. The default 400 is near equilibrium in Kuhn
-            and Leduc poker.
+        iterations: passes of the solver over the game tree, at least 1. Few iterations give
+            exploitable opponents. The default 400 is near equilibrium in Kuhn and Leduc poker.
         variant: the solver, "cfr" or "cfr_plus" (default).
         max_histories: the largest game tree to walk, in histories, at least 1. A larger game is
             refused.
-        margin: actions worth at most this less than the best one are best too; in the game's units,
-            at least 0.
+        margin: largest difference to the best value at which an action is best too, in the game's
+            units, at least 0.
     """
 
-    name, own = "best_response", "best_response"
+    name, continuation = "best_response", "best_response"
 
 
 best_response = BestResponseOracle

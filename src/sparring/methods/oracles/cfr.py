@@ -1,7 +1,4 @@
-"""Oracle: exact values at the seat's information state.
-
-All seats play the average policy of CFR.
-"""
+"""Oracle: exact values at the seat's information state, under the average policy of CFR."""
 
 from __future__ import annotations
 
@@ -24,27 +21,25 @@ Play = Literal["average", "best_response"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Values:
-    """What every information state of a game is worth."""
+    """Action values of all information states of a game."""
 
     walked: TreeArrays
     action: tuple[FloatArray, ...]  # [I] arrays [num_legal]
-    # [I] how often the others and chance let the seat come by; 0: the values say nothing
+    # [I] reach probability of the other seats and chance; 0: the values are undefined
     others: FloatArray
-    # what the seats would gain, together, if each alone left the average policy for its best
-    # response
-    nash_conv: float
+    nash_conv: float  # of the average policy
 
 
 @dataclass(kw_only=True, eq=False)
 class EquilibriumOracle(CachedOracle):
-    """Base of oracles that judge by exact values at the seat's information state.
+    """Base class of oracles that judge by exact values at the seat's information state.
 
-    A game is solved when it is first met.
+    The first call for a game solves the game.
 
     Attributes:
-        own: what the seat itself plays from its next decision on, "average" or its best response to
-            "average".
-        others: what the others play, "average" or each its best response to "average".
+        continuation: policy of the seat after the judged decision, "average" or "best_response" (to
+            "average").
+        others: policy of the other seats, "average" or "best_response" (each to "average").
     """
 
     iterations: Annotated[int, Field(ge=1)] = 400
@@ -52,7 +47,7 @@ class EquilibriumOracle(CachedOracle):
     max_histories: Annotated[int, Field(ge=1)] = 500_000
     margin: Annotated[float, Field(ge=0)] = 0.0
 
-    own = others = "average"
+    continuation = others = "average"
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -65,8 +60,8 @@ class EquilibriumOracle(CachedOracle):
         """Return why this game cannot be judged, or ""."""
         if not game.has_info_states:
             return (
-                "OpenSpiel gives no information states for it; use oracle minimax or mcts if "
-                "nothing is hidden."
+                "OpenSpiel gives no information states for it; use oracle minimax or mcts for "
+                "games without hidden information."
             )
         if game.rules_key not in self._solved and not fits(game, self.max_histories):
             return (
@@ -80,10 +75,7 @@ class EquilibriumOracle(CachedOracle):
         return f"{state.seat}\n{state.node.information_state_string(state.seat)}"
 
     def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
-        """Return a verdict per state.
-
-        None where the others' policies and chance never let the seat come by.
-        """
+        """Return a verdict per state; None if the others and chance never reach the state."""
         rules = states[0].game.rules_key
         if rules not in self._solved:
             self._solved[rules] = self._values(states[0].game)
@@ -119,9 +111,10 @@ class EquilibriumOracle(CachedOracle):
         action, others = list(average), np.zeros(len(seats))
         for seat in range(game.num_seats):
             mine, theirs = (
-                best if play == "best_response" else average for play in (self.own, self.others)
+                best if play == "best_response" else average
+                for play in (self.continuation, self.others)
             )
-            found = policy_values(
+            played = policy_values(
                 tree,
                 seats,
                 [
@@ -130,7 +123,7 @@ class EquilibriumOracle(CachedOracle):
                 ],
             )
             for index in np.flatnonzero(seats == seat):
-                action[index], others[index] = found.action[index], found.others[index]
+                action[index], others[index] = played.action[index], played.others[index]
         return _Values(
             walked=walked,
             action=tuple(action),
@@ -141,38 +134,39 @@ class EquilibriumOracle(CachedOracle):
 
 @dataclass(kw_only=True, eq=False)
 class CfrOracle(EquilibriumOracle):
-    """Value of every legal action near equilibrium, given what the seat knows.
-
-    It is for games with something hidden.
+    """Value of every legal action near equilibrium, for games with hidden information.
 
     What: the expected return of each action at the seat's information state, when the seat and the
     others then play CFR's average policy.
-    When to use: Kuhn, Leduc, liar's dice: games whose whole tree can be walked.
+    When to use: Kuhn, Leduc, liar's dice: games with a tree that is small enough to walk.
     Mathematics:
         Q(I, a) = sum over histories h in I of w(h) u(h a) / sum of w(h)
     with w(h) the probability that chance and the other seats make h, and u(h a) the seat's expected
     return from there, by enumeration.
-    Pitfalls: an equilibrium mixes actions of equal value, and the average policy is not quite an
-    equilibrium. So one of these actions is best by a tiny difference: give a ``margin`` above
-    ``bound``. Values are exact for this policy (certainty 1); ``bound`` is its NashConv, how far it
-    is from equilibrium. Against a policy that is no equilibrium other actions may earn more. The
-    oracle abstains, counted as ``unreached``, at information states that the others' play never
-    leads to. This is rare against the average policy and common against best responses, which mix
-    nothing. The first question about a game solves it (seconds for Leduc poker).
+    Pitfalls:
+        - An equilibrium mixes actions of equal value, and the average policy is only close to an
+          equilibrium. So one of these actions is best by a tiny difference: give a ``margin`` above
+          ``bound``.
+        - Values are exact for this policy (certainty 1); ``bound`` is its NashConv.
+        - Against a policy that is not an equilibrium other actions may earn more.
+        - The oracle abstains, counted as ``unreached``, at information states that the others'
+          policies never reach: rare against the average policy, common against best responses,
+          which are pure.
+        - The first call for a game solves the game (seconds for Leduc poker).
     Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
     Tammelin, "CFR+", 2014.
     Verified by: tests/methods/oracles/test_cfr.py.
 
     Args:
-        against: what the other seats play. "average" (default): the average policy.
-            "best_response": each other seat plays its own best response to the average policy.
+        against: policy of the other seats. "average" (default): the average policy.
+            "best_response": each other seat's best response to the average policy.
         iterations: passes of the solver over the game tree, at least 1. The default 400 is near
             equilibrium in Kuhn and Leduc poker.
         variant: the solver, "cfr" or "cfr_plus" (default).
         max_histories: the largest game tree to walk, in histories, at least 1. A larger game is
             refused.
-        margin: actions worth at most this less than the best one are best too; in the game's units,
-            at least 0.
+        margin: largest difference to the best value at which an action is best too, in the game's
+            units, at least 0.
     """
 
     against: Play = "average"

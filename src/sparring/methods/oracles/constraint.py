@@ -1,4 +1,4 @@
-"""Oracle: a move is right if the puzzle keeps a solution."""
+"""Oracle: whether a move keeps a puzzle solvable."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ from sparring.methods.oracles.solvers import solved_by, solver_of
 
 @dataclass(kw_only=True, eq=False)
 class ConstraintOracle(CachedOracle):
-    """Whether each move keeps the puzzle solvable, found by a solver.
+    """Judge by a solver whether each move keeps the puzzle solvable.
 
-    What: a right move is worth what the game pays if all later ones are right too. A wrong one is
-    worth what the game can still pay after it. What the moves and the solutions are depends on the
-    game. It is written in the game's folder: its ``solver.py``, shown on the game's page.
-    When to use: puzzles: one seat, nothing hidden, a solution to be found.
+    What: the value of a right move is the payoff when all later moves are right. The value of a
+    wrong move is the best remaining payoff. The game's ``solver.py``, described on the game's page,
+    defines moves and solutions.
+    When to use: puzzles with one seat, no hidden information and a solution.
     Mathematics: a move is right if and only if the position after it has a solution.
-    Pitfalls: with "forced", ``best`` are not all the moves of the largest value. What one step of
-    deduction is depends on the game.
+    Pitfalls: with "forced", ``best`` does not contain all moves of the largest value. The game
+    defines one step of deduction.
     Reference: arXiv 2605.10325 (a move that keeps the unique solution is right); de Moura and
     Bjorner, "Z3", 2008.
     Verified by: tests/methods/oracles/test_puzzles.py, tests/environments/sudoku/test_solver.py.
 
     Args:
-        right: which moves are best. "solution" (default): every move that keeps a solution.
-            "forced": only those that follow by deduction, where there are any.
-        lost: what is said of a position without a solution, where only a solved puzzle pays.
-            "abstain" (default): nothing. "solution": moves are judged by the puzzle's solution all
-            the same.
-        solver: "backtracking" (default): the game's own exact search. "z3": the reference, where
-            the game has it. It gives the same verdicts, is much slower, and needs pip install
-            'sparring[oracles]'.
+        right: the best moves. "solution" (default): every move that keeps a solution. "forced":
+            only moves that follow by deduction, if there are any.
+        lost: verdict on a position without a solution, if only a solved puzzle pays. "abstain"
+            (default): none. "solution": still by the puzzle's solution.
+        solver: "backtracking" (default): the game's exact search. "z3": the reference solver of
+            some games, with the same verdicts, much slower; needs pip install 'sparring[oracles]'.
     """
 
     right: Literal["solution", "forced"] = "solution"
@@ -49,19 +47,19 @@ class ConstraintOracle(CachedOracle):
         super().__init__()
         self._solve: Callable[..., Judgement | None] | None = None
         if self.solver == "z3":
-            load_z3()  # a missing package is told now
+            load_z3()  # raises now if the package is missing
 
     def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         if solver_of(game, self.name) is not None:
             return ""
         return (
-            f"it is no puzzle whose constraints are known here; play "
+            "it is not a puzzle with a constraint solver; play "
             f"{', '.join(solved_by(self.name))}, or use oracle minimax, mcts or cfr."
         )
 
     def entered(self, game: Searchable) -> None:
-        """Take the game's solver."""
+        """Load the game's solver."""
         solver = solver_of(game, self.name)
         self._solve = None if solver is None else solver.function
 

@@ -1,4 +1,4 @@
-"""Oracle: the grades of a game's process reward, by the tiers that its solver tells apart."""
+"""Oracle: grades of a game's process reward, by the tiers of its solver."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from sparring.environments.base import Searchable, SearchablePlay
 from sparring.methods.oracles.base import verdict_of
 from sparring.methods.oracles.solvers import KeyedOracle, solver_of
 
-TIERS, OFFER = "TIERS", "tiers"  # of a solver's module: what each tier pays, and the tiers
+TIERS, OFFER = "TIERS", "tiers"  # in a solver's module: reward of each tier, tier of each action
 
 
 @dataclass(kw_only=True, eq=False)
 class GradedOracle(KeyedOracle):
-    """The tier of each action, and what the tier pays: the process reward of VPR as released.
+    """Grade each action by its tier: the process reward of VPR as released.
 
-    What: the game's solver puts every legal action into a tier, such as a right digit in a cell
-    that is forced. The verdict's values are what the tiers pay, and its best actions are those of
-    the best tier that there is. The tiers, and what they pay by default, are written in the game's
-    folder: its ``solver.py``, shown on the game's page.
-    When to use: with the reward ``graded_action``. Of several replies to one prompt the graded ones
-    are told apart more often than by right and wrong.
+    What: the game's solver assigns every legal action to a tier, such as a right digit in a forced
+    cell. The verdict's values are the rewards of the tiers, and its best actions those of the best
+    tier. The game's ``solver.py``, described on the game's page, defines tiers and default rewards.
+    When to use: with the reward ``graded_action``. Grades distinguish several replies to one prompt
+    more often than right and wrong.
     Mathematics:
         value(a) = pay[tier(s, a)]
-    Pitfalls: values are grades and no returns: ``regret`` is in their unit, ``optimal_rate`` is the
-    share of actions of the best tier, and a best action need not be best play. To measure, take the
-    oracle that knows the truth.
+    Pitfalls: values are grades, not returns: ``regret`` is in their unit, ``optimal_rate`` is the
+    share of actions of the best tier, and a best action need not be best play. For measurements use
+    an exact oracle.
     Reference: code of thu-nics/VPR (arXiv 2605.10325): the games' oracles and rewards.
     Verified by: tests/methods/oracles/test_puzzles.py.
 
     Args:
-        pay: what tiers pay in place of the game's own numbers, by their names, such as {shortest:
-            1.0, other: -1.0}; null (default): the game's own, which are the released ones.
+        pay: rewards by name of the tier, in place of the game's numbers, such as {shortest: 1.0,
+            other: -1.0}; null (default): the game's numbers, which are the released ones.
     """
 
     pay: Mapping[str, float] | None = None
@@ -51,14 +50,14 @@ class GradedOracle(KeyedOracle):
         """Return why this game cannot be judged, or "".
 
         Raises:
-            UnknownNameError: a tier that the game has not.
+            UnknownNameError: the game does not have a tier of ``pay``.
         """
         solver = solver_of(game)
         known: Mapping[str, float] | None = getattr(solver and solver.module, TIERS, None)
         if known is None:
             names = offering("environments", "solver", f"def {OFFER}(")
             return (
-                f"its solver tells no tiers of actions apart; play {', '.join(names)}, or use "
+                f"its solver defines no tiers of actions; play {', '.join(names)}, or use "
                 "oracle constraint, posterior or minimax."
             )
         for tier in self.pay or {}:
@@ -67,7 +66,7 @@ class GradedOracle(KeyedOracle):
         return ""
 
     def entered(self, game: Searchable) -> None:
-        """Take the tiers of the game's solver."""
+        """Load the tiers of the game's solver."""
         super().entered(game)
         solver = solver_of(game)
         assert solver is not None, "covered before"
@@ -80,11 +79,11 @@ class GradedOracle(KeyedOracle):
 
     def _verdict(self, state: SearchablePlay) -> Verdict | None:
         assert self._tiers is not None, "entered before"
-        found = self._tiers(state)
-        if found is None:
+        tiers = self._tiers(state)
+        if tiers is None:
             return None
         return verdict_of(
-            state.legal_actions(), Judgement(values=[self._pay[tier] for tier in found])
+            state.legal_actions(), Judgement(values=[self._pay[tier] for tier in tiers])
         )
 
 

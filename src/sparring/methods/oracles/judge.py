@@ -1,8 +1,7 @@
-"""Verdicts on the turns of finished games, and what a turn lost by them.
+"""Verdicts on the turns of finished episodes, and the regret of turns.
 
-A turn whose reply was no legal action is judged as a wrong one: never best, and its regret is that
-of the worst legal action, for what the rule for illegal replies costs is no part of the game. Turns
-without a verdict are left out of every figure.
+An illegal reply is never best, and has the regret of the worst legal action, because the penalty
+for illegal replies is not part of the game. No metric counts turns without a verdict.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from sparring.play.replay import replay
 def configured_oracles(
     sections: Sequence[EnvironmentConfig], games: Sequence[Environment]
 ) -> dict[str, Oracle]:
-    """Return by game's name the oracles that a configuration names.
+    """Return the configured oracles by name of the game.
 
     Raises:
         ConfigError: an oracle cannot judge its game.
     """
-    found: dict[str, Oracle] = {}
+    oracles: dict[str, Oracle] = {}
     for section, game in zip(sections, games, strict=True):
         if section.oracle is not None:
             oracle: Oracle = section.oracle.bind("oracles")()
@@ -39,8 +38,8 @@ def configured_oracles(
                     f"environments: {game.name!r} has the oracle {oracle.name!r}, which cannot "
                     f"judge it: {reason}"
                 )
-            found[game.name] = oracle
-    return found
+            oracles[game.name] = oracle
+    return oracles
 
 
 def judge_episodes(
@@ -50,52 +49,52 @@ def judge_episodes(
     *,
     everyone: bool = False,
 ) -> list[Episode]:
-    """Return the episodes with verdicts on the turns of trained seats.
-
-    All states of a game are judged in one call.
+    """Return the episodes with verdicts on the turns of trained seats, by one call per game.
 
     Args:
-        episodes: finished games.
+        episodes: finished episodes.
         games: the games by name.
-        oracles: by the name of the game they judge; games without one are left as they are.
-        everyone: judge the turns of all seats.
+        oracles: oracles by name of the game; episodes of other games stay unchanged.
+        everyone: whether to judge the turns of all seats.
 
     Raises:
-        RolloutError: an episode is not one of the game of its name.
-        OracleError: the oracle refuses a state.
-        PluginError: the oracle raised, or gave no usable verdicts.
+        RolloutError: an episode does not belong to the game of its name.
+        OracleError: an oracle refuses a state.
+        PluginError: an oracle raised, or returned invalid verdicts.
     """
-    found = list(episodes)
+    results = list(episodes)
     for name, oracle in oracles.items():
-        own = [number for number, episode in enumerate(episodes) if episode.game == name]
-        asked: list[tuple[int, int]] = []
+        numbers = [number for number, episode in enumerate(episodes) if episode.game == name]
+        places: list[tuple[int, int]] = []
         states: list[SearchablePlay] = []
         copies: list[Any] = []
         streams: list[Stream] = []
         try:
-            for number in own:
+            for number in numbers:
                 episode = episodes[number]
                 stream = Stream(episode.seed).child("oracle").child(episode.episode_id)
-                own_copies = replay(games[name], episode)
-                copies += own_copies
-                for index, (turn, state) in enumerate(zip(episode.turns, own_copies, strict=True)):
+                episode_copies = replay(games[name], episode)
+                copies += episode_copies
+                for index, (turn, state) in enumerate(
+                    zip(episode.turns, episode_copies, strict=True)
+                ):
                     if turn.is_decision and (everyone or episode.trained[turn.seat]):
-                        asked.append((number, index))
+                        places.append((number, index))
                         states.append(decision_of(games[name], state, turn.seat, turn.moment))
                         streams.append(stream.child(index))
             opinions = verdicts(oracle, states, streams) if states else ()
         finally:
             close_copies(copies)
-        found_by: dict[int, dict[int, Verdict | None]] = {number: {} for number in own}
-        for (number, index), verdict in zip(asked, opinions, strict=True):
-            found_by[number][index] = verdict
-        for number in own:
+        verdicts_of: dict[int, dict[int, Verdict | None]] = {number: {} for number in numbers}
+        for (number, index), verdict in zip(places, opinions, strict=True):
+            verdicts_of[number][index] = verdict
+        for number in numbers:
             turns = enumerate(episodes[number].turns)
-            found[number] = replace(
+            results[number] = replace(
                 episodes[number],
-                turns=tuple(_with(turn, found_by[number].get(index)) for index, turn in turns),
+                turns=tuple(_with(turn, verdicts_of[number].get(index)) for index, turn in turns),
             )
-    return found
+    return results
 
 
 def _with(turn: Turn, verdict: Verdict | None) -> Turn:
@@ -104,20 +103,14 @@ def _with(turn: Turn, verdict: Verdict | None) -> Turn:
 
 
 def is_best(turn: Turn) -> bool | None:
-    """Return whether the oracle holds the reply for one of the best actions.
-
-    None without a verdict.
-    """
+    """Return whether the reply is one of the verdict's best actions; None without a verdict."""
     if turn.verdict is None:
         return None
     return turn.event == "ok" and turn.action in turn.verdict.best
 
 
 def regret(turn: Turn) -> float | None:
-    """Return how much less than the best action the reply is worth, in the game's units.
-
-    None without a verdict.
-    """
+    """Return the value of the best action less that of the reply; None without a verdict."""
     if turn.verdict is None:
         return None
     values = turn.verdict.values

@@ -1,4 +1,4 @@
-"""Oracle: Monte Carlo tree search, for games that cannot be solved and hide nothing."""
+"""Oracle: Monte Carlo tree search, for games of perfect information that are too large to solve."""
 
 from __future__ import annotations
 
@@ -17,38 +17,36 @@ from sparring.play.players.mcts import MctsAgent
 
 @dataclass(kw_only=True, eq=False)
 class MctsOracle(CachedOracle):
-    """Value of every legal action by Monte Carlo tree search (UCT).
+    """Value of every legal action by Monte Carlo tree search (UCT), with perfect information.
 
-    It is for games in which nothing is hidden.
-
-    What: the mean return of the simulations that begin with each action; exact where the search
-    proves it.
+    What: the mean return of the simulations that begin with each action; exact for proven actions.
     When to use: games too large for oracle minimax, or with chance: connect four, larger boards,
     pig, backgammon.
     Mathematics:
         value(a) = W(a) / N(a)
         certainty = sum of N over the best actions / (1 + sum of all N)
-    N(a) is the number of simulations through a, W(a) the sum of their returns. An action never
-    tried is worth the least that the game pays. The certainty is below 1, and ``bound`` is all that
-    the game can pay. When every action's value is proven, the certainty is 1 and ``bound`` 0.
-    Pitfalls: values are means over a search that also tries bad replies, so they are pulled towards
-    the middle. Of equally good actions one is best by chance: give a ``margin``, or take the
-    certainty as a weight. A search that proves a win stops, and leaves other winning moves
-    unproven. Positions with the same printed board and seat to act are taken for one.
+    N(a) is the number of simulations through a, W(a) the sum of their returns. An untried action
+    has the game's smallest utility. The certainty is below 1, and ``bound`` is the range of the
+    game's utilities. When every action's value is proven, the certainty is 1 and ``bound`` 0.
+    Pitfalls:
+        - Values are means over a search that also tries bad replies, which biases them towards the
+          middle.
+        - One of several equally good actions is best by chance: give a ``margin``, or use the
+          certainty as a weight.
+        - A search that proves a win stops, and leaves other winning moves unproven.
+        - Positions with the same printed board and seat to act count as one.
     Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
     MCTSBot; Winands et al., 2008 (solve).
     Verified by: tests/methods/oracles/test_perfect_information.py.
 
     Args:
         simulations: simulations per position, at least 1.
-        rollouts: random plays from a leaf, per simulation, at least 1.
+        rollouts: random playouts from a leaf, per simulation, at least 1.
         uct_c: weight of the exploration term of UCT, at least 0.
-        solve: true (default): proven results are backed up, so that values can be exact. false:
-            they are not.
-        margin: actions worth at most this less than the best one are best too; in the game's units,
-            at least 0. Not used where every value is proven.
-        seed: of the search. Together with the rules and the position it decides the verdict,
-            whatever was asked before.
+        solve: whether proven results are backed up, so that values can be exact. Default true.
+        margin: largest difference to the best value at which an action is best too, in the game's
+            units, at least 0. Not used if every value is proven.
+        seed: seed of the search. The verdict depends only on seed, rules and position.
     """
 
     simulations: Annotated[int, Field(ge=1)] = 1000
@@ -70,11 +68,11 @@ class MctsOracle(CachedOracle):
     def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         if not game.perfect_information:
-            return "a search over full states would see what is hidden from a seat; use oracle cfr."
+            return "a search over full states would see hidden information; use oracle cfr."
         return ""
 
     def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
-        """Return a verdict per state, by a search each."""
+        """Return a verdict per state, by one search per state."""
         return [self._opinion(state) for state in states]
 
     def _opinion(self, state: SearchablePlay) -> Verdict:

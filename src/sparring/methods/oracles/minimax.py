@@ -1,7 +1,4 @@
-"""Oracle: exact game values by exhaustive search.
-
-Nothing may be hidden and nothing left to chance.
-"""
+"""Oracle: exact game values by exhaustive search, without chance or hidden information."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.solve import Bounds, Search, position_key, unfit
 from sparring.methods.oracles.base import CachedOracle, verdict
 
-KEPT_BOUNDS = 2_000_000  # positions whose values are remembered per game
+MAX_CACHED_BOUNDS = 2_000_000  # most positions with cached values per game
 
 
 @dataclass(kw_only=True, eq=False)
 class MinimaxOracle(CachedOracle):
-    """Exact value of every legal action, for two opposed seats without chance or anything hidden.
+    """Exact value of every legal action in two-player zero-sum games of perfect information.
 
     What: the return of best play on both sides after each legal action. The best actions are those
     of the largest return.
@@ -29,24 +26,24 @@ class MinimaxOracle(CachedOracle):
     Mathematics:
         V(s) = max over a of V(s a)    where seat 0 acts
         V(s) = min over a of V(s a)    where seat 1 acts
-    and its payoff at the end. A position that the search does not look at is worth between the
-    game's lowest and highest payoff. The two ends are backed up by the same rule.
-    Pitfalls: there is no pruning, so a game solved once is only look-ups from then on. A state that
-    does not fit costs a whole budget, once (1.5 s for 200,000 positions of connect four, 5 s of
-    simple_negotiation, on one core): lower ``max_states`` there. Two positions with the same
-    printed board and the same seat to act are taken for one. This is wrong in games whose rules
-    look at the history (superko, repetition). A position that the play comes back to is unknown
-    there, so games with cycles are rarely solved.
+    and its payoff at the end. The value of a position beyond the budget lies between the game's
+    lowest and highest payoff. The same rule backs up both ends.
+    Pitfalls:
+        - The search does not prune, so that a solved game needs only look-ups.
+        - A state beyond the budget costs a whole budget, once (1.5 s for 200,000 positions of
+          connect four, 5 s of simple_negotiation, on one core): lower ``max_states`` there.
+        - Positions with the same printed board and seat to act count as one, which is wrong for
+          rules that depend on the history (superko, repetition).
+        - A position that recurs has no known value, so that games with cycles are rarely solved.
     Reference: von Neumann, 1928; transposition table: Greenblatt, Eastlake and Crocker, 1967.
     Verified by: tests/methods/oracles/test_perfect_information.py.
 
     Args:
-        max_states: most positions that are looked at for one state asked about, at least 1. A
-            finished one counts each time that it is met: tic-tac-toe needs 7,382.
-        over_budget: what is said where ``max_states`` is not enough to know the value of every
-            action. "abstain" (default): nothing. "bound": the value is the middle of what each
-            action can be worth, ``bound`` half the widest range, and ``certainty`` 1 less the mean
-            range over what the game can pay.
+        max_states: largest number of positions that the search visits for one state, at least 1. A
+            finished position counts at each visit: tic-tac-toe needs 7,382.
+        over_budget: verdict if ``max_states`` is too small for the value of every action. "abstain"
+            (default): none. "bound": the value is the middle of each action's range, ``bound`` half
+            the widest range, and ``certainty`` 1 less the mean range over the game's range.
     """
 
     max_states: Annotated[int, Field(ge=1)] = 200_000
@@ -63,20 +60,18 @@ class MinimaxOracle(CachedOracle):
         reason = unfit(game)
         return (
             reason
-            and f"{reason}; use oracle mcts where nothing is hidden, and cfr where something is."
+            and f"{reason}; use oracle mcts with perfect information, and cfr with hidden one."
         )
 
     def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
-        """Return a verdict per state; where the budget ran out, one with its bound, or None."""
+        """Return a verdict per state; over budget, a verdict with a bound, or None."""
         out: list[Verdict | None] = [None] * len(states)
-        # one search answers what comes after
+        # the search from an early state also solves later states
         for number in sorted(range(len(states)), key=lambda number: states[number].plies):
             out[number] = self._opinion(states[number])
         return out
 
     def _opinion(self, state: SearchablePlay) -> Verdict | None:
-        """Return the verdict on one position. A function of the position, whatever was asked
-        before."""
         game, actions = state.game, state.legal_actions()
         lows, highs = zip(*self._bounds(state), strict=True)
         if lows == highs:
@@ -98,10 +93,10 @@ class MinimaxOracle(CachedOracle):
             search.table = solved
         else:
             search.bounds(node)
-            # whoever asks about one of these positions first gets the same: its own search would
-            # end too
+            # a complete search stays complete from each of its positions: values do not depend on
+            # the order of calls
             if not search.cut:
-                if len(solved) + len(search.table) > KEPT_BOUNDS:
+                if len(solved) + len(search.table) > MAX_CACHED_BOUNDS:
                     solved.clear()
                 solved.update(search.table)
         children = [search.bounds(node.child(index)) for index in node.legal_actions()]

@@ -1,4 +1,4 @@
-"""Oracle: another oracle with faults, for studies of how good an oracle has to be."""
+"""Oracle: an inner oracle with random errors, for studies of the required oracle quality."""
 
 from __future__ import annotations
 
@@ -17,51 +17,49 @@ from sparring.methods.oracles.base import CachedOracle, WrappingOracle
 
 @dataclass(kw_only=True, eq=False)
 class NoisyOracle(WrappingOracle):
-    """Another oracle that errs: flipped, lenient, withheld or wrong verdicts at set rates.
+    """Add errors to an inner oracle: flipped, lenient, withheld or wrong verdicts at given rates.
 
-    The two rates of wrong verdicts are their own.
-
-    What: the verdicts of ``oracle``, each spoilt with a probability.
-    When to use: to find out how much oracle error a training signal stands.
+    What: the verdicts of ``oracle``, each changed with a probability.
+    When to use: to measure how much oracle error a training signal tolerates.
     Mathematics: faults are independent per position, or per judged turn. With probability
-    ``abstain`` nothing is said. Else with probability ``flip`` the best actions and all others
-    change places. Then with probability ``bias`` every action is called best. A right action is
+    ``abstain`` the oracle abstains. Otherwise with probability ``flip`` the best actions and all
+    others swap. Then with probability ``bias`` every action is called best. A right action is
     called right with probability TPR, a wrong one with FPR, and their difference is Youden's index
     J:
         TPR = 1 - flip (1 - bias)
         FPR = flip + bias - flip bias
         J = TPR - FPR = (1 - bias) (1 - 2 flip)
-    So there is no signal at flip 0.5 or bias 1, and the signal is reversed beyond flip 0.5. The two
-    rates are set apart by ``tpr`` and ``fpr``: each right action is called right with probability
-    ``tpr``, each wrong one with probability ``fpr``, independently of the others. Then
+    So there is no signal at flip 0.5 or bias 1, and the signal is reversed beyond flip 0.5. The
+    options ``tpr`` and ``fpr`` set the two rates separately: each right action is called right with
+    probability ``tpr``, each wrong one with probability ``fpr``, independently. Then
         J = tpr - fpr
-    A flip and a bias then spoil the result.
-    Pitfalls: faults of positions do not average out when a position is met again, those of turns
-    do. With "turn" the mean of ``best_action`` is J times the true one plus FPR, while with
-    "position" a share ``flip`` of the positions teaches the opposite. Where all actions are best
-    there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped verdict
-    knows two values, the least and the most of the true ones. So does one with ``tpr`` or ``fpr``,
-    which may call no action best. Certainty and bound stay as they were.
+    A flip and a bias act on the result.
+    Pitfalls:
+        - Faults of positions do not average out over visits of a position; faults of turns do.
+        - With "turn" the mean of ``best_action`` is J times the true mean plus FPR; with "position"
+          a share ``flip`` of the positions teaches the opposite.
+        - A verdict with only best actions cannot be flipped, so that fewer than ``flip`` of the
+          verdicts change.
+        - A flipped verdict has two values, the smallest and the largest true one. So has a verdict
+          with ``tpr`` or ``fpr``, which may call no action best.
+        - Certainty and bound stay unchanged.
     Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
     Verified by: tests/methods/oracles/test_wrappers.py.
 
     Args:
-        oracle: name of the oracle whose verdicts are spoilt.
-        options: options of that oracle, by name; null (default): its defaults.
-        flip: probability that right and wrong change places, in [0, 1]. It errs on both sides. 0
-            switches it off.
-        bias: probability that every action is called best, in [0, 1]: it lets wrong moves pass. 0
-            (default) switches it off.
-        abstain: probability that nothing is said, in [0, 1]. 0 (default) switches it off.
-        seed: of the faults.
-        per: what a fault belongs to. "position" (default): the oracle is wrong about some
-            positions, and each of them always gets the same verdict. "turn": the judge errs afresh
-            at every turn. The draw is from the stream that the caller gives for the turn; in a run
-            it is the turn's own, so that runs repeat.
-        tpr: rate of true positives: the probability that a right action is called right, in [0, 1].
-            Default 1. To have only the errors of ``tpr`` and ``fpr``, set ``flip`` to 0.
-        fpr: rate of false positives: the probability that a wrong action is called right, in [0,
-            1]. Default 0.
+        oracle: name of the inner oracle.
+        options: options of the inner oracle, by name; null (default): the defaults.
+        flip: probability that right and wrong actions swap, in [0, 1]. 0: never.
+        bias: probability that every action is called best, in [0, 1]. 0 (default): never.
+        abstain: probability of abstention, in [0, 1]. 0 (default): never.
+        seed: seed of the faults.
+        per: unit of a fault. "position" (default): a position always gets the same verdict, right
+            or wrong. "turn": an independent draw at every turn, from the stream that the caller
+            gives for the turn; in a run this is the turn's stream, so that runs are reproducible.
+        tpr: true positive rate: the probability that a right action is called right, in [0, 1].
+            Default 1. For errors of ``tpr`` and ``fpr`` only, set ``flip`` to 0.
+        fpr: false positive rate: the probability that a wrong action is called right, in [0, 1].
+            Default 0.
     """
 
     oracle: str = "minimax"
@@ -81,16 +79,18 @@ class NoisyOracle(WrappingOracle):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Counts so far, and those of the oracle within, where it counts, as ``inner_NAME``."""
+        """Counts, with those of the inner oracle as ``inner_NAME``."""
         inner = self.within.metrics if isinstance(self.within, CachedOracle) else {}
         return {**super().metrics, **{f"inner_{name}": count for name, count in inner.items()}}
 
     def judge(
         self, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
     ) -> list[Verdict | None]:
-        """Return a verdict per state on the seat that is to act; None where the oracle abstains.
+        """Return a verdict per state for the seat that is to act; None where the oracle abstains.
 
-        ``streams``, one per state, are read where faults belong to turns.
+        Args:
+            states: states in which a seat is to act.
+            streams: one per state, required for faults per turn.
 
         Raises:
             OracleError: a state is finished, waits for chance, or is of a game that is not covered;
@@ -99,68 +99,64 @@ class NoisyOracle(WrappingOracle):
         if self.per == "position":
             return super().judge(states, streams)
         if streams is None or len(streams) != len(states):
-            given = "none were" if streams is None else f"{len(streams)} were"
+            received = "no streams" if streams is None else f"{len(streams)} streams"
             raise OracleError(
-                "Oracle 'noisy' with per='turn' draws its faults from one stream per state, "
-                f"and {given} given for {len(states)} states; give streams to judge, or write "
-                "per: position."
+                f"Oracle 'noisy' with per='turn' needs one stream per state, and got {received} "
+                f"for {len(states)} states; pass streams to judge, or write per: position."
             )
-        own = [stream.child("noisy oracle").child(self.seed) for stream in streams]
-        found = [
-            self._spoilt(*pair)
-            for pair in zip(self.within.judge(states, streams), own, strict=True)
+        noise = [stream.child("noisy oracle").child(self.seed) for stream in streams]
+        results = [
+            self._with_errors(*pair)
+            for pair in zip(self.within.judge(states, streams), noise, strict=True)
         ]
-        self.counts["judged"] += len(found)
-        self.counts["abstained"] += found.count(None)
-        return found
+        self.counts["judged"] += len(results)
+        self.counts["abstained"] += results.count(None)
+        return results
 
     def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
-        """Return the spoilt verdicts."""
+        """Return the verdicts with errors."""
         stream = self._stream.child(states[0].game.rules_key)
         verdicts = self.within.judge(states)
         return [
-            self._spoilt(found, stream.child(self.key(state)))
-            for state, found in zip(states, verdicts, strict=True)
+            self._with_errors(verdict, stream.child(self.key(state)))
+            for state, verdict in zip(states, verdicts, strict=True)
         ]
 
-    def _spoilt(self, found: Verdict | None, stream: Stream) -> Verdict | None:
-        """Return what is said instead of a verdict. Draw 0 decides on abstention, 1 on a flip, 2 on
-        leniency. Draws from 3 on decide what each action is called."""
-        if found is None or stream.uniform(0) < self.abstain:
+    def _with_errors(self, verdict: Verdict | None, stream: Stream) -> Verdict | None:
+        """Return the verdict with errors: draws 0 (abstain), 1 (flip), 2 (bias), 3... (rates)."""
+        if verdict is None or stream.uniform(0) < self.abstain:
             return None
         if (self.tpr, self.fpr) != (1.0, 0.0):
-            found = self._named(found, stream)
-        if stream.uniform(1) < self.flip and len(found.best) < len(found.actions):
+            verdict = self._with_rates(verdict, stream)
+        if stream.uniform(1) < self.flip and len(verdict.best) < len(verdict.actions):
             self.counts["flipped"] += 1
-            found = flipped(found)
+            verdict = flipped(verdict)
         if stream.uniform(2) < self.bias:
             self.counts["lenient"] += 1
-            found = replace(
-                found,
-                best=frozenset(found.actions),
-                values=(max(found.values),) * len(found.values),
+            verdict = replace(
+                verdict,
+                best=frozenset(verdict.actions),
+                values=(max(verdict.values),) * len(verdict.values),
             )
-        return found
+        return verdict
 
-    def _named(self, found: Verdict, stream: Stream) -> Verdict:
-        """Return the verdict with each action called right, or wrong, with its own rate."""
-        rates = [self.tpr if action in found.best else self.fpr for action in found.actions]
-        drawn = enumerate(zip(found.actions, rates, strict=True), start=3)
-        best = frozenset(action for draw, (action, rate) in drawn if stream.uniform(draw) < rate)
-        self.counts["missed"] += len(found.best - best)
-        self.counts["false_alarms"] += len(best - found.best)
-        low, high = min(found.values), max(found.values)
-        values = tuple(high if action in best else low for action in found.actions)
-        return replace(found, values=values, best=best)
+    def _with_rates(self, verdict: Verdict, stream: Stream) -> Verdict:
+        """Return the verdict with each action called right at the rate ``tpr`` or ``fpr``."""
+        rates = [self.tpr if action in verdict.best else self.fpr for action in verdict.actions]
+        numbered = enumerate(zip(verdict.actions, rates, strict=True), start=3)
+        best = frozenset(action for draw, (action, rate) in numbered if stream.uniform(draw) < rate)
+        self.counts["missed"] += len(verdict.best - best)
+        self.counts["false_alarms"] += len(best - verdict.best)
+        low, high = min(verdict.values), max(verdict.values)
+        values = tuple(high if action in best else low for action in verdict.actions)
+        return replace(verdict, values=values, best=best)
 
 
 def flipped(verdict: Verdict) -> Verdict:
-    """Return the verdict that calls right what was wrong.
+    """Return the verdict with right and wrong actions swapped.
 
-    The best actions are worth least, all others most.
-
-    The values keep to their two ends, so that rewards made of values err as those made of the best
-    actions do.
+    The best actions get the smallest value and all others the largest, so that rewards from values
+    err like rewards from best actions.
     """
     low, high = min(verdict.values), max(verdict.values)
     values = tuple(low if action in verdict.best else high for action in verdict.actions)

@@ -1,4 +1,4 @@
-"""Oracle: another oracle, its judging spread over processes."""
+"""Oracle: an inner oracle that runs in several processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparring.environments.base import Searchable, SearchablePlay, is_searchable
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import Oracle, WrappingOracle
 
-# jobs per process and call: a process that got easy positions takes over from one that did not
+# jobs per process and call; several jobs balance easy and hard positions between processes
 CHUNKS = 4
 # read when a process starts
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -30,32 +30,32 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(kw_only=True, eq=False)
 class ParallelOracle(WrappingOracle):
-    """Another oracle, its judging spread over processes.
+    """Run an inner oracle in several processes, with the same verdicts.
 
-    The same verdicts, sooner where each of them is slow.
-
-    What: positions not judged before go to processes that each hold the game and the oracle. The
-    verdicts come back in order.
-    When to use: where a verdict takes longer than about a millisecond: oracle mcts, large puzzles
-    and hidden worlds.
-    Mathematics: none: a verdict is a function of the position, so the number of processes changes
-    nothing, to the last bit.
-    Pitfalls: a process starts when it is first needed, in a second or two, and has a cache of its
-    own. So a game that one search solves (oracle minimax), or values of a whole game (cfr), are
-    worked out once per process: judge these without this oracle. Each game of a run has an oracle
-    of its own, and with it processes of its own. Faults go outside: put oracle noisy around this
-    one, not within it. A script of one's own has to guard its start by if __name__ == "__main__",
-    because processes read it first. In a process that is a worker itself everything is judged in
-    that process.
+    What: new positions go to processes that each hold the game and the oracle. The verdicts come
+    back in order.
+    When to use: for verdicts of more than about a millisecond: oracle mcts, large puzzles and
+    hidden worlds.
+    Mathematics: none: a verdict depends only on the position, so that the number of processes
+    changes no bit.
+    Pitfalls:
+        - A process starts on demand, in a second or two, and has a separate cache. So every process
+          repeats the search of a solved game (oracle minimax) or the values of a whole game (cfr):
+          use these without this oracle.
+        - Each game of a run has a separate oracle with separate processes.
+        - Oracle noisy must be the outer oracle, not the inner one.
+        - A user's script must guard its entry point by if __name__ == "__main__", because the
+          processes import the script.
+        - Within a worker process all positions are judged in that process.
     Reference: none.
     Verified by: tests/methods/oracles/test_wrappers.py.
 
     Args:
-        oracle: name of the oracle that judges.
-        options: options of that oracle, by name; null (default): its defaults.
-        workers: number of processes, of one thread each. 0 (default): one per core. 1: everything
-            is judged in this process.
-        least: least number of new positions in one call that is sent to processes, at least 1.
+        oracle: name of the inner oracle.
+        options: options of the inner oracle, by name; null (default): the defaults.
+        workers: number of processes, of one thread each. 0 (default): one per core. 1: no further
+            process.
+        least: smallest number of new positions in one call that is sent to processes, at least 1.
             Fewer are judged in this process.
     """
 
@@ -72,29 +72,29 @@ class ParallelOracle(WrappingOracle):
         self._ending: weakref.finalize[..., ParallelOracle] | None = None
 
     def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
-        """Return a verdict per state, from the processes where there are states enough.
+        """Return a verdict per state, from the processes if there are at least ``least`` states.
 
         Raises:
-            OracleError: the oracle within refuses a state, or a process died or hangs.
+            OracleError: the inner oracle refuses a state, or a process died or hangs.
         """
         made_by = states[0].game.made_by if states else None
-        # a worker can have none
-        here = (
+        # a worker process cannot start processes
+        inline = (
             self._workers == 1
             or len(states) < self.least
             or multiprocessing.current_process().daemon
         )
-        if here or made_by is None:
+        if inline or made_by is None:
             return self.within.judge(states)
         self.counts["sent"] += len(states)
         try:
-            return self._sent(made_by, states)
+            return self._judge_in_processes(made_by, states)
         except BaseException as error:
-            # what is still on its way would be taken for the answer to the next question
+            # a pending answer would be read as the answer to the next call
             self.close(at_once=True)
             if isinstance(error, RolloutError):
                 hint = (
-                    " A script's start has to be guarded by if __name__ == '__main__'."
+                    " Guard the script's entry point by if __name__ == '__main__'."
                     if "exit code 1)" in str(error)
                     else ""
                 )
@@ -102,17 +102,14 @@ class ParallelOracle(WrappingOracle):
             raise
 
     def close(self, *, at_once: bool = False) -> None:
-        """End the processes; later calls start new ones.
-
-        Without this they end with the oracle, and with the program.
-        """
+        """End the processes, which otherwise end with the oracle; later calls start new ones."""
         pool, self._pool = self._pool, None
         if self._ending is not None:
             self._ending.detach()
         if pool is not None:
             pool.close(at_once=at_once)
 
-    def _sent(
+    def _judge_in_processes(
         self, made_by: dict[str, Any], states: Sequence[SearchablePlay]
     ) -> list[Verdict | None]:
         if self._pool is None:
@@ -132,18 +129,15 @@ class ParallelOracle(WrappingOracle):
             for start in range(0, len(states), size)
         ]
         answers = {job[0]: answer for job, answer in self._pool.answers(jobs, seconds=limit())}
-        sayings = [saying for start in sorted(answers) for saying in answers[start]]
+        replies = [reply for start in sorted(answers) for reply in answers[start]]
         return [
-            None if saying is None else _verdict(state, saying)
-            for state, saying in zip(states, sayings, strict=True)
+            None if reply is None else _verdict(state, reply)
+            for state, reply in zip(states, replies, strict=True)
         ]
 
 
 def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
-    """Return what answers jobs in a worker.
-
-    [number, the game's name and options, histories] -> a verdict per history.
-    """
+    """Return the worker's function: [number, game's name and options, histories] -> verdicts."""
     oracle: Oracle = registry.bind("oracles", settings["oracle"], settings["options"])()
     games: dict[str, Searchable] = {}
 
@@ -155,7 +149,7 @@ def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
             assert is_searchable(game)
             games[key] = game
         states = [_replayed(games[key], history) for history in histories]
-        return [None if found is None else _saying(found) for found in oracle.judge(states)]
+        return [None if result is None else _serialise(result) for result in oracle.judge(states)]
 
     return judge
 
@@ -167,27 +161,25 @@ def _replayed(game: Searchable, history: Sequence[int]) -> SearchablePlay:
     return state
 
 
-def _saying(found: Verdict) -> list[Any]:
-    best = [number for number, action in enumerate(found.actions) if action in found.best]
+def _serialise(verdict: Verdict) -> list[Any]:
+    best = [number for number, action in enumerate(verdict.actions) if action in verdict.best]
     return [
-        _checksum(found.actions),
-        found.values,
+        _checksum(verdict.actions),
+        verdict.values,
         best,
-        found.certainty,
-        found.bound,
-        found.entropy,
+        verdict.certainty,
+        verdict.bound,
+        verdict.entropy,
     ]
 
 
-def _verdict(state: SearchablePlay, saying: list[Any]) -> Verdict:
-    """Return what a worker said of a state as a verdict."""
-    checksum, values, best, certainty, bound, entropy = saying
+def _verdict(state: SearchablePlay, reply: list[Any]) -> Verdict:
+    checksum, values, best, certainty, bound, entropy = reply
     actions = state.legal_actions()
     if checksum != _checksum(actions):
         raise OracleError(
-            f"Oracle 'parallel': a process knows other rules of {state.game.name!r}, at "
-            f"ply {state.plies}; make the game by make_game with options alone, or write workers: "
-            "1."
+            f"Oracle 'parallel': a process has other rules of {state.game.name!r}, at "
+            f"ply {state.plies}; make the game by make_game with options only, or write workers: 1."
         )
     names = frozenset([actions[number] for number in best])
     return Verdict(
@@ -201,7 +193,6 @@ def _verdict(state: SearchablePlay, saying: list[Any]) -> Verdict:
 
 
 def _checksum(actions: Sequence[str]) -> int:
-    """Return a number that other actions are all but sure not to have."""
     return zlib.crc32("\n".join(actions).encode())
 
 

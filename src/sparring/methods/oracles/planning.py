@@ -1,4 +1,4 @@
-"""Oracle: what best play from here on is worth, planned ahead by the environment's own solver."""
+"""Oracle: value of the best continuation, planned by the environment's solver."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sparring.methods.oracles.solvers import solved_by, solver_of
 
 
 class PlanningOracle:
-    """Exact values of a decision in an environment that can be planned ahead.
+    """Exact values of a decision in an environment with a planning solver.
 
-    What: each action is worth the return that best play after it gets. How that is planned is
-    written in the environment's folder: its ``solver.py``, shown on the environment's page.
-    When to use: for the lead of a team whose other seats do what they are asked to, such as that of
-    ``dag_search``; with the rewards ``best_action`` and ``regret``, and to measure.
+    What: the value of an action is the return of the best continuation. The environment's
+    ``solver.py``, described on the environment's page, does the planning.
+    When to use: for the lead of a team whose other seats follow instructions, such as that of
+    ``dag_search``; with the rewards ``best_action`` and ``regret``, and for measurements.
     Mathematics:
-        value(a) = max over ways to go on after a of the return
-    Pitfalls: the others are taken to be without faults, so that values are upper bounds where they
-    are not. Seats that the solver does not judge have no verdict.
+        value(a) = max over continuations after a of the return
+    Pitfalls: the planner assumes that the other seats make no errors; otherwise the values are
+    upper bounds. Seats that the solver does not judge have no verdict.
     Reference: Bellman, "Dynamic programming", 1957.
     Verified by: tests/methods/oracles/test_puzzles.py,
     tests/environments/dag_search/test_schedule.py.
@@ -38,19 +38,21 @@ class PlanningOracle:
         if solver_of(game, self.name) is not None:
             return ""
         return (
-            f"nobody plans ahead in it; play {', '.join(solved_by(self.name))}, or use oracle "
+            f"it has no planning solver; play {', '.join(solved_by(self.name))}, or use oracle "
             "minimax, constraint or posterior."
         )
 
     def judge(
         self, states: Sequence[Any], streams: Sequence[Stream] | None = None
     ) -> list[Verdict | None]:
-        """Return a verdict per situation; None on seats that the solver does not judge.
+        """Return a verdict per situation; None for seats that the solver does not judge.
 
-        ``streams`` are not read.
+        Args:
+            states: situations in which a seat is to act.
+            streams: ignored.
 
         Raises:
-            OracleError: a play is finished, or is of an environment that is not covered.
+            OracleError: an episode is finished, or its environment is not covered.
         """
         return [self._verdict(state) for state in states]
 
@@ -60,13 +62,13 @@ class PlanningOracle:
             raise OracleError(f"Oracle 'planning' cannot judge {state.game.name!r}: {reason}")
         if state.done:
             raise OracleError(
-                f"Oracle 'planning' was asked about a play of {state.game.name!r} that is "
-                "finished; judge plays in which a seat is to act."
+                f"Oracle 'planning' cannot judge a finished episode of {state.game.name!r}; judge "
+                "episodes in which a seat is to act."
             )
         solver = solver_of(state.game, self.name)
         assert solver is not None, "covered"
-        found = solver.function(state)
-        return None if found is None else verdict_of(state.legal_actions(), found)
+        judgement = solver.function(state)
+        return None if judgement is None else verdict_of(state.legal_actions(), judgement)
 
 
 planning = PlanningOracle

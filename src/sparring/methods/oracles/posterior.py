@@ -1,4 +1,4 @@
-"""Oracle: exact probabilities of what is hidden, given what is seen."""
+"""Oracle: exact posterior probabilities of the hidden state."""
 
 from __future__ import annotations
 
@@ -17,30 +17,26 @@ from sparring.methods.oracles.solvers import KeyedOracle, Prior, solved_by, solv
 
 @dataclass(kw_only=True, eq=False)
 class PosteriorOracle(KeyedOracle):
-    """Exact values under the probabilities of what is hidden, given what the seat has seen.
+    """Exact values under the posterior of the hidden state, by counting the consistent worlds.
 
-    They come from counting the worlds that agree.
-
-    What: the posterior over what is hidden, what each legal action is worth under it, and its
-    entropy. What a value is depends on the game. It is written in the game's folder: its
-    ``solver.py``, shown on the game's page.
-    When to use: games in which the world is hidden and does not answer back: inference, search,
-    tests of hypotheses.
+    What: the posterior over the hidden state, the value of each legal action under the posterior,
+    and its entropy. The game's ``solver.py``, described on the game's page, defines the values.
+    When to use: games with a hidden world without an opponent: inference, search, tests of
+    hypotheses.
     Mathematics:
         P(world | seen) proportional to prior(world) * P(seen | world, actions)
     summed over all worlds, exactly, and in nats
         entropy = -sum P log P
-    Pitfalls: not every solver can value best play exactly; one that cannot says so by ``bound`` or
-    a certainty below 1.
+    Pitfalls: not every solver can compute best play exactly; the others return a ``bound`` or a
+    certainty below 1.
     Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
     stochastic domains", 1998.
     Verified by: tests/methods/oracles/test_puzzles.py, tests/contract/test_beliefs.py.
 
     Args:
-        prior: what is known beforehand. "uniform" (default): every world that the rules allow is
-            equally likely. This is the model of the game, which knows nothing of a bank of
-            instances. "bank": only the worlds of the bank are possible, as for a player who has
-            learned it by heart.
+        prior: prior over worlds. "uniform" (default): every world that the rules allow is equally
+            likely, without knowledge of a bank of instances. "bank": only the worlds of the bank
+            are possible, as for a player who has memorised the bank.
         options: further options of the game's solver, by name, such as ``worlds`` of minesweeper;
             null (default): their defaults.
 
@@ -58,8 +54,8 @@ class PosteriorOracle(KeyedOracle):
         self._believe: BoundPlugin | None = None
         if "prior" in (self.options or {}):
             raise ConfigError(
-                "oracle 'posterior': options has the key 'prior', which stands beside options, not "
-                "among them; write prior: bank."
+                "oracle 'posterior': options has the key 'prior', which belongs beside options; "
+                "write prior: bank."
             )
 
     def covers(self, game: Searchable) -> str:
@@ -71,13 +67,12 @@ class PosteriorOracle(KeyedOracle):
         if self._bound(game) is not None:
             return ""
         return (
-            f"its hidden part is not one that is counted here; play "
-            f"{', '.join(solved_by(self.name))}, or use "
-            "oracle cfr."
+            "it has no solver of its hidden state; play "
+            f"{', '.join(solved_by(self.name))}, or use oracle cfr."
         )
 
     def entered(self, game: Searchable) -> None:
-        """Take the game's solver."""
+        """Load the game's solver."""
         super().entered(game)
         self._believe = self._bound(game)
 
@@ -91,7 +86,7 @@ class PosteriorOracle(KeyedOracle):
         )
 
     def _bound(self, game: Searchable) -> BoundPlugin | None:
-        """Return the game's solver with its options; None where there is none."""
+        """Return the game's solver with its options, or None."""
         solver = solver_of(game, self.name)
         options = {"prior": self.prior, **(self.options or {})}
         return None if solver is None else registry.with_options(solver, options)

@@ -1,12 +1,13 @@
 """Solvers of games: the function of a game's name in the module ``solver`` of its folder.
 
-ORACLE of that module says which oracle asks it: ``posterior`` where something is hidden,
-``constraint`` of a puzzle, ``planning`` of an environment that is no game over OpenSpiel. The
-module may have further functions that oracle or rewards ask for:
-``key(state, prior=...)`` (see ``posterior``), ``reference(state)``, which returns the
-actions of one solution from the start of the play that the state is of, whatever was played since,
-or None where it cannot tell; and ``tiers(state)`` beside TIERS, what each tier pays (see
-``graded``).
+ORACLE of that module names the oracle that calls the solver: ``posterior`` for games with hidden
+information, ``constraint`` for puzzles, ``planning`` for environments that are not OpenSpiel games.
+The module may define further functions for oracles and rewards:
+
+    key(state, prior=...)    see ``posterior``
+    reference(state)         actions of one solution from the initial state of the state's episode,
+                             or None if the solver has none
+    tiers(state)             with TIERS, the reward of each tier; see ``graded``
 """
 
 from __future__ import annotations
@@ -25,40 +26,36 @@ Prior = Literal["uniform", "bank"]
 
 
 def solved_by(oracle: str) -> tuple[str, ...]:
-    """Return the names, sorted, of Sparring's own games whose solver is one of this oracle's."""
+    """Return the sorted names of the built-in games whose solver belongs to this oracle."""
     return offering("environments", PART, f'ORACLE = "{oracle}"')
 
 
 def solver_of(game: Environment, oracle: str = "") -> Plugin | None:
-    """Return the solver of a game, or None.
-
-    It is found by the name that made the game, or else by that of its rules.
+    """Return the solver of a game, looked up by the game's name and then by its rules, or None.
 
     Args:
         game: the game.
-        oracle: None is returned where it is not one of this oracle's; "": any.
+        oracle: name of the oracle to which the solver must belong; "": any.
 
     Raises:
-        ConfigError: a solver from outside cannot be imported.
+        ConfigError: a solver from another package cannot be imported.
     """
     made_by = str((game.made_by or {}).get("name", ""))
     for name in dict.fromkeys((made_by, game.rules_name if is_searchable(game) else game.name)):
-        found = (
+        solver = (
             load_part("environments", name, PART) if registry.known("environments", name) else None
         )
-        if found is not None and oracle in ("", getattr(found.module, "ORACLE", "")):
-            return found
+        if solver is not None and oracle in ("", getattr(solver.module, "ORACLE", "")):
+            return solver
     return None
 
 
 class KeyedOracle(CachedOracle):
-    """Base of oracles whose verdict is decided by what the ``key`` of the game's solver says.
-
-    Where a solver has none it is all that the seat knows.
+    """Base class of oracles with the cache key of the game's solver, or else the information state.
 
     Args:
-        name: of the oracle.
-        prior: what is known beforehand, as the solver's ``key`` is told it.
+        name: name of the oracle.
+        prior: prior over the hidden state, passed to the solver's ``key``.
     """
 
     def __init__(self, name: str = "", prior: Prior = "uniform") -> None:
@@ -67,28 +64,25 @@ class KeyedOracle(CachedOracle):
         self._key: Callable[..., str] | None = None
 
     def entered(self, game: Searchable) -> None:
-        """Take the ``key`` of the game's solver."""
+        """Load the ``key`` of the game's solver."""
         solver = solver_of(game)
         self._key = None if solver is None else getattr(solver.module, "key", None)
 
     def key(self, state: SearchablePlay) -> str:
-        """Return what decides the verdict; see the top of this class."""
+        """Return the cache key of a state; see the class."""
         return super().key(state) if self._key is None else self._key(state, prior=self.prior)
 
 
 def has_reference(game: Environment) -> bool:
-    """Return whether solutions of a game are known."""
+    """Return whether a game's solver gives reference solutions."""
     solver = solver_of(game)
     return solver is not None and hasattr(solver.module, REFERENCE)
 
 
 def reference_of(state: SearchablePlay) -> tuple[str, ...] | None:
-    """Return the actions that solve a game from its start, of a game that has a reference.
-
-    None where its solver cannot tell.
-    """
+    """Return the actions that solve a game from its initial state, or None."""
     solver = solver_of(state.game)
-    found: tuple[str, ...] | None = (
+    reference: tuple[str, ...] | None = (
         None if solver is None else getattr(solver.module, REFERENCE)(state)
     )
-    return found
+    return reference

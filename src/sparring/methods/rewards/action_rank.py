@@ -1,4 +1,4 @@
-"""Process reward: the rank of the action among the legal ones."""
+"""Process reward: the rank of the action among the legal actions."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ READS = "turn"
 def action_rank(
     episode: Episode, *, ties: Literal["level", "mean"] = "level"
 ) -> tuple[float | None, ...]:
-    """Grade each turn by the rank of its action among all legal ones, as the oracle values them.
+    """Grade each turn by the rank of its action in the oracle's values, from 1 (best) to 0 (worst).
 
-    1 the best, 0 the worst.
-
-    What: only the order of the values counts, not how far they are apart.
-    When to use: with an oracle whose values rank actions better than they measure them, such as a
-    search with few simulations. Also where ``best_action`` is 1 too rarely to learn from.
+    What: only the order of the values counts, not their differences.
+    When to use: with an oracle whose ranking is better than its values, such as a search with few
+    simulations. Also where ``best_action`` is 1 too rarely to learn from.
     Mathematics: with ``ties`` "level"
         r_t = 1 - b / (l - 1), and 1 where l = 1
     l is the number of different values and b the number of those above the action's. With ``ties``
     "mean"
         r_t = (w + e / 2) / (n - 1), and 1/2 where n = 1
-    Of the n - 1 other actions w are worth less and e the same.
+    Of the n - 1 other actions w have a smaller and e an equal value.
     Shapes: one number per turn, None where the oracle abstained.
-    Pitfalls: with "level" a game of three values (won, drawn, lost) has three grades at most, and
-    where all actions are equally good each gets 1. With "mean" the best action gets less than 1
-    where others are as good. A reply that is no legal action gets 0, as the worst. The sum over a
-    game is larger in long games. Ranks are those of the values: where an oracle calls fewer actions
-    best than have the largest value, use ``best_action``. It is shaping: set ``reorder_outcomes``
-    to have it whole.
+    Pitfalls:
+        - With "level" a game of three values (won, drawn, lost) has at most three grades, and if
+          all actions are equally good each gets 1.
+        - With "mean" the best action gets less than 1 if others are as good.
+        - An illegal reply gets 0.
+        - The sum over an episode is larger in long episodes.
+        - Ranks are those of the values: use ``best_action`` with an oracle whose best actions are
+          not all actions of the largest value.
+        - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: none; "mean" is the mid-rank of statistics, scaled to [0, 1].
     Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
-        ties: how actions of one value are graded; by either rule they share a grade. "level"
-            (default) counts different values, so each of the best actions gets 1. "mean" counts
-            actions, so the grades of a state's legal actions have mean 1/2, and a state in which
-            all actions are equally good pays as much as any other.
+        ties: grade of actions of equal value, which is the same for all. "level" (default) counts
+            different values, so each of the best actions gets 1. "mean" counts actions, so the
+            grades of a state's legal actions have mean 1/2, also if all actions are equally good.
     """
     return tuple(_grade(turn, by_level=ties == "level") for turn in episode.turns)
 
@@ -54,17 +54,16 @@ def _grade(turn: Turn, *, by_level: bool) -> float | None:
     if turn.event != "ok" or turn.action is None:
         return 0.0
     ranks = _ranks(turn.verdict.values)
-    own = ranks[turn.verdict.actions.index(turn.action)]
+    played_rank = ranks[turn.verdict.actions.index(turn.action)]
     if by_level:
-        return own / max(ranks) if max(ranks) else 1.0
+        return played_rank / max(ranks) if max(ranks) else 1.0
     others = len(ranks) - 1
-    less, same = sum(rank < own for rank in ranks), ranks.count(own) - 1
+    less, same = sum(rank < played_rank for rank in ranks), ranks.count(played_rank) - 1
     return (less + same / 2) / others if others else 0.5
 
 
 def _ranks(values: Sequence[float]) -> list[int]:
-    """Return per value how many different ones lie below it. Values as close as an oracle's ties
-    are one."""
+    """Return the number of different smaller values per value, with the oracle's tolerance."""
     tie = TIE * max(1.0, *map(abs, values))
     ordered = sorted(range(len(values)), key=values.__getitem__)
     ranks, rank = [0] * len(values), 0

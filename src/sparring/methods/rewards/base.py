@@ -1,18 +1,21 @@
-"""What rewards share: adding named components to turns, and the bound that keeps outcomes in order.
+"""Interface of reward plug-ins, and the bound on shaping that keeps outcomes in order.
 
-Shaping is every component of a turn's reward but "game", and but the "illegal" of the seat that
-forfeited, whose game it ended. Unless a run asks for it, shaping never changes which of two
-outcomes is better: it is scaled down, per seat and episode, until no sum of it from a turn to the
-end exceeds ``BOUND`` times the game's smallest difference between outcomes.
+Shaping is every component of a turn's reward except "game", and except "illegal" of the seat that
+forfeited. Without ``reorder_outcomes``, shaping never changes which of two outcomes is better: a
+factor per seat and episode keeps every sum of shaping from a turn to the end within ``BOUND`` times
+the game's smallest difference between outcomes.
 
-A reward is a function ``(episode, *, options) -> one number per turn``, or None for turns that it
-has no opinion on: these lack the component, count as 0 where rewards are summed, and are counted as
-``abstained/NAME``. One that reads what an oracle says of a turn, ``turn.verdict``, says so by NEEDS
-= {"verdicts"}. One with NEEDS = {"game"} is a function ``(episode, game)``. One with NEEDS =
-{"batch"} is a function ``(episodes, games)`` of all games of a step, with games by name, and
-returns its numbers per episode; it is called without episodes once before a run, so that what it
-lacks shows at the start. One whose number for a turn depends on that turn alone says READS =
-"turn": it can judge a reply that was not played, among the candidates of a prompt.
+A reward is a function ``(episode, *, options) -> one number per turn``. A turn with None has no
+component, counts as 0 in sums of rewards, and is counted in ``abstained/NAME``. The module may
+declare:
+
+    NEEDS = {"verdicts"}   the reward reads an oracle's verdicts, ``turn.verdict``
+    NEEDS = {"game"}       the function is ``(episode, game)``
+    NEEDS = {"batch"}      the function is ``(episodes, games)`` of a whole step, with games by
+                           name, and returns numbers per episode; a call without episodes before the
+                           run reports missing requirements
+    READS = "turn"         a turn's number depends on that turn only, so that the reward can judge
+                           candidates that were not played
 """
 
 from __future__ import annotations
@@ -40,24 +43,21 @@ from sparring.methods.rewards.components import (
 )
 from sparring.play.episode import Grade
 
-UNSHAPED = ("game", "illegal")  # components that are not a reward plug-in's
-# below one half: two seats' shaping together stay below the difference of their outcomes
+UNSHAPED = ("game", "illegal")  # components that do not come from a reward plug-in
+# below one half, so that two seats' shaping stays below the difference of their outcomes
 BOUND = 0.49
 SAME = 1e-9  # payoffs closer than this are one outcome
 
 
 def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[str, float]:
-    """Return per game the smallest difference of outcomes in these episodes.
+    """Return the smallest difference of outcomes in these episodes by game, at most ``gaps``.
 
-    It is at most the game's given gap (else 1).
-
-    The outcome of a seat is the sum of its turns' "game" components, which is what credit sees of
-    it.
+    The outcome of a seat is the sum of its turns' "game" components, which credit reads.
     """
     outcomes: dict[str, set[float]] = {}
     for episode in episodes:
-        found = outcomes.setdefault(episode.game, set())
-        found.update(
+        game_outcomes = outcomes.setdefault(episode.game, set())
+        game_outcomes.update(
             sum(turn.rewards.get("game", 0.0) for turn in turns)
             for turns in trained_seats(episode).values()
         )
@@ -69,48 +69,45 @@ def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[s
 
 
 def kept_components(episode: Episode, seat: int) -> tuple[str, ...]:
-    """Return the components of a seat that are no shaping.
-
-    The payoff, and for who forfeited the penalty as well.
-    """
+    """Return the components of a seat that are not shaping."""
     return UNSHAPED if episode.forfeited_by == seat else ("game",)
 
 
 def trained_seats(episode: Episode) -> dict[int, list[Turn]]:
-    """Return the turns of each trained seat that had one, in order of play."""
-    found: dict[int, list[Turn]] = {}
+    """Return the turns of each trained seat with turns, in order of play."""
+    turns_of: dict[int, list[Turn]] = {}
     for turn in episode.turns:
         if episode.trained[turn.seat]:
-            found.setdefault(turn.seat, []).append(turn)
-    return found
+            turns_of.setdefault(turn.seat, []).append(turn)
+    return turns_of
 
 
 def shaping_factors(episode: Episode, limit: float) -> dict[int, float]:
-    """Return per trained seat the factor, at most 1, that keeps shaping within +-limit.
+    """Return per trained seat the factor, at most 1, that bounds shaping.
 
-    What is kept is every sum of shaping from a turn to the end.
+    The factor keeps every sum of shaping from a turn to the end within +-limit.
     """
-    found = {}
+    factors = {}
     for seat, turns in trained_seats(episode).items():
-        kept = kept_components(episode, seat)
+        fixed = kept_components(episode, seat)
         sums = (
-            sum(value for name, value in turn.rewards.items() if name not in kept)
+            sum(value for name, value in turn.rewards.items() if name not in fixed)
             for turn in reversed(turns)
         )
         peak = max(abs(total) for total in accumulate(sums))
-        found[seat] = limit / peak if peak > limit else 1.0
-    return found
+        factors[seat] = limit / peak if peak > limit else 1.0
+    return factors
 
 
 def with_scaled_shaping(episode: Episode, factors: Mapping[int, float]) -> Episode:
-    """Return an episode whose seats' shaping is multiplied by these factors."""
+    """Return the episode with each seat's shaping multiplied by its factor."""
     if all(factor == 1.0 for factor in factors.values()):
         return episode
 
     def scaled(turn: Turn) -> Turn:
-        factor, kept = factors.get(turn.seat, 1.0), kept_components(episode, turn.seat)
+        factor, fixed = factors.get(turn.seat, 1.0), kept_components(episode, turn.seat)
         rewards = {
-            name: value if name in kept else value * factor for name, value in turn.rewards.items()
+            name: value if name in fixed else value * factor for name, value in turn.rewards.items()
         }
         others = tuple(map(scaled, turn.candidates))
         return turn._replace(rewards=rewards, candidates=others)
@@ -119,10 +116,10 @@ def with_scaled_shaping(episode: Episode, factors: Mapping[int, float]) -> Episo
 
 
 GIVEN = {  # what NEEDS may name
-    "verdicts": "what an oracle says of every turn",
-    "game": "the game that was played",
+    "verdicts": "an oracle's verdict on every turn",
+    "game": "the episode's game",
     "batch": "all episodes of a step at once, and the games by name",
-    "playouts": "the mean return of games played on from every turn",
+    "playouts": "the mean return of playouts from every turn",
     "reference": "a reference solution of the game",
 }
 
@@ -138,32 +135,27 @@ def apply_rewards(
     scales: Mapping[str, float] | None = None,
     reorder_outcomes: bool = False,
 ) -> tuple[list[Episode], dict[str, float]]:
-    """Return the episodes with weighted components added, and metrics.
-
-    They are added to the turns of trained seats.
+    """Return (episodes with weighted components on the turns of trained seats, metrics).
 
     Args:
-        episodes: finished games of one step.
-        rewards: the plug-ins, of different names. Without any, only penalties for illegal replies
-            are bounded.
-        progress: share of the run that is done, in [0, 1]; schedules are read there.
-        gaps: per game the smallest difference of two outcomes; 1 where a game is missing. Where two
-            outcomes of ``episodes`` lie closer together, their difference is used instead, so the
-            order of a batch always holds.
-        games: by name, for rewards that read them.
-        outcome_weight: factor of the "game" component of trained seats; returns per seat stay as
-            they are.
-        scales: per game another such factor; ``gaps`` are multiplied by it too. 1 where a game is
-            missing.
-        reorder_outcomes: leave shaping as it is, though it may then make a loss worth more than a
-            win.
+        episodes: finished episodes of one step.
+        rewards: the plug-ins, of different names. Without plug-ins only penalties for illegal
+            replies are bounded.
+        progress: finished share of the run, in [0, 1], for schedules.
+        gaps: smallest difference of two outcomes by game, default 1. A smaller difference within
+            ``episodes`` replaces the gap, so that the order of a batch always holds.
+        games: games by name, for rewards that read games.
+        outcome_weight: factor of the "game" component of trained seats; returns per seat stay
+            unchanged.
+        scales: a further such factor by game, default 1, which also multiplies ``gaps``.
+        reorder_outcomes: whether shaping stays unbounded; a loss may then get more than a win.
 
     Returns:
-        New episodes (the same ones where nothing changes), and ``reward/NAME``, ``abstained/NAME``
-        and ``bounded_share``, the last where there is any shaping.
+        New episodes (the same objects if unchanged), and the metrics ``reward/NAME``,
+        ``abstained/NAME`` and, with shaping, ``bounded_share``.
 
     Raises:
-        RewardError: a plug-in did not give one number of reasonable size per turn.
+        RewardError: a plug-in did not return one number of reasonable size per turn.
     """
     scales = scales or {}
     gaps = {game: gaps.get(game, 1.0) * scales.get(game, 1.0) for game in {*gaps, *scales}}
@@ -182,13 +174,13 @@ def apply_rewards(
         for episode in episodes
     ):
         return list(episodes), {}
-    found = [
+    judged = [
         (reward, opinions(reward.bound, episodes, games or {}, progress=progress))
         for reward in rewards
     ]
     shaped = [
         with_candidates(
-            with_components(episode, [(reward, rows[number]) for reward, rows in found], progress),
+            with_components(episode, [(reward, rows[number]) for reward, rows in judged], progress),
             rewards,
             games or {},
             progress,
@@ -209,26 +201,24 @@ def apply_rewards(
     return shaped, metrics
 
 
-def check_output(reward: BoundPlugin, given: Any, *asked: Any) -> None:
-    """Check that a reward has given a row of numbers, or one per episode.
-
-    Every call of one ends here.
+def check_output(reward: BoundPlugin, output: Any, *arguments: Any) -> None:
+    """Check that a reward has returned a sequence; every call ends here.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: the output is not a list or an array.
     """
-    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):
+    if not isinstance(output, Sequence | np.ndarray) or isinstance(output, str):
         raise PluginError(
             f"The {reward} must return a list of one number or None per turn; it "
-            f"returned {type(given).__name__}."
+            f"returned {type(output).__name__}."
         )
 
 
 def prepared(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
-    """Return the rewards, those that are asked about whole steps ready for it.
+    """Return the rewards, after a test call of those with NEEDS "batch".
 
     Raises:
-        SparringError: a reward lacks what it works with.
+        SparringError: a reward's requirements are missing.
     """
     for reward in rewards:
         if "batch" in reward.bound.plugin.needs:
@@ -237,20 +227,20 @@ def prepared(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
 
 
 def next_turns(episode: Episode) -> list[Turn | None]:
-    """Return per turn the next turn of the same seat, None after its last one."""
+    """Return the next turn of the same seat for every turn, None after the last one."""
     later: dict[int, Turn] = {}
-    found: list[Turn | None] = []
+    following: list[Turn | None] = []
     for turn in reversed(episode.turns):
-        found.append(later.get(turn.seat))
+        following.append(later.get(turn.seat))
         later[turn.seat] = turn
-    return found[::-1]
+    return following[::-1]
 
 
 def outcome_gap(game: Environment) -> float:
-    """Return the smallest difference between two outcomes that a game's payoffs suggest, at most 1.
+    """Return the assumed smallest difference between two outcomes of a game, at most 1.
 
-    Payoffs are taken to be whole numbers; the ends of the game's utilities and what a forfeiture
-    pays are known and may lie between whole numbers (SPIRAL's +0.5), which makes the gap smaller.
+    Payoffs are assumed to be integers. The extreme utilities and the payoffs of a forfeit are known
+    and may be fractions (SPIRAL's +0.5), which makes the gap smaller.
     """
     known = {game.min_utility, game.max_utility}
     if game.illegal.rule == "forfeit":
@@ -265,7 +255,7 @@ def outcome_gap(game: Environment) -> float:
 
 
 def _weighted(episode: Episode, weight: float) -> Episode:
-    """Return an episode whose trained seats' payoffs are multiplied; the same one if by 1."""
+    """Return the episode with the payoffs of trained seats multiplied by ``weight``."""
     if weight == 1.0:
         return episode
     turns = [
@@ -278,8 +268,7 @@ def _weighted(episode: Episode, weight: float) -> Episode:
 
 
 def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
-    """Return a component's mean over the trained turns that have it. The share of those that do not
-    comes with it, if there are any."""
+    """Return the component's mean over trained turns that have it, and the share of the others."""
     turns = [
         turn for episode in episodes for turn in episode.decisions if episode.trained[turn.seat]
     ]
@@ -293,7 +282,7 @@ def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
 
 
 def by_oracle(episodes: Sequence[Episode]) -> list[list[float | None]]:
-    """Return what each turn is worth by the oracle: less its regret, None where it abstained."""
+    """Return the negative regret of each turn, None where the oracle abstained."""
     return [
         [None if (lost := regret(turn)) is None else -lost for turn in episode.turns]
         for episode in episodes
@@ -303,30 +292,32 @@ def by_oracle(episodes: Sequence[Episode]) -> list[list[float | None]]:
 def by_rewards(
     rewards: Sequence[WeightedReward], games: Mapping[str, Environment], progress: float
 ) -> Grade:
-    """Return what judges turns by the sum of a run's rewards that read one turn alone.
+    """Return a grader of turns by the weighted sum of the rewards with READS "turn".
 
-    Each with its weight of now. The penalty of an illegal reply is part of the sum. A turn on which
-    none of them has an opinion is not judged.
+    The sum includes the penalty of an illegal reply. A turn without any of these components gets
+    None.
 
     Args:
-        rewards: of the run; those that read more than the turn are left out.
-        games: by name.
-        progress: share of the run that is done, in [0, 1].
+        rewards: the run's rewards; those without READS "turn" are ignored.
+        games: games by name.
+        progress: finished share of the run, in [0, 1].
     """
     used = [reward for reward in rewards if reads_turn(reward.bound)]
     names = {reward.bound.plugin.name for reward in used}
 
     def grade(episodes: Sequence[Episode]) -> list[list[float | None]]:
-        rows = [opinions(one.bound, episodes, games, progress=progress) for one in used]
+        rows = [opinions(reward.bound, episodes, games, progress=progress) for reward in used]
         judged = [
             with_components(
-                episode, [(one, row[number]) for one, row in zip(used, rows, strict=True)], progress
+                episode,
+                [(reward, row[number]) for reward, row in zip(used, rows, strict=True)],
+                progress,
             )
             for number, episode in enumerate(episodes)
         ]
         return [
-            [sum(turn.rewards.values()) if names & turn.rewards.keys() else None for turn in own]
-            for own in (episode.turns for episode in judged)
+            [sum(turn.rewards.values()) if names & turn.rewards.keys() else None for turn in turns]
+            for turns in (episode.turns for episode in judged)
         ]
 
     return grade

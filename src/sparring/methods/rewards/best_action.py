@@ -1,4 +1,4 @@
-"""Process reward: whether the action is one of the best."""
+"""Process reward: whether the action is one of the best actions."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ READS = "turn"
 def best_action(
     episode: Episode, *, right: float = 1.0, wrong: float = 0.0
 ) -> tuple[float | None, ...]:
-    """Whether the oracle holds the action for one of the best: VPR's verifiable process reward.
+    """Reward the oracle's best actions: VPR's verifiable process reward.
 
-    What: every turn is paid for itself, however the game ends.
-    When to use: where an oracle can tell right actions from wrong ones; with credit ``vpr``, or any
-    estimator of returns.
+    What: the reward of a turn does not depend on the outcome.
+    When to use: with an oracle that distinguishes right from wrong actions; with credit ``vpr``, or
+    any estimator of returns.
     Mathematics:
         r_t = right if a_t is in argmax_a Q(s_t, a), else wrong
     Q and its ties are the oracle's.
     Shapes: one number per turn, None where the oracle abstained.
-    Pitfalls: a large error and a small one cost the same (see ``regret``). Where every action is
-    equally good, in a lost position too, each of them is right. The sum over a game is larger in
-    long games: set outcome_weight, or use credit that looks at one turn. It is shaping: set
-    ``reorder_outcomes`` to have it whole.
+    Pitfalls:
+        - Large and small errors cost the same (see ``regret``).
+        - If all actions are equally good, also in a lost position, each of them is right.
+        - The sum over an episode is larger in long episodes: set outcome_weight, or use credit per
+          turn.
+        - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: arXiv 2605.10325 (VPR).
     Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
         right: reward of a turn whose action is one of the best. Default 1.
-        wrong: reward of a turn with any other action, or with a reply that is no legal action.
-            Default 0.
+        wrong: reward of a turn with any other action, or with an illegal reply. Default 0.
     """
-    found = map(is_best, episode.turns)
-    return tuple(None if best is None else right if best else wrong for best in found)
+    flags = map(is_best, episode.turns)
+    return tuple(None if best is None else right if best else wrong for best in flags)

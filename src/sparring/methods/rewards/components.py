@@ -1,4 +1,4 @@
-"""What rewards say of turns, as components of these turns."""
+"""Rewards as components of turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparring.core.records import Episode
 from sparring.core.schedule import Schedule
 from sparring.environments.base import Environment
 
-LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding
+LARGEST = 1e6  # beyond this size a component would lose the game's payoffs to rounding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,22 +30,25 @@ def opinions(
     *,
     progress: float = 0.0,
 ) -> list[tuple[float | None, ...]]:
-    """Return what a reward says of every turn of these episodes, called as its NEEDS say.
+    """Return a reward's numbers for every turn of these episodes.
 
-    It is asked about decisions; other turns, such as memories, are left out of what it sees, and
-    have None.
+    The reward sees only decisions; other turns, such as memories, have None.
     """
     decided = [_decisions_of(episode) for episode in episodes]
-    found = iter(_of_decisions(reward, [own for own in decided if own.turns], games, progress))
-    rows = [next(found) if own.turns else () for own in decided]
+    rows_of_judged = iter(
+        _of_decisions(
+            reward, [decisions for decisions in decided if decisions.turns], games, progress
+        )
+    )
+    rows = [next(rows_of_judged) if decisions.turns else () for decisions in decided]
     return [
-        row if own is episode else _spread(row, own, episode)
-        for row, own, episode in zip(rows, decided, episodes, strict=True)
+        row if decisions is episode else _spread(row, decisions, episode)
+        for row, decisions, episode in zip(rows, decided, episodes, strict=True)
     ]
 
 
 def _decisions_of(episode: Episode) -> Episode:
-    """Return an episode of its decisions alone; the same one where all turns are decisions."""
+    """Return the episode with its decisions only."""
     decisions = episode.decisions
     return episode if len(decisions) == len(episode.turns) else replace(episode, turns=decisions)
 
@@ -53,9 +56,9 @@ def _decisions_of(episode: Episode) -> Episode:
 def _spread(
     row: tuple[float | None, ...], decided: Episode, episode: Episode
 ) -> tuple[float | None, ...]:
-    """Return what was said of an episode's decisions as one entry per turn."""
+    """Return a row over decisions as a row over all turns, with None for other turns."""
     if len(row) != len(decided.turns):
-        return row  # of a wrong length, which is refused where it is used
+        return row  # of wrong length; ``with_components`` refuses the row
     rest = iter(row)
     return tuple(next(rest) if turn.is_decision else None for turn in episode.turns)
 
@@ -71,8 +74,8 @@ def _of_decisions(
         rows = list(reward(episodes, games, progress=progress))
         if len(rows) != len(episodes):
             raise RewardError(
-                f"The {reward} gave {len(rows)} rows for {len(episodes)} episodes; return one per "
-                "episode."
+                f"The {reward} returned {len(rows)} rows for {len(episodes)} episodes; return one "
+                "per episode."
             )
         return rows
     if "game" in needs:
@@ -84,16 +87,16 @@ def _of_decisions(
 
 def with_components(
     episode: Episode,
-    found: Sequence[tuple[WeightedReward, tuple[float | None, ...]]],
+    rewards: Sequence[tuple[WeightedReward, tuple[float | None, ...]]],
     progress: float,
 ) -> Episode:
-    """Return an episode with one more component per reward in the turns of trained seats."""
+    """Return the episode with one more component per reward on the turns of trained seats."""
     added: list[dict[str, float]] = [{} for _ in episode.turns]
-    for reward, values in found:
+    for reward, values in rewards:
         name, weight = reward.bound.plugin.name, reward.weight(progress)
         if len(values) != len(added):
             raise RewardError(
-                f"rewards {name!r} gave {len(values)} numbers for {len(added)} turns "
+                f"rewards {name!r} returned {len(values)} numbers for {len(added)} turns "
                 f"of {episode.game}; return one per turn."
             )
         for number, value in enumerate(values):
@@ -103,7 +106,7 @@ def with_components(
                 where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
                 raise RewardError(
                     f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within "
-                    f"+-{LARGEST:g}; give less."
+                    f"+-{LARGEST:g}; return a smaller number."
                 )
             added[number][name] = float(weight * value)
     turns = [
@@ -114,17 +117,14 @@ def with_components(
 
 
 def reads_turn(reward: BoundPlugin) -> bool:
-    """Return whether a reward's number for a turn depends on that turn alone."""
+    """Return whether a reward's number for a turn depends on that turn only."""
     return getattr(reward.plugin.module, "READS", "") == "turn"
 
 
 def others(episode: Episode) -> Episode | None:
-    """Return the replies to prompts of an episode that were not played, as its turns.
-
-    None without any.
-    """
-    found = tuple(other for turn in episode.turns for other in turn.candidates)
-    return replace(episode, turns=found) if found else None
+    """Return the episode with the candidates that were not played as its turns, or None."""
+    candidates = tuple(other for turn in episode.turns for other in turn.candidates)
+    return replace(episode, turns=candidates) if candidates else None
 
 
 def with_candidates(
@@ -133,18 +133,16 @@ def with_candidates(
     games: Mapping[str, Environment],
     progress: float,
 ) -> Episode:
-    """Return an episode with components on the replies that were not played, from what can judge
-    a turn by itself.
-    """
-    asked = others(episode)
-    if asked is None:
+    """Return the episode with components on candidates, from rewards with READS "turn"."""
+    unplayed = others(episode)
+    if unplayed is None:
         return episode
-    found = [
-        (reward, opinions(reward.bound, [asked], games, progress=progress)[0])
+    rows = [
+        (reward, opinions(reward.bound, [unplayed], games, progress=progress)[0])
         for reward in rewards
         if reads_turn(reward.bound)
     ]
-    judged = iter(with_components(asked, found, progress).turns)
+    judged = iter(with_components(unplayed, rows, progress).turns)
     turns = [
         turn._replace(candidates=tuple(next(judged) for _ in turn.candidates))
         for turn in episode.turns

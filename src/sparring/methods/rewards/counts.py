@@ -1,4 +1,4 @@
-"""What rewards of teams share: pay by what an environment counts, and what they cannot pay in."""
+"""Functions for rewards of teams: pay by an environment's figures, and errors for combinators."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from sparring.play.replay import figures_of
 
 
 def within(game: Environment) -> Environment:
-    """Return the environment that combinators are made of in the end; of any other, itself."""
+    """Return the innermost environment of nested combinators."""
     while isinstance(game, Combination):
         game = game.inner
     return game
 
 
 def around(game: Environment, inner: Environment, reward: str) -> RewardError:
-    """Return the error of a reward that is for an environment, and is asked of a combinator of it.
+    """Return the error of a reward for an environment inside a combinator.
 
     Args:
         game: the combinator.
-        inner: the environment, which has what the reward pays for.
-        reward: its name.
+        inner: the inner environment, which the reward supports.
+        reward: name of the reward.
     """
     return RewardError(
-        f"rewards {reward!r}: {game.name} is made of plays of {inner.name}, and what each seat has "
-        f"done is known of a play of {inner.name} by itself alone. Leave the reward out, or play "
+        f"rewards {reward!r}: {game.name} combines episodes of {inner.name}, and each seat's part "
+        f"is known only for a single episode of {inner.name}. Leave the reward out, or play "
         f"{inner.name} without {game.name}."
     )
 
@@ -35,19 +35,19 @@ def around(game: Environment, inner: Environment, reward: str) -> RewardError:
 def paid_to_leads(
     episode: Episode, game: Environment, name: str, reward: str
 ) -> tuple[float | None, ...]:
-    """Return a figure of the play on the last turn of each seat that leads, None on all others.
+    """Return a figure of the episode on the last turn of each leading seat, None on other turns.
 
-    None everywhere where the environment does not count it, or has no lead, in plays that were cut
-    or forfeited, and for a seat of which the figure says nothing (nan).
+    All turns have None if the environment has no such figure or no lead, or if the episode was
+    truncated or forfeited. A seat whose figure is nan has None.
 
     Args:
-        episode: the play.
-        game: its environment; ``leads(seat)`` says who leads.
-        name: of the figure.
-        reward: that pays it.
+        episode: the episode.
+        game: the environment.
+        name: name of the figure.
+        reward: name of the reward, for errors.
 
     Raises:
-        RewardError: the environment is a combinator of one that has a lead and counts this.
+        RewardError: the environment is a combinator of an environment with a lead and this figure.
     """
     nothing = (None,) * len(episode.turns)
     if not isinstance(game, HasLeads) or name not in game.figures:
@@ -60,10 +60,10 @@ def paid_to_leads(
         ):
             raise around(game, inner, reward)
         return nothing
-    found = figures_of(game, episode)
-    if found is None:
+    figures = figures_of(game, episode)
+    if figures is None:
         return nothing
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
-    paid = {last[seat]: found[name][seat] for seat in last if game.leads(seat)}
-    said = {number: value for number, value in paid.items() if not math.isnan(value)}
-    return tuple(said.get(number) for number in range(len(episode.turns)))
+    values = {last[seat]: figures[name][seat] for seat in last if game.leads(seat)}
+    rewards = {number: value for number, value in values.items() if not math.isnan(value)}
+    return tuple(rewards.get(number) for number in range(len(episode.turns)))

@@ -1,4 +1,4 @@
-"""Reward: a draw is worth a little."""
+"""Reward: a small bonus for a draw."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRESETS = {"mars": {"bonus": 0.1, "games": ("tic_tac_toe", "connect_four", "hana
 def draw_bonus(
     episode: Episode, *, bonus: float = 0.1, games: tuple[str, ...] = ()
 ) -> tuple[float, ...]:
-    """A bonus for every seat when the game ends with nothing for anyone.
+    """Pay every seat a bonus if all returns are 0.
 
     What: lifts a draw a little above the middle between loss and win.
     When to use: where good play ends in draws, as in tic-tac-toe, and wins in self-play become
@@ -20,17 +20,16 @@ def draw_bonus(
     and 0 on all other turns.
     Shapes: one number per turn.
     Pitfalls: the game is no longer zero-sum: two seats can agree to draw. MARS's code pays whenever
-    the last reward is 0, which in Hanabi can be after cards were played; here the whole return must
-    be 0.
+    the last reward is 0, in Hanabi even after cards were played; here the whole return must be 0.
     Reference: MARS (thu-nics/MARSHAL), the environments of the three games.
     Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:
         bonus: reward of a drawn game, once per seat, in units of returns. Default 0.1, as in MARS.
-        games: names of the games that have the bonus; empty (default): every game. Preset ``mars``
-            names MARS's two board games and Hanabi.
+        games: names of the games with the bonus; empty (default): every game. Preset ``mars`` names
+            MARS's two board games and Hanabi.
     """
-    drawn = (
+    is_draw = (
         episode.forfeited_by is None
         and not episode.has_outgrown_context
         and not any(episode.returns)
@@ -38,6 +37,6 @@ def draw_bonus(
     )
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     return tuple(
-        bonus if drawn and last[turn.seat] == number else 0.0
+        bonus if is_draw and last[turn.seat] == number else 0.0
         for number, turn in enumerate(episode.turns)
     )

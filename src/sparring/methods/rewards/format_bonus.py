@@ -18,24 +18,26 @@ def format_bonus(
     bonus: Annotated[float, Field(ge=0)] = 0.05,
     penalty: Annotated[float, Field(ge=0)] = 0.0,
 ) -> tuple[float, ...]:
-    """A bonus for every legal reply, a penalty for every other one.
+    """Pay a bonus for every legal reply, and charge a penalty for every other reply.
 
-    What: pays for the form alone, so a model that cannot win yet has something to learn from.
-    When to use: for models that begin with few legal replies. Lower its weight to 0 later by a
-    schedule.
+    What: pays only for the form, as a signal for a model that cannot win yet.
+    When to use: for models that begin with few legal replies. A schedule should lower the weight to
+    0 later.
     Mathematics:
         r_t = bonus if the reply was a legal action, else -penalty
     Shapes: one number per turn.
-    Pitfalls: it pays for long games. The bound on shaping holds the sum below the difference of two
-    outcomes; without it (``reorder_outcomes``) a slow loss can be worth more than a quick win. It
-    is added to what ``illegal`` of the game costs.
+    Pitfalls:
+        - The sum favours long games. The bound on shaping keeps the sum below the difference of two
+          outcomes; without the bound (``reorder_outcomes``) a slow loss can pay more than a quick
+          win.
+        - The penalty adds to that of the game's ``illegal``.
     Reference: MARS (thu-nics/MARSHAL), env_manager.py.
     Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:
-        bonus: reward of a legal reply, at least 0. Default 0.05. Preset ``mars_released`` is what
-            MARS's configuration amounts to: its "format_penalty: 0.05" pays 0.05 for a valid turn
-            and takes nothing for an invalid one.
-        penalty: cost of any other reply, at least 0. The default 0 costs nothing.
+        bonus: reward of a legal reply, at least 0. Default 0.05. Preset ``mars_released`` is the
+            effect of MARS's configuration: "format_penalty: 0.05" pays 0.05 for a valid turn and
+            nothing for an invalid one.
+        penalty: cost of any other reply, at least 0. Default 0.
     """
     return tuple(bonus if turn.event == "ok" else -penalty for turn in episode.turns)

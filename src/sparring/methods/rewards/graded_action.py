@@ -11,31 +11,33 @@ READS = "turn"
 def graded_action(
     episode: Episode, *, illegal: float = -2.0, unparsable: float = -2.0
 ) -> tuple[float | None, ...]:
-    """Pay each turn what the oracle says that its action is worth: VPR's reward as released.
+    """Pay each turn the oracle's value of its action: VPR's reward as released.
 
-    What: every turn is paid by its grade, however the game ends.
+    What: the reward of a turn is its grade and does not depend on the outcome.
     When to use: with the oracle ``graded``, whose values are grades of actions, and credit ``vpr``
     or ``at_grpo`` over the replies to one prompt.
     Mathematics:
         r_t = value(s_t, a_t)
-    by the oracle, and ``illegal`` or ``unparsable`` where the reply is no legal action.
+    by the oracle, and ``illegal`` or ``unparsable`` for an illegal reply.
     Shapes: one number per turn, None where the oracle abstained.
-    Pitfalls: with an oracle whose values are returns, positions that are won pay every move in
-    them; ``regret`` compares with the best move. Grades are of different sizes in different games.
-    It is shaping: set ``reorder_outcomes`` to have it whole.
+    Pitfalls:
+        - With an oracle whose values are returns, every move of a won position pays; ``regret``
+          compares with the best move.
+        - Grades have different sizes in different games.
+        - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: code of thu-nics/VPR (arXiv 2605.10325).
     Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
-        illegal: reward of a reply that is an action, and not a legal one. Default -2, as released.
-        unparsable: reward of a reply that holds no action. Default -2, as released.
+        illegal: reward of a reply whose action is not legal. Default -2, as released.
+        unparsable: reward of a reply without an action. Default -2, as released.
     """
-    paid = {"illegal": illegal, "unparsable": unparsable}
+    penalties = {"illegal": illegal, "unparsable": unparsable}
     return tuple(
         None
         if turn.verdict is None
         else turn.verdict.values[turn.verdict.actions.index(turn.action)]
         if turn.event == "ok" and turn.action is not None
-        else paid.get(turn.event, unparsable)
+        else penalties.get(turn.event, unparsable)
         for turn in episode.turns
     )

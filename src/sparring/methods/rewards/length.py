@@ -1,4 +1,4 @@
-"""Reward: short replies, or no overly long ones."""
+"""Reward: a bonus for short replies, a penalty for long ones."""
 
 from __future__ import annotations
 
@@ -25,33 +25,35 @@ def length(
     bonus: Annotated[float, Field(ge=0)] = 0.0,
     penalty: Annotated[float, Field(ge=0)] = 0.5,
 ) -> tuple[float, ...]:
-    """Pay for replies shorter than a length, charge for longer ones, in proportion.
+    """Pay for replies shorter than a length, and charge for longer ones, in proportion.
 
-    What: a straight line in the reply's tokens, with one slope below ``longest`` and another above
-    it.
-    When to use: to stop replies from growing without getting better.
+    What: a piecewise linear function of the reply's tokens, with different slopes below and above
+    ``longest``.
+    When to use: against replies that grow without improving.
     Mathematics:
         s_t = 1 - (L_t - shortest) / (longest - shortest)
         r_t = bonus * s_t if s_t > 0, else penalty * s_t
     L_t counts the sampled tokens of turn t, its stop token included. Turns without tokens get 0.
     Shapes: one number per turn.
-    Pitfalls: the bonus pays for every turn, hence for long games. A reply shorter than ``shortest``
-    gets a little more than ``bonus``. With an outcome gap of 1, either preset can meet the bound on
-    shaping. Preset ``mars_paper`` is the paper's alpha * max(0, s_t) with alpha 0.5. Preset
-    ``mars_released`` is MARS's code: it pays nothing up to ``longest`` and charges half of s_t
-    beyond it (the default).
+    Pitfalls:
+        - The bonus pays for every turn, and so favours long games.
+        - A reply shorter than ``shortest`` gets a little more than ``bonus``.
+        - With an outcome gap of 1, either preset can reach the bound on shaping.
+        - Preset ``mars_paper`` is the paper's alpha * max(0, s_t) with alpha 0.5. Preset
+          ``mars_released`` (the default) is MARS's code, which pays nothing up to ``longest`` and
+          charges half of s_t beyond.
     Reference: MARS (arXiv:2510.15414), and its release, env_manager.py.
     Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:
-        shortest: length at which a reply gets the whole bonus, in tokens, at least 0. The default
-            11 is that of MARS's code; the paper does not print it.
-        longest: length from which on a reply is charged, in tokens, above ``shortest``. The default
-            2048 is that of MARS's code; the paper does not print it.
+        shortest: length of a reply with the full bonus, in tokens, at least 0. The default 11 is
+            that of MARS's code; the paper has no number.
+        longest: length above which a reply is charged, in tokens, above ``shortest``. The default
+            2048 is that of MARS's code; the paper has no number.
         bonus: reward of a reply of ``shortest`` tokens, falling to 0 at ``longest``; at least 0.
-            The default 0 pays nothing.
-        penalty: cost per multiple of longest - shortest by which a reply exceeds ``longest``; at
-            least 0. Default 0.5.
+            Default 0.
+        penalty: cost per multiple of longest - shortest beyond ``longest``; at least 0. Default
+            0.5.
 
     Raises:
         ConfigError: longest is not above shortest.

@@ -1,7 +1,4 @@
-"""Process reward: a language model's opinion of the turn, for states that no oracle covers.
-
-An opinion, not a verdict.
-"""
+"""Process reward: a language model's score of the turn, for states that no oracle covers."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from sparring.play.players.endpoint_account import Account, Answer, BudgetError
 from sparring.play.replay import replay
 
 NEEDS = {"batch"}
-ASKS_OTHERS = True  # over the network, at their price: estimates and trials leave it out
+ASKS_OTHERS = True  # sends paid requests over the network; estimates and trials omit the reward
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +38,9 @@ SCORE: n"""
 ASK = "The turn:\n{turn}\n\nJudge it, and end with the line SCORE: n."
 _TOP = 10.0
 _SHOWN = 300  # characters of an answer that a warning quotes
-_SALT = "llm_judge"  # keeps its answers apart from an agent's in one cache
+_SALT = "llm_judge"  # separates the judge's answers from an agent's in one cache
 _LINE = re.compile(r"SCORE\s*:\s*(\d{1,2}(?:\.\d+)?)(?:\s*/\s*10)?\.?", re.IGNORECASE)
-# how chat templates begin their marks: <|im_end|>, </s>, [INST]
+# beginnings of chat template marks: <|im_end|>, </s>, [INST]
 _CONTROL = re.compile(r"<|\[(?=/?[A-Z_]+\])")
 
 
@@ -71,51 +68,53 @@ def llm_judge(
     price_out: float = 0.0,
     cache: str | None = None,
 ) -> list[tuple[float | None, ...]]:
-    """What a language model thinks of each turn, by any OpenAI-compatible endpoint.
+    """Score each turn by a language model behind any OpenAI-compatible endpoint.
 
-    A judge's opinion, not a verdict.
-
-    What: the judge is shown what the seat was told, its legal actions and its reply, and gives a
-    score.
-    When to use: for states that no oracle covers; where an oracle does, use its verdict. Needs the
-    extra ``endpoint``; play in style "full".
+    What: the judge reads the seat's prompt, its legal actions and its reply, and returns a score,
+    which is an opinion and not a verdict.
+    When to use: for states that no oracle covers. Needs the extra ``endpoint``; play in style
+    "full".
     Mathematics:
         r_t = n / 10
-    with n in [0, 10] the judge's score. A reply that is no legal action gets 0 without a request.
-    Shapes: one number per turn. None, counted as ``abstained/llm_judge``, where the endpoint
-    failed, or where the answer was cut or did not end with a score in range. None also for turns of
-    seats that are not trained, and with ``turns`` "unjudged" for those an oracle judged.
-    Pitfalls: a policy that is trained against a judge learns to please it. Its words go to the
-    judge as data, with quotation marks and the marks of chat templates escaped, and the judge is
-    told not to obey them. That makes persuasion harder, not impossible: compare with ``shows``
-    "action" and with an oracle where there is one. Other players' words in what the seat was told
-    are data in the same way. Equal turns of a step are asked about once. Without ``cache`` a run
-    that is resumed asks again, and gets the same answers only as far as the endpoint repeats
-    itself. Budgets count what this process spends. Until the endpoint has answered once, its
-    failure stops the run. Where keys go and where files lie is as for the agent ``endpoint``. It is
-    shaping: set ``reorder_outcomes`` to have it whole.
+    with n in [0, 10] the judge's score. An illegal reply gets 0 without a request.
+    Shapes: one number per turn. None, counted as ``abstained/llm_judge``, if the endpoint failed,
+    or if the answer was truncated or did not end with a score in range. None also for turns of
+    untrained seats, and with ``turns`` "unjudged" for turns with a verdict.
+    Pitfalls:
+        - A policy that is trained against a judge learns to please the judge. The policy's text
+          goes to the judge as data, with quotation marks and chat template marks escaped, and the
+          judge is instructed not to obey the text. That makes persuasion harder, not impossible:
+          compare with ``shows`` "action" and, if possible, with an oracle.
+        - Other players' text in the prompt is data in the same way.
+        - Equal turns of a step share one request.
+        - Without ``cache`` a resumed run sends requests again, and gets the same answers only if
+          the endpoint is deterministic.
+        - Budgets count the expenses of this process.
+        - A failure before the endpoint's first answer stops the run.
+        - The rules for keys and files are those of the agent ``endpoint``.
+        - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: Zheng et al., 2023 (arXiv 2306.05685), for language models as judges and their
     biases.
     Verified by: tests/methods/rewards/test_llm_judge.py.
 
     Args:
         model: the judge's name at the endpoint.
-        base_url: address of the API, without "/chat/completions". As for the agent ``endpoint`` it
-            is on this machine, at the provider of the key, or on a host that the environment
-            variable SPARRING_ENDPOINT_HOSTS names.
+        base_url: address of the API, without "/chat/completions": as for the agent ``endpoint`` on
+            this machine, at the provider of the key, or on a host that the environment variable
+            SPARRING_ENDPOINT_HOSTS names.
         key_variable: name of the environment variable that holds the key, ending in _API_KEY.
-            Addresses of this machine may do without a key.
-        rubric: what to judge by, in words; part of the judge's system message.
-        turns: which turns are asked about. "unjudged" (default): only those that no oracle of the
-            game judged. "all": every turn of a trained seat.
-        shows: what the judge sees of a turn. "reply" (default): the words of the seat and the
-            action. "action": only the action played, so that no words of the seat reach the judge.
-        temperature: of sampling the judge's answer, at least 0. The default 0 asks for greedy
-            decoding. null leaves it to the endpoint.
-        max_new_tokens: length limit of the judge's answer, in tokens, at least 1. An answer that
-            was cut there gives no score.
-        concurrency: the most requests under way at a time, at least 1.
-        timeout: seconds that one try may take as a whole.
+            Addresses of this machine need no key.
+        rubric: criteria in words; part of the judge's system message.
+        turns: the judged turns. "unjudged" (default): only turns without a verdict. "all": every
+            turn of a trained seat.
+        shows: the judge's view of a turn. "reply" (default): the seat's text and the action.
+            "action": only the played action, so that no text of the seat reaches the judge.
+        temperature: temperature of the judge's answer, at least 0. The default 0 requests greedy
+            decoding; null uses the endpoint's default.
+        max_new_tokens: length limit of the judge's answer, in tokens, at least 1. A truncated
+            answer has no score.
+        concurrency: largest number of concurrent requests, at least 1.
+        timeout: timeout of one try in seconds.
         retries: tries after the first one, at least 0.
         budget_tokens: tokens in and out after which the run stops with an error. 0 (default): no
             limit.
@@ -123,12 +122,12 @@ def llm_judge(
             price.
         price_in: price of a million prompt tokens, in any currency.
         price_out: price of a million tokens of answers, in the same currency.
-        cache: a file of JSON lines, such as answers.jsonl, that keeps every answer. A request that
-            is in it costs nothing. null (default) keeps none.
+        cache: a file of JSON lines, such as answers.jsonl, that stores every answer. A stored
+            request costs nothing. null (default): no file.
 
     Raises:
-        ConfigError: no key, no such address, a number out of range, or the package openai is
-            missing.
+        ConfigError: the key, the permission for the address or the package openai is missing, or a
+            number is out of range.
         RolloutError: the budget is spent, or the endpoint never answered.
     """
     account = _account(
@@ -147,34 +146,34 @@ def llm_judge(
     fields = {name: value for name, value in fields.items() if value is not None}
     system = {"role": "system", "content": SYSTEM.format(rubric=rubric)}
     rows: list[list[float | None]] = [[None] * len(episode.turns) for episode in episodes]
-    asked: dict[str, list[tuple[int, int]]] = {}
+    places_by_prompt: dict[str, list[tuple[int, int]]] = {}
     for number, episode in enumerate(episodes):
-        wanted = [
+        judged = [
             (episode.trained[turn.seat] and ((turns == "all") or turn.verdict is None))
             for turn in episode.turns
         ]
-        states = replay(games[episode.game], episode) if any(wanted) else []
+        states = replay(games[episode.game], episode) if any(judged) else []
         for index, turn in enumerate(episode.turns):
-            if wanted[index] and turn.event == "ok":
-                told = ASK.format(turn=described(states[index], turn, words=shows == "reply"))
-                asked.setdefault(told, []).append((number, index))
-            elif wanted[index]:
+            if judged[index] and turn.event == "ok":
+                prompt = ASK.format(turn=described(states[index], turn, words=shows == "reply"))
+                places_by_prompt.setdefault(prompt, []).append((number, index))
+            elif judged[index]:
                 rows[number][index] = 0.0
         close_copies(states)
     requests = [
-        {**fields, "messages": [system, {"role": "user", "content": told}]} for told in asked
+        {**fields, "messages": [system, {"role": "user", "content": prompt}]}
+        for prompt in places_by_prompt
     ]
-    for places, found in zip(asked.values(), _scores(account, requests, concurrency), strict=True):
+    for places, result in zip(
+        places_by_prompt.values(), _scores(account, requests, concurrency), strict=True
+    ):
         for number, index in places:
-            rows[number][index] = found
+            rows[number][index] = result
     return [tuple(row) for row in rows]
 
 
 def described(state: SearchablePlay, turn: Turn, *, words: bool) -> str:
-    """Return a turn as JSON.
-
-    No string in it can end itself or be read as a mark of a chat template.
-    """
+    """Return a turn as JSON with escaped strings, free of chat template marks."""
     parts: dict[str, Any] = {
         "game": state.game.name,
         "what the player was told": state.observe(turn.seat, 0).text,
@@ -187,10 +186,10 @@ def described(state: SearchablePlay, turn: Turn, *, words: bool) -> str:
 
 
 def score(answer: Answer) -> float | None:
-    """Return the share of the highest score that an answer gives; None where it gives none."""
+    """Return an answer's score as a share of the highest score, or None without a valid score."""
     lines = answer.text.strip().splitlines()
-    found = _LINE.fullmatch(lines[-1].strip(" \t*_`#")) if lines and not answer.truncated else None
-    share = float(found[1]) / _TOP if found else None
+    match = _LINE.fullmatch(lines[-1].strip(" \t*_`#")) if lines and not answer.truncated else None
+    share = float(match[1]) / _TOP if match else None
     return share if share is not None and share <= 1.0 else None
 
 
@@ -202,11 +201,11 @@ def _quoted(text: str | None) -> str:
 def _scores(
     account: Account, requests: Sequence[Mapping[str, Any]], concurrency: int
 ) -> list[float | None]:
-    """Return what the judge gives per request, None where it gave nothing."""
+    """Return the judge's score per request, None without a valid score."""
     if not requests:
         return []
     stop = Event()
-    # one question first: its failure may be that of all
+    # the first request goes alone, because a wrong setting fails for all requests
     alone = 0 if account.counters.requests + account.counters.from_cache else 1
     answers = [_asked(account, request, stop) for request in requests[:alone]]
     if alone and isinstance(answers[0], SparringError):
@@ -215,22 +214,21 @@ def _scores(
         try:
             answers += pool.map(lambda request: _asked(account, request, stop), requests[alone:])
         finally:
-            stop.set()  # when a person interrupts
+            stop.set()  # after an interrupt
     failures = [answer for answer in answers if isinstance(answer, SparringError)]
     for error in failures:
         if isinstance(error, BudgetError) or not isinstance(error, RolloutError):
             raise error
-    found = [score(answer) if isinstance(answer, Answer) else None for answer in answers]
-    if None in found:
-        first = answers[found.index(None)]
-        said = first.text if isinstance(first, Answer) else str(first)
-        count = f"{found.count(None)} of {len(found)} questions, {len(failures)} of them failed"
-        log.warning("Reward 'llm_judge' has no opinion on %s. The first: %r", count, said[:_SHOWN])
-    return found
+    scores = [score(answer) if isinstance(answer, Answer) else None for answer in answers]
+    if None in scores:
+        first = answers[scores.index(None)]
+        text = first.text if isinstance(first, Answer) else str(first)
+        count = f"{scores.count(None)} of {len(scores)} requests, {len(failures)} of them failed"
+        log.warning("Reward 'llm_judge' has no score for %s. The first: %r", count, text[:_SHOWN])
+    return scores
 
 
 def _asked(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
-    """Return the answer to a request, or the error there was."""
     if stop.is_set():
         return RolloutError("not asked")
     try:

@@ -1,4 +1,4 @@
-"""Reward: DAPO's soft punishment of overlong replies."""
+"""Reward: DAPO's soft penalty of overlong replies."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def overlong(
     max_tokens: Annotated[int, Field(ge=1)] = 20480,
     cache: Annotated[int, Field(ge=1)] = 4096,
 ) -> tuple[float, ...]:
-    """Punish replies that come near the token limit, more the nearer they come.
+    """Penalise replies near the token limit, increasingly towards the limit.
 
-    What: 0 up to ``max_tokens - cache`` tokens, then falling in a straight line to -1 at
-    ``max_tokens``, and -1 beyond.
-    When to use: with a token limit, so that the reward falls before a reply is cut off.
+    What: 0 up to ``max_tokens - cache`` tokens, then falling linearly to -1 at ``max_tokens``, and
+    -1 beyond.
+    When to use: with a token limit, so that the reward falls before a reply is truncated.
     Mathematics:
         r_t = min(0, max(-1, (max_tokens - cache - L_t) / cache))
     L_t counts the sampled tokens of turn t, its stop token included.
     Shapes: one number per turn.
-    Pitfalls: DAPO adds it once to an answer, here every turn has its own. -1 is as large as a loss,
-    so the bound on shaping acts unless the outcome gap is above 2.
+    Pitfalls: DAPO adds the penalty once per answer; here every turn has a penalty. -1 is as large
+    as a loss, so the bound on shaping acts unless the outcome gap is above 2.
     Reference: Yu et al., 2025 (DAPO), equation 13.
     Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:
-        max_tokens: length at which the reward reaches -1, in tokens, at least 1. Set it to the
+        max_tokens: length at which the reward reaches -1, in tokens, at least 1; normally the
             ``max_new_tokens`` of the rollout. The default 20480 is DAPO's (preset ``dapo``).
         cache: number of tokens below ``max_tokens`` over which the reward falls from 0 to -1; at
             least 1 and at most ``max_tokens``. The default 4096 is DAPO's.

@@ -15,36 +15,39 @@ NEEDS = {"verdicts"}
 def potential(
     episode: Episode, *, gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
 ) -> tuple[float | None, ...]:
-    """How much better the seat's prospects are at its next turn than at this one.
+    """Pay the increase of the state's value from this turn to the seat's next turn.
 
-    Shaping that changes no optimal policy.
-
-    What: the game's return, spread over the turns at which it was won or lost.
-    When to use: to learn faster from the game's own outcome, without paying for anything else;
-    outcome_weight stays 1.
+    What: shaping that preserves optimal policies: the game's return, assigned to the turns that won
+    or lost it.
+    When to use: to learn faster from the game's outcome, without other rewards; outcome_weight
+    stays 1.
     Mathematics:
         r_t = gamma * Phi(s_{t+1}) - Phi(s_t)
         Phi(s) = max_a Q(s, a)
         Phi(end) = 0
-    over the seat's own turns. Phi is the oracle's value of the state to the seat that acts. Sums
+    over the seat's turns. Phi is the oracle's value of the state for the acting seat. Sums
     telescope:
         sum_t gamma^t r_t = -Phi(s_0)
-    whatever was played. So policies keep their order, and with it every best response and
+    for every course of play. So the order of policies stays, and with it every best response and
     equilibrium.
-    Shapes: one number per turn; None where the oracle abstained at the turn or at the seat's next
-    one.
-    Pitfalls: invariance needs that every turn is judged, and that credit works with returns to go
-    (``vpr`` looks at one turn, and is not invariant). It also needs the whole reward: set
-    ``reorder_outcomes``, because the bound on shaping scales each game by itself. The ``weight`` of
-    the reward scales Phi and keeps the invariance. If the oracle never abstains, its errors cost
-    only speed. The reward also contains what the others did between the turns. With outcome_weight
-    0 nothing is left to optimise. At the last turn it is -Phi, next to the game's payoff: with an
-    exact oracle that plays as the others do, the sum of both has mean zero for best actions.
+    Shapes: one number per turn; None if the oracle abstained at the turn or at the seat's next
+    turn.
+    Pitfalls:
+        - Invariance requires verdicts on every turn, and credit from returns to go (``vpr`` reads
+          one turn, and is not invariant).
+        - Invariance also requires the unscaled reward: set ``reorder_outcomes``, because the bound
+          on shaping scales each episode separately. The reward's ``weight`` scales Phi and keeps
+          the invariance.
+        - If the oracle never abstains, its errors cost only speed.
+        - The reward includes the effect of the others' turns in between.
+        - With outcome_weight 0 the objective is constant.
+        - At the last turn the reward is -Phi, beside the game's payoff: with an exact oracle that
+          plays like the others, the sum of both has mean zero for best actions.
     Reference: Ng, Harada, Russell, 1999; Devlin, Kudenko, 2011, for several agents.
     Verified by: tests/methods/rewards/test_potential.py.
 
     Args:
-        gamma: discount per turn of the seat, in [0, 1]. It must be that of the credit estimator.
+        gamma: discount per turn of the seat, in [0, 1], equal to that of the credit estimator.
             The default 1 does not discount.
     """
     return tuple(
@@ -54,7 +57,6 @@ def potential(
 
 
 def _difference(turn: Turn, later: Turn | None, gamma: float) -> float | None:
-    """Return the reward of a turn that is followed by another one of the same seat, or by none."""
     if turn.verdict is None:
         return None
     now = max(turn.verdict.values)

@@ -1,4 +1,4 @@
-"""Process reward: what the action lost against the best one."""
+"""Process reward: the loss of value against the best action."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def regret(
     scale: Literal["units", "state", "game"] = "units",
     positive: bool = False,
 ) -> tuple[float | None, ...]:
-    """Charge each turn what it lost: the value of the best action less that of the action played.
+    """Charge each turn its regret: the value of the best action less that of the played action.
 
-    What: every turn is paid for itself, in proportion to its error.
-    When to use: where an oracle knows values and a large error should cost more than a small one;
-    with credit ``vpr``, or any estimator of returns.
+    What: the reward of a turn is proportional to its error and does not depend on the outcome.
+    When to use: with an oracle of values, if a large error should cost more than a small one; with
+    credit ``vpr``, or any estimator of returns.
     Mathematics:
         r_t = -(max_a Q(s_t, a) - Q(s_t, a_t)) / w
     and 1 more if ``positive``. Q is the oracle's. w depends on ``scale``:
@@ -31,19 +31,21 @@ def regret(
         "state":   w = max_a Q(s_t, a) - min_a Q(s_t, a)
         "game":    w = the game's largest utility less its smallest
     Shapes: one number per turn, None where the oracle abstained.
-    Pitfalls: with "state" a choice between nearly equal actions counts as much as one that decides
-    the game. Where all actions are equally good nothing is lost. Summed over a game, charges favour
-    short games; with ``positive`` the sum favours long ones. A reply that is no legal action costs
-    what the worst action does. It is shaping: set ``reorder_outcomes`` to have it whole.
+    Pitfalls:
+        - With "state" a choice between nearly equal actions counts as much as a decisive one.
+        - If all actions are equally good the regret is 0.
+        - The sum over an episode favours short episodes; with ``positive`` long ones.
+        - An illegal reply costs as much as the worst action.
+        - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: none; arXiv 2605.10325 (VPR) pays the indicator, ``best_action``.
     Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
-        scale: what a loss of value is divided by. "units" (default): nothing; it is in the game's
-            units. "state": the worst action of any turn costs 1. "game": games of different units
-            become comparable.
-        positive: false (default): turns are charged, and the best action gets 0. true: 1 is added,
-            so with "state" and "game" the reward is in [0, 1], 1 for the best.
+        scale: divisor of the regret. "units" (default): 1, for regret in the game's units. "state":
+            the worst action of any turn costs 1. "game": games of different units become
+            comparable.
+        positive: false (default): the best action gets 0. true: 1 is added, so with "state" and
+            "game" the reward is in [0, 1], 1 for the best action.
     """
     whole = game.max_utility - game.min_utility if scale == "game" else 1.0
     return tuple(

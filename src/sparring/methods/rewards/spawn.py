@@ -1,4 +1,4 @@
-"""Reward: a lead has called workers."""
+"""Reward: a lead's use of parallel workers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ NEEDS = {"game"}
 def spawn(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     """Pay a lead for calling several workers at once: r_parallel of Agent Swarm (PARL).
 
-    What: the width of the widest wave, whatever came of it.
-    When to use: against serial collapse, a lead that never tries more than one worker. Let its
-    ``weight`` fall to 0 by a schedule, and set ``reorder_outcomes``.
+    What: the width of the widest wave, independent of its result.
+    When to use: against serial collapse, a lead that never tries more than one worker. A schedule
+    should lower the ``weight`` to 0; set ``reorder_outcomes``.
     Mathematics: on the last turn of the lead, with w_t workers in wave t of W at most
         r = (max over t of w_t - 1) / (W - 1)
     and 0 where W is 1.
     Shapes: one number per turn, in [0, 1]; None on all turns but the lead's last one, and in
     environments without a lead.
-    Pitfalls: it pays for workers who have nothing to do; ``subtasks_finished`` beside it does not.
-    With a constant weight it goes on paying for width where the task does not (spurious
-    parallelism). The bound on shaping would scale it down: ``reorder_outcomes`` leaves it whole.
-    Reference: Kimi K2.5 (arXiv 2602.02276). The report says what it rewards; its form, its weight
-    and its schedule are not published. This form is ours.
+    Pitfalls:
+        - The reward pays for idle workers; combine it with ``subtasks_finished``, which does not.
+        - With a constant weight the reward pays for width even if the task does not (spurious
+          parallelism).
+        - The bound on shaping would scale the reward down, unless ``reorder_outcomes`` is set.
+    Reference: Kimi K2.5 (arXiv 2602.02276). The report names the rewarded quantity; form, weight
+    and schedule are not published. This form is ours.
     Verified by: tests/methods/rewards/test_lead_rewards.py.
 
     Raises:

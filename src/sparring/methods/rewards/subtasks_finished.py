@@ -1,4 +1,4 @@
-"""Reward: what a lead has called workers for ended well."""
+"""Reward: share of a lead's calls that ended well."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ NEEDS = {"game"}
 def subtasks_finished(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     """Pay a lead for the share of its calls that ended well: r_finish of Agent Swarm (PARL).
 
-    What: of all workers that were called, how many finished something.
-    When to use: beside ``spawn``, against spurious parallelism, workers called for nothing. Let its
-    ``weight`` fall to 0 by a schedule, and set ``reorder_outcomes``.
+    What: the share of called workers that finished something.
+    When to use: beside ``spawn``, against spurious parallelism (useless calls of workers). A
+    schedule should lower the ``weight`` to 0; set ``reorder_outcomes``.
     Mathematics: on the last turn of the lead, with w_t workers in wave t, F of whom ended well
         r = F / sum over t of w_t
-    and 0 where nobody was called. In ``dag_search`` a call ended well if it finished its sub-task,
-    in ``wide_search`` if it noted a right cell that nobody had noted.
+    and 0 without calls. In ``dag_search`` a call ended well if it finished its sub-task, in
+    ``wide_search`` if it noted a new right cell.
     Shapes: one number per turn, in [0, 1]; None on all turns but the lead's last one, and in
     environments without a lead.
-    Pitfalls: one worker that is called once and finishes is paid as much as many: alone it favours
-    few calls. An empty call earns nothing, which the published words leave open.
-    Reference: Kimi K2.5 (arXiv 2602.02276). The report says what it rewards; its form, its weight
-    and its schedule are not published. This form is ours.
+    Pitfalls: one call that ends well pays as much as many: alone the reward favours few calls. An
+    empty call earns 0, which the published text leaves open.
+    Reference: Kimi K2.5 (arXiv 2602.02276). The report names the rewarded quantity; form, weight
+    and schedule are not published. This form is ours.
     Verified by: tests/methods/rewards/test_lead_rewards.py.
 
     Raises:

@@ -1,7 +1,6 @@
-"""What selection rules share.
+"""Functions for selection rules: trajectories with their groups, and draws independent of order.
 
-The trajectories of a turn table with their groups, and draws that order does not change. J
-trajectories.
+Legend: J trajectories.
 """
 
 from __future__ import annotations
@@ -20,46 +19,41 @@ from sparring.ops.groups import deviations, group_counts, trajectory_sums
 
 
 def check_output(rule: BoundPlugin, mask: Any, turns: TurnTable, *stream: Any) -> None:
-    """Check that a selection rule has said of every turn whether it is kept.
-
-    Every call of one ends here.
+    """Check that a selection rule has returned a mask over turns; every call ends here.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: the output is not a boolean per turn.
     """
     if np.shape(mask) != (len(turns.reward),) or np.asarray(mask).dtype != bool:
-        given = f"{np.asarray(mask).dtype} of shape {np.shape(mask)}"
+        actual = f"{np.asarray(mask).dtype} of shape {np.shape(mask)}"
         raise PluginError(
-            f"The {rule} must give a boolean per turn, of shape ({len(turns.reward)},) here; it "
-            f"gave {given}."
+            f"The {rule} must return a boolean per turn, of shape ({len(turns.reward)},) here; it "
+            f"returned {actual}."
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trajectories:
-    """The trajectories of a turn table; a group is those of one start and role."""
+    """The trajectories of a turn table; a group has one initial state and role."""
 
     turns: TurnTable
     returns: FloatArray  # [J]
-    starts: IntArray  # [J] first row of each
-    groups: IntArray  # [J] number of its group
+    starts: IntArray  # [J] first row of each trajectory
+    groups: IntArray  # [J] number of the trajectory's group
     num_groups: int
 
     @property
     def counts(self) -> IntArray:
-        """Trajectories of each group."""
+        """Number of trajectories of each group."""
         return group_counts(self.groups, self.num_groups)
 
     @property
     def lengths(self) -> IntArray:
-        """Turns of each trajectory, [J]."""
+        """Number of turns of each trajectory, [J]."""
         return np.diff(np.append(self.starts, len(self.turns.trajectory)))
 
     def deviations(self) -> FloatArray:
-        """Return the sample deviation of the returns of each group.
-
-        It is exactly 0 where they are equal up to rounding, or one.
-        """
+        """Return the sample deviation of each group's returns, exactly 0 for equal returns."""
         return deviations(self.returns, self.groups, self.num_groups)
 
     def sums(self, column: FloatArray) -> FloatArray:
@@ -67,22 +61,19 @@ class Trajectories:
         return trajectory_sums(column, self.turns.trajectory)
 
     def group_draws(self, stream: Stream) -> FloatArray:
-        """Return one uniform draw per group, a function of the group's id and its role."""
+        """Return one uniform draw per group, which depends on the group's id and role only."""
         first = self.starts[np.unique(self.groups, return_index=True)[1]]
         return _draws(stream, self.turns.group[first], self.turns.role[first])
 
     def draws(self, stream: Stream) -> FloatArray:
-        """Return one uniform draw per trajectory, [J].
-
-        It is a function of its episode's id and its seat.
-        """
+        """Return one uniform draw per trajectory, which depends on episode and seat only, [J]."""
         return _draws(stream, self.turns.episode[self.starts], self.turns.seat[self.starts])
 
-    def rows(self, kept: BoolArray) -> BoolArray:
+    def rows(self, mask: BoolArray) -> BoolArray:
         """Return a mask of trajectories [J] as a mask of rows [N]."""
         return (
-            broadcast_to_turns(kept.astype(np.float64), self.turns) > 0.0
-            if len(kept)
+            broadcast_to_turns(mask.astype(np.float64), self.turns) > 0.0
+            if len(mask)
             else np.zeros(0, dtype=bool)
         )
 
@@ -101,7 +92,7 @@ def trajectories(turns: TurnTable, rule: str) -> Trajectories:
     if len(bad):
         where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
         raise CreditError(
-            f"selection {rule!r}: {where} is not finite; mend the game or reward that gave it."
+            f"selection {rule!r}: {where} is not finite; correct the game or reward it is from."
         )
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
@@ -111,7 +102,7 @@ def trajectories(turns: TurnTable, rule: str) -> Trajectories:
 
 
 def best_first(scores: FloatArray, draws: FloatArray) -> IntArray:
-    """Return the order of descending scores, equal ones in the order of their draws."""
+    """Return the order of descending scores, with ties in the order of the draws."""
     order: IntArray = np.lexsort((draws, -scores))
     return order
 

@@ -18,47 +18,47 @@ def d3s_downsample(
 ) -> BoolArray:
     """Keep the subset of trajectories across all groups whose advantages have the largest variance.
 
-    What: a subset of given size has the largest variance when it takes the top and the bottom end;
-    how many of each is searched.
-    When to use: to spend an update on what teaches most. D3S pairs it with a loss that does the
-    same to tokens (``d3s_tokens``).
+    What: the subset of given size with the largest variance takes the top and the bottom end; a
+    search finds the numbers of both.
+    When to use: to spend an update on the most informative trajectories. D3S adds a loss that does
+    the same to tokens (``d3s_tokens``).
     Mathematics:
         A_i = R_i - mean of its group
         n = max(1, ceil(share * J))
     The subset of n trajectories with the largest Var(A) is found exactly: of the sorted A the first
     k and the last n - k, best of k = 0..n.
     Shapes: mask [N]; groups per (group, role); J trajectories.
-    Pitfalls: the estimator sees only what is left, and its group means move towards the extremes.
-    Games with large payoffs dominate the others, because A is not divided by the deviation. Of two
-    subsets of equal variance it takes the one with more from the top. With both seats of a game
-    trained, a game stays if one of them does. The paper's (N, K) schedule is a parameter: literal
-    reading.
+    Pitfalls:
+        - The estimator sees only the subset, and its group means move towards the extremes.
+        - Games with large payoffs dominate the others, because A is not divided by the deviation.
+        - Of two subsets of equal variance the rule takes the one with more from the top.
+        - With both seats trained, an episode stays if one of its trajectories does.
+        - The paper's (N, K) schedule is a parameter: literal reading.
     Reference: D3S (dynamic dual-level down-sampling); the exact search as in Xu et al., 2025 (PODS,
     arXiv 2504.13818).
     Verified by: tests/methods/selection/test_filters.py.
 
     Args:
         share: share of all trajectories that are kept, above 0 and at most 1; 1 keeps all. A number
-            or a schedule; the paper moves it linearly over the run.
+            or a schedule; linear over the run in the paper.
 
     Raises:
         CreditError: a reward is not finite.
     """
-    found = trajectories(turns, "d3s_downsample")
-    advantages = centre(found.returns, found.groups, found.num_groups)
+    data = trajectories(turns, "d3s_downsample")
+    advantages = centre(data.returns, data.groups, data.num_groups)
     count = len(advantages)
     number = min(count, max(1, int(np.ceil(share * count - 1e-9))))
-    order = best_first(advantages, found.draws(stream))
+    order = best_first(advantages, data.draws(stream))
     top = _best_top(advantages[order], number)
-    kept = np.zeros(count, dtype=bool)
-    kept[order[:top]] = True
-    kept[order[count - (number - top) :]] = True
-    return found.rows(kept)
+    mask = np.zeros(count, dtype=bool)
+    mask[order[:top]] = True
+    mask[order[count - (number - top) :]] = True
+    return data.rows(mask)
 
 
 def _best_top(descending: FloatArray, number: int) -> int:
-    """Return how many of ``number`` values are to be taken from the top. The rest are taken from
-    the bottom; the variance is the largest."""
+    """Return the count from the top, of ``number`` values from both ends, of largest variance."""
     if not len(descending):
         return 0
     scaled = descending / max(float(np.abs(descending).max()), 1e-300)

@@ -1,4 +1,4 @@
-"""Selection: what happens to a group whose rewards are all equal."""
+"""Selection: keep or drop groups of equal returns."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from sparring.ops.groups import varied
 def equal_groups(
     turns: TurnTable, stream: Stream, *, policy: Literal["keep", "drop"] = "keep"
 ) -> BoolArray:
-    """Train on every turn, or leave out groups of equal returns, from which nothing is learnt.
+    """Train on every turn, or drop groups of equal returns, which have no group-relative signal.
 
-    Returns which rows [N] are trained on.
-
-    What: groups are the trajectories of one start and role. In a group of equal returns a
-    group-relative estimator finds nothing to learn.
+    What: a group has the trajectories of one initial state and role. In a group of equal returns
+    all group-relative advantages are 0.
     When to use: ``keep`` is right for mars, rae, gae, outcome; ``drop`` is DAPO's filter. With
-    ``drop`` set ``rollout.refills``, and more games are played in place of the dropped ones.
-    Pitfalls: under ``drop`` a batch can shrink; the metric ``kept_share`` shows by how much. Groups
-    of one are kept. Equal means equal up to rounding, within the group: the scale of other games in
-    the batch does not count. DAPO drops by accuracy 0 or 1; here a group of equal returns in
-    between is dropped too.
+    ``drop`` set ``rollout.refills`` to replace the dropped episodes.
+    Shapes: mask [N].
+    Pitfalls:
+        - Under ``drop`` a batch can shrink; see the metric ``kept_share``.
+        - Groups of one are kept.
+        - Returns count as equal up to rounding within the group, independent of other games.
+        - DAPO drops by accuracy 0 or 1; this rule also drops groups of equal returns in between.
     Reference: Yu et al., 2025 (DAPO).
     Verified by: tests/methods/selection/test_filters.py.
 
     Args:
-        policy: what happens to groups of equal returns. "keep" (default): nothing; everything is
-            left to the estimator. "drop": they are taken out before credit.
+        policy: treatment of groups of equal returns: "keep" (default), or "drop" before credit.
 
     Raises:
         CreditError: under ``drop``, a reward is not finite.
     """
     if policy == "keep" or not len(turns.reward):
         return np.ones(len(turns.reward), dtype=bool)
-    found = trajectories(turns, "equal_groups")
-    return found.rows(
-        (varied(found.returns, found.groups, found.num_groups) | (found.counts == 1))[found.groups]
+    data = trajectories(turns, "equal_groups")
+    return data.rows(
+        (varied(data.returns, data.groups, data.num_groups) | (data.counts == 1))[data.groups]
     )

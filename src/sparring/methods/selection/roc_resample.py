@@ -27,36 +27,36 @@ def roc_resample(
 ) -> BoolArray:
     """Down-sample each group to clean successes and random failures, in the same ratio.
 
-    Clean are the successes with the fewest slips.
-
-    What: play twice as many games as are trained on. Groups of equal returns go first, every other
-    group is cut to ``keep``.
-    When to use: where a game can be won in spite of illegal or badly formed replies, and reward
+    What: play twice as many episodes as are trained on. The rule drops groups of equal returns, and
+    reduces every other group to ``keep`` trajectories: the successes with the fewest illegal
+    replies, and random failures.
+    When to use: if an episode can be won in spite of illegal or badly formed replies, and reward
     alone would teach those too.
-    Mathematics: of n trajectories of a group P have a return above 0. Kept are
+    Mathematics: of n trajectories of a group P have a return above 0. The rule keeps
         round(keep * P / n)
-    of them, and keep less that of the others; neither below min(least, how many there are). The
-    penalty of a success is its share of turns that were not legal, minus its mean per turn of the
-    reward ``component``, if one is named. The lowest are kept. Failures are drawn uniformly.
+    of them, and keep less that number of the others; neither below min(least, number of the kind).
+    The penalty of a success is its share of illegal turns, minus its mean per turn of the reward
+    ``component``, if given. Successes of lowest penalty stay; failures are drawn uniformly.
     Shapes: mask [N]; groups per (group, role).
-    Pitfalls: the paper draws failures uniformly, the released code takes those of lowest penalty as
-    well. The release's penalty counts errors in tool responses (0.5 without any) and repeated
-    answer tags; turns that are not legal stand for both here. With both seats of a game trained, a
-    game stays if one of them does. A group of one is of equal returns and goes. Preset
-    ``as_released``: both kinds by penalty, small groups dropped.
+    Pitfalls:
+        - The paper draws failures uniformly; the released code takes failures of lowest penalty.
+        - The release's penalty counts errors in tool responses (0.5 without any) and repeated
+          answer tags; here illegal turns stand for both.
+        - With both seats trained, an episode stays if one of its trajectories does.
+        - A group of one counts as equal returns and is dropped.
+        - Preset ``as_released``: both kinds by penalty, small groups dropped.
     Reference: Shang et al., 2025 (rStar2-Agent, arXiv 2508.20722); code of microsoft/rStar,
     down_sample/roc.py.
     Verified by: tests/methods/selection/test_filters.py.
 
     Args:
-        keep: trajectories that a group is cut to, at least 2.
-        least: least number of successes, and of failures, that are kept where there are as many; at
-            least 0, and twice ``least`` must fit into ``keep``.
-        component: name of a reward that pays for form; it lowers the penalty. null (default): none.
-        negatives: which failures are kept. "uniform" (default): drawn at random. "penalty": those
-            of lowest penalty, as with successes.
-        smaller: what happens to groups of fewer than ``keep``. "keep" (default): they stay whole.
-            "drop": they go.
+        keep: number of trajectories of a reduced group, at least 2.
+        least: smallest number of successes, and of failures, that stay if the group has as many; at
+            least 0, and at most half of ``keep``.
+        component: name of a reward for form, which lowers the penalty. null (default): none.
+        negatives: choice of failures: "uniform" (default, at random), or "penalty" (of lowest
+            penalty, as with successes).
+        smaller: treatment of groups of fewer than ``keep``: "keep" (default) or "drop".
 
     Raises:
         ConfigError: 2 * least exceeds keep.
@@ -67,43 +67,43 @@ def roc_resample(
             f"selection 'roc_resample': least={least} of either kind do not fit into keep={keep}; "
             f"write least: {keep // 2}."
         )
-    found = trajectories(turns, "roc_resample")
-    penalty, draws = _penalty(found, component), found.draws(stream)
-    varied, sizes = found.deviations() > 0, found.counts
-    kept = np.zeros(len(found.returns), dtype=bool)
-    order = np.argsort(found.groups, kind="stable")
+    data = trajectories(turns, "roc_resample")
+    penalty, draws = _penalty(data, component), data.draws(stream)
+    varied, sizes = data.deviations() > 0, data.counts
+    mask = np.zeros(len(data.returns), dtype=bool)
+    order = np.argsort(data.groups, kind="stable")
     for group, members in enumerate(np.split(order, np.cumsum(sizes)[:-1]) if len(order) else []):
         if not varied[group] or (sizes[group] < keep and smaller == "drop"):
             continue
         if sizes[group] <= keep:
-            kept[members] = True
+            mask[members] = True
             continue
-        good, bad = members[found.returns[members] > 0], members[found.returns[members] <= 0]
+        good, bad = members[data.returns[members] > 0], members[data.returns[members] <= 0]
         first = _number(len(good), len(bad), keep, least)
-        kept[_lowest(good, penalty, draws)[:first]] = True
-        kept[_lowest(bad, penalty * (negatives == "penalty"), draws)[: keep - first]] = True
-    return found.rows(kept)
+        mask[_lowest(good, penalty, draws)[:first]] = True
+        mask[_lowest(bad, penalty * (negatives == "penalty"), draws)[: keep - first]] = True
+    return data.rows(mask)
 
 
-def _penalty(found: Trajectories, component: str | None) -> FloatArray:
+def _penalty(data: Trajectories, component: str | None) -> FloatArray:
     """Return the penalty of every trajectory, [J]."""
-    slips = found.sums((~found.turns.legal).astype(np.float64))
+    slips = data.sums((~data.turns.legal).astype(np.float64))
     if component is not None and len(slips):
-        if component not in found.turns.components:
-            known = ", ".join(found.turns.components) or "none"
+        if component not in data.turns.components:
+            known = ", ".join(data.turns.components) or "none"
             raise CreditError(
                 f"selection 'roc_resample': no turn has the reward component {component!r}; the "
                 f"turns have: {known}."
             )
-        slips = slips - found.sums(found.turns.components[component])
-    return slips / np.maximum(found.lengths, 1)
+        slips = slips - data.sums(data.turns.components[component])
+    return slips / np.maximum(data.lengths, 1)
 
 
 def _number(good: int, bad: int, keep: int, least: int) -> int:
-    """Return how many successes of a group that is larger than ``keep`` stay."""
+    """Return the number of successes that stay in a group larger than ``keep``."""
     return min(max(round(keep * good / (good + bad)), min(least, good)), keep - min(least, bad))
 
 
 def _lowest(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:
-    """Return these trajectories by rising penalty, equal ones in the order of their draws."""
+    """Return these trajectories by rising penalty, with ties in the order of the draws."""
     return members[best_first(-penalty[members], draws[members])]

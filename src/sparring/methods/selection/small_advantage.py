@@ -1,4 +1,4 @@
-"""Selection: drop the trajectories that did about as well as the others of their group (LOOP)."""
+"""Selection: drop trajectories whose return is close to their group's (LOOP)."""
 
 from __future__ import annotations
 
@@ -20,42 +20,43 @@ def small_advantage(
     threshold: Annotated[float, Field(ge=0)] = 0.01,
     multiple: Annotated[int, Field(ge=1)] = 1,
 ) -> BoolArray:
-    """Drop trajectories whose return is close to the mean of the others that started alike.
+    """Drop trajectories whose return is within a threshold of the mean of the others in the group.
 
-    Close is within a threshold.
-
-    What: what teaches little is not trained on. A group of equal returns goes as a whole.
-    When to use: long tasks, where every trajectory of the update costs; with ``credit: loop`` or
-    ``rloo``.
+    What: trajectories with small advantages are not trained on. A group of equal returns is dropped
+    completely.
+    When to use: long tasks, where every trajectory of the update is costly; with ``credit: loop``
+    or ``rloo``.
     Mathematics:
         A_i = R_i - mean over j != i of R_j
     A trajectory is kept where |A_i| >= threshold. The number kept is rounded up to a ``multiple``
     with the largest |A| of the rest.
     Shapes: mask [N]; groups per (group, role).
-    Pitfalls: an estimator that sees only what is left computes its baseline without the dropped
-    ones. ``loop`` drops by itself with the full baseline, and its gradient is the paper's; here
-    mean and deviation of the group are those of the extremes. A group of one counts as A = 0 and is
-    dropped. With both seats of a game trained, a game stays if one of them does.
+    Pitfalls:
+        - The estimator computes its baseline without the dropped trajectories, so that mean and
+          deviation of the group are those of the extremes. Credit ``loop`` itself drops with the
+          full baseline, which is the paper's gradient.
+        - A group of one counts as A = 0 and is dropped.
+        - With both seats trained, an episode stays if one of its trajectories does.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop, train.py (rounds up to
     the number of its workers).
     Verified by: tests/methods/selection/test_filters.py.
 
     Args:
-        threshold: least size of A that is kept, in units of returns, at least 0. 0 keeps all.
-        multiple: the number kept is a multiple of this, at least 1, as far as there are
-            trajectories. 1 (default) rounds nothing.
+        threshold: smallest |A| that is kept, in units of returns, at least 0. 0 keeps all.
+        multiple: the number kept is rounded up to a multiple of this, at least 1, if there are
+            enough trajectories. 1 (default): no rounding.
 
     Raises:
         CreditError: a reward is not finite.
     """
-    found = trajectories(turns, "small_advantage")
-    differs = found.deviations()[found.groups] > 0
+    data = trajectories(turns, "small_advantage")
+    differs = data.deviations()[data.groups] > 0
     size = np.where(
         differs,
-        np.abs(found.returns - leave_one_out_mean(found.returns, found.groups, found.num_groups)),
+        np.abs(data.returns - leave_one_out_mean(data.returns, data.groups, data.num_groups)),
         0.0,
     )
     number = -(-int((size >= threshold).sum()) // multiple) * multiple
-    kept = np.zeros(len(size), dtype=bool)
-    kept[best_first(size, found.draws(stream))[:number]] = True
-    return found.rows(kept)
+    mask = np.zeros(len(size), dtype=bool)
+    mask[best_first(size, data.draws(stream))[:number]] = True
+    return data.rows(mask)

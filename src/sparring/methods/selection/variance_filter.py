@@ -17,19 +17,23 @@ PRESETS = {"starpo_s": {"keep": 0.25}}
 def variance_filter(
     turns: TurnTable, stream: Stream, *, keep: Annotated[float, Field(gt=0, le=1)] = 0.25
 ) -> BoolArray:
-    """Keep the share of groups whose returns differ most among themselves.
+    """Keep the share of groups with the largest deviation of returns.
 
-    What: ranks the groups (one start, one role) by the standard deviation of their returns and
-    drops the rest of them whole.
-    When to use: multi-turn agents that are about to collapse. Starts that are solved or hopeless
-    teach nothing and add noise.
-    Mathematics: kept are the groups of the largest sample deviation, of G groups as many as
+    What: ranks the groups (one initial state, one role) by the standard deviation of their returns,
+    and drops all others completely.
+    When to use: multi-turn agents that are about to collapse. Initial states that are solved or
+    hopeless have no signal and add noise.
+    Mathematics: of G groups the rule keeps those of the largest sample deviation, in number
         max(1, floor(keep * G))
     Shapes: mask [N]; groups per (group, role).
-    Pitfalls: a quarter of the games is a quarter of the data: play four times as many, or set
-    ``rollout.refills``. Groups of one have no deviation and go first. A fixed share keeps groups of
-    equal returns when there are too few others; ``snr_filter`` does not. Among equal deviations the
-    stream decides. With both seats of a game trained, a game stays if one of them does.
+    Pitfalls:
+        - A quarter of the groups is a quarter of the data: play four times as many episodes, or set
+          ``rollout.refills``.
+        - Groups of one have no deviation and are dropped first.
+        - A fixed share keeps groups of equal returns if there are too few others; ``snr_filter``
+          does not.
+        - The stream breaks ties of deviations.
+        - With both seats trained, an episode stays if one of its trajectories does.
     Reference: Wang et al., 2025 (RAGEN, StarPO-S; arXiv 2504.20073); code of mll-lab-nu/RAGEN,
     rollout_filter.py (top_k).
     Verified by: tests/methods/selection/test_filters.py.
@@ -41,8 +45,8 @@ def variance_filter(
     Raises:
         CreditError: a reward is not finite.
     """
-    found = trajectories(turns, "variance_filter")
-    kept = np.zeros(found.num_groups, dtype=bool)
-    number = max(1, int(keep * found.num_groups + 1e-9))
-    kept[best_first(found.deviations(), found.group_draws(stream))[:number]] = True
-    return found.rows(kept[found.groups])
+    data = trajectories(turns, "variance_filter")
+    mask = np.zeros(data.num_groups, dtype=bool)
+    number = max(1, int(keep * data.num_groups + 1e-9))
+    mask[best_first(data.deviations(), data.group_draws(stream))[:number]] = True
+    return data.rows(mask[data.groups])

@@ -332,7 +332,7 @@ def decode(
     places: dict[tuple[int, Ids], int] = {}
     for place, (model, request) in enumerate(zip(whose, requests, strict=True)):
         places.setdefault((model, request.ids), place)
-    order = sorted(places, key=lambda key: (key[0], len(key[1])))  # neighbours are as long
+    order = sorted(places, key=lambda key: (key[0], len(key[1])))  # neighbours have similar lengths
     row = {key: number for number, key in enumerate(order)}
     node = [row[model, request.ids] for model, request in zip(whose, requests, strict=True)]
     rows = ContextRows(

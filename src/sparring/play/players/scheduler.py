@@ -64,7 +64,7 @@ class Scheduler(TextAgent):
     @staticmethod
     def _best(play: Dag) -> int:
         """Return the narrowest wave after which most can be finished, and soonest."""
-        schedule, done, left = play.schedule, play.finished, play.left
+        schedule, done, left = play.schedule, play.finished, play.steps_left
         widths = range(1, min(play.rules.workers, len(play.ready())) + 1)
         values = schedule.values(done, left, widths)
 
@@ -81,9 +81,9 @@ class Scheduler(TextAgent):
         if stream.uniform(0) < self.quits:
             return DONE
         call = play.calls[seat]
-        if not call.told:
+        if not call.log:
             return f"{OPEN} {play.start.pages[call.task][0]}"
-        said, last = play.start.after(call.told[-1].split()[1])
+        said, last = play.start.read_page(call.log[-1].split()[1])
         if not last:
             return f"{OPEN} {said}"
         wrong = [result for result in RESULTS if result != said]

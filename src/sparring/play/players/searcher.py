@@ -11,10 +11,10 @@ from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
 from sparring.environments.combining import innermost_seat
-from sparring.environments.wide_search import CALL, FINISH, Search, searching
+from sparring.environments.wide_search import CALL, FINISH, WideSearchPlay, searching
 from sparring.environments.wide_search.library import Page
 from sparring.environments.wide_search.scoring import written_table
-from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH, Call
+from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH, SearchCall
 from sparring.environments.wide_search.world import VALUES
 from sparring.play.players.base import TextAgent
 
@@ -60,7 +60,7 @@ class Searcher(TextAgent):
             GameError: it is no ``wide_search``.
         """
         play, seat = innermost_seat(state, seat)
-        if not isinstance(play, Search):
+        if not isinstance(play, WideSearchPlay):
             raise GameError(
                 f"Agent 'searcher' plays wide_search alone, not {type(play).__name__}; write "
                 "random or scripted there."
@@ -72,7 +72,7 @@ class Searcher(TextAgent):
             return f"{CALL} {min(self.width or most, most)}" if most else FINISH
         return self._work(play, seat, stream)
 
-    def _work(self, play: Search, seat: int, stream: Stream) -> str:
+    def _work(self, play: WideSearchPlay, seat: int, stream: Stream) -> str:
         if stream.uniform(0) < self.quits:
             return DONE
         call, columns = play.calls[seat], range(play.rules.columns)
@@ -86,7 +86,7 @@ class Searcher(TextAgent):
                 return self._seek(play, call, pages, item)
         return DONE
 
-    def _note(self, play: Search, cell: tuple[int, int], stream: Stream) -> str:
+    def _note(self, play: WideSearchPlay, cell: tuple[int, int], stream: Stream) -> str:
         """Return a note of a cell, right or a slip."""
         start, (item, column) = play.start, cell
         name, right = start.columns[column], start.values[item][column]
@@ -99,12 +99,14 @@ class Searcher(TextAgent):
         between = " " if play.rules.brief else " | "
         return f"{NOTE} {between.join((start.names[item], name, value))}"
 
-    def _seek(self, play: Search, call: Call, pages: tuple[Page, ...], item: int) -> str:
+    def _seek(
+        self, play: WideSearchPlay, call: SearchCall, pages: tuple[Page, ...], item: int
+    ) -> str:
         """Return the way to the page of a row: by its name, or by a search for its words."""
         start = play.start
         if not pages:
             return f"{OPEN} {start.names[item]}"
-        for number, page in enumerate(call.found, start=1):
+        for number, page in enumerate(call.results, start=1):
             if pages[page].item == item:
                 return f"{OPEN} {number}"
         return f"{SEARCH} {start.names[item]} {start.columns[0]}"

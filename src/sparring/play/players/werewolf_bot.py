@@ -13,7 +13,7 @@ from sparring.environments.combining import innermost_play, innermost_seat
 from sparring.environments.reply import actions_meant
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN, SEER, SILENCE, WOLF, name_of, number_of
-from sparring.environments.werewolf.sentences import phrase_of, victims, worded
+from sparring.environments.werewolf.sentences import phrase_of, to_sentence, victims
 from sparring.play.players.described import DescribedAgent, listed
 
 Style = Literal["talkative", "silent", "accuser"]
@@ -65,7 +65,7 @@ class WerewolfBot(DescribedAgent):
             return super().choose(state, seat, stream)
         said = list(self.chances(state, seat))
         phrase = said[stream.integer(0, len(said))]
-        return worded(phrase, stream.child(0)) if self.sentences else phrase
+        return to_sentence(phrase, stream.child(0)) if self.sentences else phrase
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return the probabilities of the replies: equal ones of those it likes best.

@@ -1,1 +1,1 @@
-"""Where a run sends its figures besides its own files, one per file."""
+"""Sinks: where a run sends its figures besides its own files."""

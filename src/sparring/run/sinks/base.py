@@ -1,11 +1,11 @@
-"""What a sink is told, what it can do, and what it remembers of a run over kills.
+"""The interface of a sink, and its memory over kills.
 
-A sink of the configuration (``logging.sinks``) is given the figures of every step. It is no part of
-a run: what it does changes no weight and no file of the run but its own, and a run goes on without
-it (``run/events.py``).
+A sink of the configuration (``logging.sinks``) receives the figures of every step. A sink changes
+no weight and no file of the run but its own, and a run continues if a sink fails
+(``run/events.py``).
 
 A plug-in may declare PACKAGE: the package that it imports when it is used, and the extra of
-Sparring that brings it.
+Sparring that installs it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from sparring.core.files import disk_errors, parse_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Start:
-    """What a sink is told where a run starts or goes on.
+class RunStart:
+    """The start or resumption of a run, as a sink receives it.
 
     Args:
         folder: of the run.
         name: of the recipe.
         seed: of the run.
-        step: steps done. Those of later steps are played again, and their figures come again.
-        config: the whole configuration, as JSON holds it.
+        step: number of steps done. Later steps are played again, and their figures are sent again.
+        config: the whole configuration, as values of JSON.
     """
 
     folder: Path
@@ -42,42 +42,40 @@ class Start:
 
     @property
     def title(self) -> str:
-        """What the run is called where several are listed."""
+        """The run's name in a list of runs."""
         return f"{self.name}-seed{self.seed}"
 
 
 class Sink(Protocol):
-    """What a sink can do. Whatever it raises is counted, and the run goes on."""
+    """Receives the figures of a run. Errors of a sink are counted, and the run continues."""
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
-        """Take the figures of a step: metrics and timing, finite numbers by name."""
+        """Write the figures of a step: metrics and timing, finite numbers by name."""
 
     def close(self) -> None:
-        """Write what is still in memory; nothing comes after it."""
+        """Write what is still in memory; no call follows."""
 
 
-def check_output(sink: BoundPlugin, given: Any, start: Start) -> None:
-    """Check that a plug-in has given a sink.
+def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
+    """Check that a plug-in has returned a sink.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: it returned something else.
     """
-    missing = [name for name in ("write", "close") if not callable(getattr(given, name, None))]
+    missing = [name for name in ("write", "close") if not callable(getattr(output, name, None))]
     if missing:
         raise PluginError(
-            f"The {sink} must return a sink, with the methods write(step, figures) and close(); "
-            f"what it returned has no {missing[0]}."
+            f"The {sink} must return a sink with the methods write(step, figures) and close(); "
+            f"its result has no {missing[0]}."
         )
 
 
 class Journal:
-    """What a sink remembers of a run: RUN/sinks/NAME.jsonl, a line at its start and per step.
-
-    A torn last line is as if it had not been written.
+    """The memory of a sink over kills: RUN/sinks/NAME.jsonl, one line per start and step.
 
     Attributes:
-        run: what the run is called in the sink's library, made at the first start.
-        last: the newest step that was noted; 0 without any.
+        run: id of the run in the sink's library, made at the first start.
+        last: the newest noted step; 0 without any.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -92,20 +90,20 @@ class Journal:
             self._append({"run": self.run})
 
     def note(self, step: int) -> None:
-        """Note that the sink has the figures of a step."""
+        """Record that the sink has the figures of a step."""
         self.last = max(self.last, step)
         self._append({"step": step})
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        """Append a line, which begins anew where the one before was torn."""
+        """Append a line, after a newline if the last one was torn."""
         with disk_errors(self.path):
             self.path.parent.mkdir(exist_ok=True)
             with open(self.path, "a+b") as stream:
-                whole = stream.tell() == 0 or self.path.read_bytes().endswith(b"\n")
-                stream.write(f"{'' if whole else chr(10)}{json.dumps(line)}\n".encode())
+                is_intact = stream.tell() == 0 or self.path.read_bytes().endswith(b"\n")
+                stream.write(f"{'' if is_intact else chr(10)}{json.dumps(line)}\n".encode())
 
     def _lines(self) -> list[dict[str, Any]]:
-        found = []
+        lines = []
         text = self.path.read_text("utf-8", errors="replace") if self.path.is_file() else ""
         for line in text.splitlines():
             try:
@@ -113,5 +111,5 @@ class Journal:
             except ValueError:
                 continue
             if isinstance(value, dict):
-                found.append(value)
-        return found
+                lines.append(value)
+        return lines

@@ -11,10 +11,10 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from sparring.core.files import disk_errors
-from sparring.run.sinks.base import Start
+from sparring.run.sinks.base import RunStart
 
 
-class Events:
+class TensorboardEvents:
     """An event file in RUN/tensorboard."""
 
     def __init__(self, folder: Path, step: int) -> None:
@@ -22,8 +22,8 @@ class Events:
         with disk_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
             self._events = EventFileWriter(str(self.folder))
-        begun = SessionLog(status=SessionLog.START)
-        self._add(Event(wall_time=time.time(), step=step + 1, session_log=begun))
+        start = SessionLog(status=SessionLog.START)
+        self._add(Event(wall_time=time.time(), step=step + 1, session_log=start))
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """Append the figures of a step."""
@@ -31,7 +31,7 @@ class Events:
         self._add(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
     def _add(self, event: Event) -> None:
-        """Append an event; it is in the file when this returns, so that a kill loses none."""
+        """Append an event and flush it, so that a kill loses none."""
         with disk_errors(self.folder):
             self._events.add_event(event)
             self._events.flush()
@@ -42,13 +42,13 @@ class Events:
             self._events.close()
 
 
-def tensorboard(start: Start) -> Events:
+def tensorboard(start: RunStart) -> TensorboardEvents:
     """Write curves for TensorBoard into RUN/tensorboard: the default.
 
-    ``tensorboard --logdir runs`` shows them. A run that goes on tells TensorBoard to forget the
+    ``tensorboard --logdir runs`` shows them. A resumed run tells TensorBoard to drop the
     steps that are played again.
 
     Reference: Abadi et al., 2016, TensorFlow (arXiv:1603.04467).
     Verified by: tests/run/sinks/test_tensorboard.py.
     """
-    return Events(start.folder, start.step)
+    return TensorboardEvents(start.folder, start.step)

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from sparring.core.errors import ConfigError
 from sparring.core.trust import ONLINE
-from sparring.run.sinks.base import Journal, Start
+from sparring.run.sinks.base import Journal, RunStart
 
 PACKAGE = "wandb"
-QUIET = {  # settings: nothing is watched, asked, uploaded or printed besides the figures
+QUIET = {  # settings: only the figures are logged, uploaded or printed
     "console": "off",
     "disable_code": True,
     "disable_git": True,
@@ -28,15 +28,15 @@ QUIET = {  # settings: nothing is watched, asked, uploaded or printed besides th
 }
 
 
-class Logged:
-    """A run of W&B. Steps that it had before a kill are not sent again."""
+class WandbRun:
+    """A run of W&B; steps sent before a kill are not sent again."""
 
     def __init__(self, run: Any, journal: Journal, folder: Path) -> None:
         self._run, self._journal, self._folder = run, journal, folder
         self._unlink()
 
     def _unlink(self) -> None:
-        """Remove W&B's link to its log elsewhere: a run folder has none that leads out of it."""
+        """Remove W&B's link to its log, as a run folder must not link out of itself."""
         for path in self._folder.rglob("*"):
             if path.is_symlink():
                 path.unlink(missing_ok=True)
@@ -48,28 +48,28 @@ class Logged:
             self._journal.note(step)
 
     def close(self) -> None:
-        """Write what is left, and end the run."""
+        """Write what is left, and end the W&B run."""
         self._run.finish()
         self._unlink()
 
 
 def wandb(
-    start: Start,
+    start: RunStart,
     *,
     project: str = "sparring",
     mode: Literal["offline", "online"] = "offline",
     entity: str | None = None,
     group: str | None = None,
-) -> Logged:
+) -> WandbRun:
     """Keep the figures as a run of Weights & Biases, on this machine unless ``mode`` says online.
 
     When to use: to compare runs in W&B's pages. Needs the extra ``wandb``. Offline, everything is
     in RUN/wandb, and ``wandb sync RUN/wandb/offline-run-*`` uploads it when you want to. Health
     events, plays and checkpoints are not sent.
-    Pitfalls: a run that was killed goes on as the same run of W&B, by the id in
+    Pitfalls: a killed run resumes as the same run of W&B, by the id in
     RUN/sinks/wandb.jsonl. Steps that are played again are not sent again, so those have the
-    seconds of the first time. "online" must be asked for by who starts the run, on the command line
-    or by WANDB_MODE=online, and needs credentials that are there before (WANDB_API_KEY, or
+    seconds of the first time. Whoever starts the run must ask for "online", on the command line
+    or by WANDB_MODE=online, and set credentials before (WANDB_API_KEY, or
     ``wandb login``): a run never asks. W&B's reports of its own errors are
     switched off unless WANDB_ERROR_REPORTING is set.
     Reference: Biewald, 2020, Experiment Tracking with Weights and Biases.
@@ -90,20 +90,20 @@ def wandb(
     if online and os.environ.get(ONLINE) != "online":
         raise ConfigError(
             "sink 'wandb' (logging.sinks): mode is online in the configuration, which may be a "
-            "stranger's; if you want your figures to be sent, write 'logging.sinks=[wandb "
+            "stranger's; to send your figures, write 'logging.sinks=[wandb "
             f"mode=online]' on the command line, or {ONLINE}=online before the command."
         )
-    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # before the import, which reads it
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # the import reads it
     library = importlib.import_module(PACKAGE)
     if online and not library.login(prompt=False):
         raise ConfigError(
             "sink 'wandb' (logging.sinks): mode is online, and there are no credentials; set "
-            "WANDB_API_KEY, give `wandb login` once, or leave out mode."
+            "WANDB_API_KEY, run `wandb login` once, or leave out mode."
         )
     journal = Journal(start.folder, PACKAGE)
     run = library.init(
         id=journal.run,
-        resume="allow" if online else None,  # offline the id alone says which run it is
+        resume="allow" if online else None,  # offline the id alone identifies the run
         project=project,
         entity=entity,
         group=group,
@@ -113,4 +113,4 @@ def wandb(
         mode=mode,
         settings=library.Settings(**QUIET),
     )
-    return Logged(run, journal, start.folder / PACKAGE)
+    return WandbRun(run, journal, start.folder / PACKAGE)

@@ -4,8 +4,8 @@ import { button, el, passage, plain, word } from "./dom.js";
 import { number, signed } from "./format.js";
 import { diverging, tokenRow } from "./tokens.js";
 
-// a turn may be public: what this seat learnt of it stands in what it is told next
-const OTHERS = "another seat's turn: what this seat learnt of it stands in its own turns";
+// a turn may be public: the next prompts of this seat say what it learnt of it
+const OTHERS = "another seat's turn: the turns of this seat show what it learnt";
 const BACK = 40; // turns before the current one that are drawn
 
 function segmentText(segment, decoded) {

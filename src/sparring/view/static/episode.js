@@ -150,7 +150,7 @@ class Episode {
 
   tools() {
     const { siblings: many } = this.answer;
-    const family = { title: "plays of one start (S)" };
+    const family = { title: "plays of the same initial state (S)" };
     return el(
       "div",
       { class: "tools" },
@@ -158,7 +158,7 @@ class Episode {
       button("↑ Previous play", () => this.walk(-1), { title: "play before (K)" }),
       button("↓ Next play", () => this.walk(1), { title: "next play (J)" }),
       many > 1 ? button(`Siblings (${many})`, toggleSiblings, family) : null,
-      button("Export", () => this.export(), { title: "one page that can be mailed (E)" }),
+      button("Export", () => this.export(), { title: "one self-contained page (E)" }),
     );
   }
 
@@ -216,7 +216,7 @@ class Episode {
         await blob(`/export/${runOf(this.answer)}/${step}/${episode}.html`, { seat }),
         `replay-${episode}.html`,
       );
-      this.status("saved: one page that can be mailed");
+      this.status("saved: one self-contained page");
     } catch (error) {
       this.status(error.message);
     }

@@ -37,7 +37,7 @@ const PRESETS = [
   ["newest", {}],
   ["illegal replies", { illegal: "1" }],
   ["largest advantage", { sort: "advantage" }],
-  ["largest loss, as the oracle says", { sort: "regret" }],
+  ["largest regret by the oracle", { sort: "regret" }],
   ["credit against the oracle", { wrong: "1", sort: "regret" }],
   ["least likely replies", { sort: "logprob", order: "asc" }],
   ["longest", { sort: "turns" }],
@@ -162,7 +162,7 @@ class Finder {
   constructor(root, { get, setKeys }) {
     this.get = get;
     this.runs = null;
-    const named = "words in told texts and replies";
+    const named = "words in prompts and replies";
     const words = { placeholder: `${named} …`, "aria-label": named, class: "wide" };
     this.text = el("input", { type: "search", ...words });
     this.text.addEventListener("change", () => set({ text: this.text.value.trim() }));

@@ -6,7 +6,7 @@ import { number, signed } from "./format.js";
 /** What the columns mean whose names do not say it. */
 export const MEANINGS = {
   advantage: "the largest advantage of a turn, with either sign: how much it is trained on",
-  regret: "the most that a turn lost, as the oracle says: value of the best action less the played",
+  regret: "largest regret of a turn by the oracle: best value minus the value played",
   wrong: "a turn with a positive advantage that lost value by the oracle, or the reverse",
   logprob: "log-probability of the least likely reply, by the weights that sampled it",
 };
@@ -38,7 +38,7 @@ export function cells(row, runs, link) {
     el(
       "td",
       { class: "number" },
-      row.people ? el("span", { class: "dim", title: "a play of people" }, "people ") : null,
+      row.people ? el("span", { class: "dim", title: "a human play" }, "people ") : null,
       number(row.step, 3),
     ),
     el("th", { scope: "row", class: "number" }, el("a", { href: link }, String(row.episode))),

@@ -122,8 +122,8 @@ function key() {
   const all = [
     one("plays", "plays"),
     one("waits", "waits"),
-    one("away", "not there: starting, or lost"),
-    one("death", "was lost in this step"),
+    one("away", "absent: starting, or lost"),
+    one("death", "lost in this step"),
   ];
   return el("p", { class: "lane-key dim" }, all);
 }
@@ -154,7 +154,7 @@ export function workerLanes(answer) {
   return el(
     "section",
     { class: "lanes-of" },
-    el("h2", {}, "Who plays, waits and was lost"),
+    el("h2", {}, "Workers: playing, waiting and lost"),
     el("p", { class: "dim" }, remark(answer)),
     hatching(),
     el("div", { class: "scroll" }, table),

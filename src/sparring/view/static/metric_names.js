@@ -20,8 +20,8 @@ const MATCHES = ["match", "match_seen"];
 const LOWER_ENDS = ["regret"];
 const HIGHER_ENDS = ["win_or_draw", "success", "optimal"];
 const MEANINGS = [
-  [/^nash_conv\//, "what best responses gain from the EMA weights, where a run has them, summed"],
-  [/^exploitability\//, "what a best response against this seat gains"],
+  [/^nash_conv\//, "sum of the gains by best responses to the EMA weights, if the run has them"],
+  [/^exploitability\//, "gain of a best response in this seat"],
   [/^legal_rate/, "share of replies that are legal actions, by the weights that play"],
   [/^match\w*\/.*\/win_or_draw$/, "share of plays against this opponent that are won or drawn"],
   [/^match\w*\/.*\/success$/, "share of plays that succeed"],

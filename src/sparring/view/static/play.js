@@ -44,7 +44,7 @@ class Play {
         return;
       } catch (error) {
         if (error.status !== 404) throw error;
-        this.note = "That session has ended: the server was started anew, or newer ones began.";
+        this.note = "This session has ended: the server restarted, or newer sessions replaced it.";
       }
     } else if (now.begin && cameWithToken()) {
       // a link of another page begins nothing: it fills in the choices
@@ -58,7 +58,7 @@ class Play {
   async choose() {
     clearTimeout(this.timer);
     this.state = this.options = null;
-    this.live.textContent = "Asking what can be played …";
+    this.live.textContent = "Loading the choices …";
     this.setKeys([["Enter", "begin", () => this.body.querySelector(".begin")?.click()]]);
     const begin = (chosen) => this.attempt(() => this.begin(chosen));
     await choices(this.body, this.now, this.get, begin);

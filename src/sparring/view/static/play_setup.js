@@ -67,7 +67,7 @@ export async function choices(box, now, get, begin) {
         draw({ run: found.run, environment: found.environment });
     };
     fields.addEventListener("change", changed);
-    const start = button("Sit down (Enter)", () => begin(form(fields)), {
+    const start = button("Play (Enter)", () => begin(form(fields)), {
       class: "begin",
       disabled: !answer.roles.length,
     });

@@ -159,7 +159,7 @@ function transcript(state) {
       el("details", { class: "was-told" }, el("summary", {}, "told"), passage(told, "mono")),
     ),
   );
-  const section = el("section", { class: "so-far", "aria-label": "what you were told and said" });
+  const section = el("section", { class: "so-far", "aria-label": "your prompts and replies" });
   section.append(el("h2", {}, "So far"), el("ol", {}, rows));
   return section;
 }

@@ -50,7 +50,7 @@ function moves(turn) {
 function moveRow({ name, value, best, chance, played }, highest, has) {
   const loss = value === null ? null : highest - value;
   const marks = [
-    best ? el("span", { class: "best", title: "best, as the oracle says" }, "★") : null,
+    best ? el("span", { class: "best", title: "best by the oracle" }, "★") : null,
   ];
   return el(
     "tr",
@@ -92,14 +92,14 @@ export function legalMoves(turn) {
     notes.push(
       `policy: ${plain(turn.policy.player)}, ${plain(turn.policy.weights)} weights of the ` +
         `checkpoint of step ${turn.policy.step}; other replies ${probability(turn.policy.other)}`,
-      "The p of a token is of the weights that sampled it, which may be others.",
+      "The p of a token is from the weights that sampled it, which may differ.",
     );
   if (!turn.oracle) notes.push("oracle: no verdict recorded");
   else if (turn.oracle.certainty < 1)
     notes.push(`oracle: certainty ${number(turn.oracle.certainty, 3)}`);
   if (turn.oracle?.bound) notes.push(`values within ${number(turn.oracle.bound, 2)}`);
   const played = turn.action !== null && !turn.legal.includes(turn.action) ? turn.reply : null;
-  if (played !== null && turn.event !== "ok") notes.push("the reply was none of these");
+  if (played !== null && turn.event !== "ok") notes.push("the reply was not one of these");
   return el(
     "section",
     { class: "legal-moves" },

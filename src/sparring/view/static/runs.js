@@ -259,8 +259,8 @@ function emptyOf(runs) {
     el(
       "p",
       {},
-      "It appears here by itself, where its folder lies below one that `sparring view` was given " +
-        "(`runs` where none was).",
+      "It appears here automatically if its folder is inside a folder given to `sparring view` " +
+        "(default: `runs`).",
     ),
   );
 }

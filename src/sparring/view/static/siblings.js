@@ -17,7 +17,7 @@ function actionsOf(member, part) {
  */
 export function siblings(group, { episode, open, beside }) {
   const { members, part } = group;
-  const said = part === null ? "all moves are equal" : `they part at turn ${part + 1}`;
+  const said = part === null ? "all moves are equal" : `they differ from turn ${part + 1} on`;
   const rows = members.map((member) => {
     const here = member.episode === episode;
     const name = here
@@ -41,7 +41,7 @@ export function siblings(group, { episode, open, beside }) {
     el("th", { scope: "col" }, text),
   );
   const table = el("table", {}, el("thead", {}, el("tr", {}, titles)), el("tbody", {}, rows));
-  const head = el("h2", {}, `Siblings: ${count(members.length, "play")} of one start, ${said}`);
+  const head = el("h2", {}, `Siblings: ${count(members.length, "play")} of one deal, ${said}`);
   return el("section", { class: "siblings" }, head, el("div", { class: "scroll" }, table));
 }
 

@@ -90,12 +90,12 @@ function colours(view) {
 function notes(answer) {
   const lines = [...(answer.notes ?? [])];
   if (answer.missing?.length) lines.push(`not recorded: ${answer.missing.join(", ")}`);
-  if (!answer.decoded) lines.push("the tokenizer is not here: tokens are shown as their ids");
+  if (!answer.decoded) lines.push("there is no tokenizer on this machine: tokens are shown as ids");
   if (answer.seat !== null) {
     const role = answer.seats.find((seat) => seat.seat === answer.seat)?.role;
     lines.push(
       `private view of seat ${answer.seat} (${plain(role)}): ` +
-        "what others were told and said is left out",
+        "prompts and replies of other seats are left out",
     );
   }
   return lines.map((line) => el("p", { class: "note" }, word(line)));

@@ -59,7 +59,7 @@ function account(rows) {
     ? el(
         "section",
         {},
-        el("h2", {}, "What became of the plays"),
+        el("h2", {}, "Plays by state"),
         el("table", {}, el("tbody", {}, rows.map(line))),
       )
     : "";

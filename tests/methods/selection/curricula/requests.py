@@ -1,11 +1,11 @@
 """Curriculum requests for tests, by hand."""
 
 from sparring.core.rng import Stream
-from sparring.methods.selection.curricula.base import Arm, CurriculumRequest, Record
+from sparring.methods.selection.curricula.base import Arm, ArmRecord, CurriculumRequest
 
 
 def record(successes=0, size=4, *, step=0, deviation=0.0, mean=0.0):
-    return Record(step=step, size=size, successes=successes, mean=mean, deviation=deviation)
+    return ArmRecord(step=step, size=size, successes=successes, mean=mean, deviation=deviation)
 
 
 def request(*histories, groups=1, step=10, seed=0, arms=None):

@@ -12,7 +12,7 @@ from sparring.config.plugins.registry import bind
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.league.seating import arms, starts
-from sparring.methods.selection.curricula.base import KEPT, Arm, ArmBook, pick_by_weight
+from sparring.methods.selection.curricula.base import MAX_RECORDS, Arm, ArmBook, pick_by_weight
 from sparring.methods.selection.curricula.by_weight import by_weight
 from sparring.methods.selection.curricula.difficulty import difficulty
 from sparring.methods.selection.curricula.prioritised import prioritised
@@ -91,7 +91,7 @@ def test_records_by_hand():
 
 
 def test_the_book_survives_json_and_forgets_what_is_old():
-    book = ArmBook([Arm("a", None, 1.0)], {"a": [[step, 2, 1, 0.5, 0.5] for step in range(KEPT)], "gone": [[0, 1, 1, 1.0, 0.0]]})
+    book = ArmBook([Arm("a", None, 1.0)], {"a": [[step, 2, 1, 0.5, 0.5] for step in range(MAX_RECORDS)], "gone": [[0, 1, 1, 1.0, 0.0]]})
     assert list(book.state) == ["a"]
     again = ArmBook(book.arms, json.loads(json.dumps(book.state)))
     assert again.request(1, 0, Stream.from_seed(0)).history == book.request(1, 0, Stream.from_seed(0)).history
@@ -99,7 +99,7 @@ def test_the_book_survives_json_and_forgets_what_is_old():
     specs = [spec for spec in specs_of(engine) if spec.arm == "kuhn_poker"][:2]
     book.observe(turn_table(engine.play(specs).episodes), {specs[0].group_id: "a"}, 99)
     (records,) = book.request(1, 0, Stream.from_seed(0)).history
-    assert (len(records), records[0].step, records[-1].step) == (KEPT, 1, 99)
+    assert (len(records), records[0].step, records[-1].step) == (MAX_RECORDS, 1, 99)
 
 
 RATES = [[record(n, 10)] for n in (0, 3, 5, 7, 10)]

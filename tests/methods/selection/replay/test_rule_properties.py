@@ -8,7 +8,7 @@ from tests.methods.selection.replay import test_rules as rules
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError, CreditError
 from sparring.core.rng import Stream
-from sparring.methods.selection.replay.base import ReplayBuffer, Stored
+from sparring.methods.selection.replay.base import ReplayBuffer, ReplayEntry
 from sparring.methods.selection.replay.none import none
 from sparring.methods.selection.replay.prioritised_replay import prioritised_replay
 from sparring.methods.selection.replay.r3 import r3, succeeds
@@ -34,7 +34,7 @@ def test_none_leaves_the_fresh_games_as_they_are_whatever_is_stored(past, now):
     plan = none(ask(fresh, stored(games(0, *past))))
     assert (plan.joining, plan.buffer, dict(plan.metrics)) == ((), (), {})
     held = ReplayBuffer(stored(games(0, *past)))
-    assert held.join(bind("selection.replay", "none"), fresh, {}, wanted=9, step=1, stream=Stream.from_seed(0), progress=0.0) == (list(fresh), {})
+    assert held.join(bind("selection.replay", "none"), fresh, {}, num_episodes=9, step=1, stream=Stream.from_seed(0), progress=0.0) == (list(fresh), {})
     assert held.stored == ()
 
 
@@ -160,7 +160,7 @@ def test_r3_keeps_the_newest_of_each_outcome_and_equal_groups_too(past, now, cap
 
 def stored_by_r3(groups):
     """Return these groups as r3 stores them: whether each game succeeded stands for its priority."""
-    return tuple(Stored(episode, "g", 0, float(succeeds(episode))) for episode in games(0, *groups))
+    return tuple(ReplayEntry(episode, "g", 0, float(succeeds(episode))) for episode in games(0, *groups))
 
 
 # -- hard inputs

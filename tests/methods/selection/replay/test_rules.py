@@ -15,8 +15,8 @@ from sparring.engine.local import LocalEngine
 from sparring.methods.selection.replay.base import (
     FILE,
     ReplayBuffer,
+    ReplayEntry,
     ReplayRequest,
-    Stored,
     group_sizes,
 )
 from sparring.methods.selection.replay.none import none
@@ -55,13 +55,13 @@ def games(first, *groups, step=0, **more):
 
 def ask(fresh=(), buffer=(), *, wanted=4, step=1, seed=0, arms=None):
     arm_of = {episode.group_id: "g" for episode in fresh} if arms is None else arms
-    return ReplayRequest(fresh=tuple(fresh), arm_of=arm_of, buffer=tuple(buffer), wanted=wanted, step=step, stream=Stream.from_seed(seed))
+    return ReplayRequest(fresh=tuple(fresh), arm_of=arm_of, buffer=tuple(buffer), num_episodes=wanted, step=step, stream=Stream.from_seed(seed))
 
 
 def stored(fresh, *, step=0, arm="g"):
     """Return games as they lie in the buffer after a step in which a rule stored them all."""
     sizes = group_sizes(fresh)
-    return tuple(Stored(episode, arm, step, sizes[episode.group_id]) for episode in fresh)
+    return tuple(ReplayEntry(episode, arm, step, sizes[episode.group_id]) for episode in fresh)
 
 
 def numbers(plan):
@@ -82,7 +82,7 @@ def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothin
     rule = bind("selection.replay", name)
     before, fresh = games(0, *past), games(1000, *now)
     held = ReplayBuffer()
-    first, _ = held.join(rule, before, {e.group_id: "g" for e in before}, wanted=4, step=0, stream=Stream.from_seed(seed), progress=0.0)
+    first, _ = held.join(rule, before, {e.group_id: "g" for e in before}, num_episodes=4, step=0, stream=Stream.from_seed(seed), progress=0.0)
     assert first == list(before)
     request = ask(fresh, held.stored, seed=seed)
     plan, again = rule(request, progress=0.5), rule(request, progress=0.5)
@@ -91,7 +91,7 @@ def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothin
     assert all(one in held.stored for one, _ in plan.joining)
     known = {e.episode_id for e in (*before, *fresh)}
     assert {one.episode.episode_id for one in plan.buffer} <= known
-    batch, metrics = held.join(rule, fresh, request.arm_of, wanted=4, step=1, stream=Stream.from_seed(seed), progress=0.5)
+    batch, metrics = held.join(rule, fresh, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5)
     assert batch[len(plan.joining) :] == list(fresh)
     assert len(turn_table(batch).reward) == 2 * len(batch)
     assert metrics.get("replayed_share", 0.0) == pytest.approx(len(plan.joining) / max(len(batch), 1))
@@ -104,7 +104,7 @@ def test_buffers_are_bounded_and_forget(name):
     sizes = []
     for step in range(9):
         fresh = games(100 * step, [1, -1], [1, -1], [0, 1]) if step < 5 else games(100 * step, [])
-        held.join(rule, fresh, {e.group_id: "g" for e in fresh}, wanted=6, step=step, stream=Stream.from_seed(step), progress=0.0)
+        held.join(rule, fresh, {e.group_id: "g" for e in fresh}, num_episodes=6, step=step, stream=Stream.from_seed(step), progress=0.0)
         sizes.append(len(held.stored))
     assert max(sizes) <= 12  # r3: six of either kind
     assert sizes[-1] == 0

@@ -1,1 +1,1 @@
-"""Where workers run."""
+"""Fleets: the places where workers run."""

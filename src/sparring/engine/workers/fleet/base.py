@@ -1,4 +1,4 @@
-"""What a fleet is: workers that are started, sent bytes, heard and ended."""
+"""The interface of a fleet, which starts, feeds, listens to and ends workers."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import NamedTuple, Protocol
 
 
 class WorkerMessage(NamedTuple):
-    """What came from a worker: a message, or None: it is gone."""
+    """A message from a worker; None says that the worker is gone."""
 
     worker: int
     message: bytes | None
 
 
 class Fleet(Protocol):
-    """Workers by number. No method but ``poll`` and ``close`` waits for a worker.
+    """Workers by number; only ``poll`` and ``close`` wait for a worker.
 
-    ``poll`` is called by one thread, the others by any thread, also while ``poll`` waits.
+    One thread calls ``poll``; any thread calls the other methods, also while ``poll`` waits.
 
     Attributes:
-        workers: how many there are to be.
-        apart: whether workers work while nobody looks. Where they do not, ``poll`` does their work,
-            and is called by the thread that wants it.
-        elastic: whether a worker that is started may wait for a machine as long as it likes.
+        workers: number of workers.
+        apart: whether workers run in other processes. If not, ``poll`` does their work, in the
+            thread that wants the results.
+        elastic: whether a started worker may wait for a machine without limit.
     """
 
     workers: int
@@ -31,34 +31,34 @@ class Fleet(Protocol):
     elastic: bool
 
     def now(self) -> float:
-        """Return the seconds on the clock that waiting for workers is measured by."""
+        """Return the seconds on the clock that measures waiting."""
 
     def start(self, worker: int) -> None:
-        """Start a worker; its first message says that it is ready."""
+        """Start a worker, whose first message says that it is ready."""
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
-        """Send a worker a message. One that is gone says so by ``poll`` alone.
+        """Send a message to a worker; only ``poll`` reports that a worker is gone.
 
         Args:
-            worker: who has joined, and has answered what it was sent before.
+            worker: a worker that has joined and has answered its last message.
             message: a task.
-            files: by SHA-256, the files of weights that the task names and the worker does not
-                hold. They are there until the task is answered. A fleet whose workers cannot read
-                them sends their contents along.
+            files: by SHA-256, the weights files that the task names and the worker does not hold.
+                The files exist until the task is answered. A fleet whose workers cannot read them
+                sends their contents.
         """
 
     def tell(self, message: bytes) -> None:
-        """Tell all workers that are there of newer weights, as files that they can read.
+        """Announce newer weights, as files that workers can read, to all workers.
 
-        One that plays takes them on its way, if the fleet can reach it there. Where it cannot this
-        does nothing: new weights come with the next task.
+        A worker at play loads them at once, if the fleet can reach it. Where it cannot, this does
+        nothing, as new weights come with the next task.
         """
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Return what has come, waiting so long for the first; empty if nothing has."""
+        """Return the messages that have arrived, after waiting at most this long for the first."""
 
     def end(self, worker: int) -> None:
-        """End a worker at once, whatever it does. Nothing more is heard of it."""
+        """End a worker at once; no later message of it is returned."""
 
     def close(self) -> None:
         """End all workers."""

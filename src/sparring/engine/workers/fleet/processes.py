@@ -1,8 +1,8 @@
-"""Workers as processes of this machine, over pipes: nothing listens anywhere.
+"""Workers as processes of this machine, connected by pipes; nothing listens on the network.
 
-A worker is a Python of its own with one thread. It ends when the training process does, however
-that ends: the kernel kills it (Linux), and it looks for its parent once a second (elsewhere). Two
-threads per worker move messages, so that a worker that is stopped blocks nobody.
+A worker is a Python process with one thread that ends with the training process: the kernel kills
+it on Linux, and elsewhere it checks once a second that its parent lives. Two threads per worker
+move messages, so that a stopped worker blocks nothing.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 DEATH = 1  # PR_SET_PDEATHSIG of Linux: the signal that comes when the parent ends
 
 
-class Child(ChildProcess):
-    """A Python with one thread, which runs a module.
+class PythonProcess(ChildProcess):
+    """A Python process with one thread, which runs a module.
 
     Args:
-        number: of it, for whoever listens.
-        settings: the first message that it is sent.
-        heard: takes (this, message) of all that comes, and (this, None) when it is gone.
-        module: whose function ``main`` it runs, given the descriptors of its two pipes.
-        environment: variables that it is given besides those of this process.
+        number: identifies the process.
+        settings: the first message to it.
+        mailbox: receives (process, message), and (process, None) once the process is gone.
+        module: its function ``main`` is called with the descriptors of the two pipes.
+        environment: variables that are added to those of this process.
     """
 
     def __init__(
         self,
         number: int,
         settings: bytes,
-        heard: Mailbox[Any],
+        mailbox: Mailbox[Any],
         *,
         module: str = __name__,
         environment: Mapping[str, str] | None = None,
@@ -57,21 +57,21 @@ class Child(ChildProcess):
         super().__init__(
             number,
             settings,
-            heard,
+            mailbox,
             command=command,
             environment={**ONE_THREAD, **(environment or {})},
         )
 
 
-class Processes:
+class ProcessFleet:
     """Worker processes.
 
     Args:
         config: of the run, as values of JSON.
-        workers: how many there are to be.
-        carry: whether weights travel over the pipes. If not, workers read their files.
-        gpus: of this machine, shared out among the workers in their order: each sees one of them
-            alone. Empty: all see what this process sees.
+        workers: number of workers.
+        carry: whether weights travel over the pipes. If not, workers read the files.
+        gpus: of this machine, assigned to the workers in turn: each sees one of them. Empty: all
+            workers see what this process sees.
     """
 
     apart, elastic = True, False
@@ -86,9 +86,9 @@ class Processes:
     ) -> None:
         self.workers, self._gpus = workers, gpus
         self._settings, self._carry = json.dumps(config).encode(), carry
-        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
-        self._children: dict[int, Child] = {}
-        self._held = threading.Lock()  # while ``_children`` changes
+        self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
+        self._children: dict[int, PythonProcess] = {}
+        self._mutex = threading.Lock()  # guards ``_children``
 
     def now(self) -> float:
         """Return the seconds on its clock; see ``Fleet``."""
@@ -97,45 +97,52 @@ class Processes:
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
         self.end(worker)
-        own = self._gpus and visible_gpus([self._gpus[worker % len(self._gpus)]], "scale.gpus")
-        child = Child(worker, self._settings, self._heard, environment=own or None)
-        with self._held:
+        variables = self._gpus and visible_gpus(
+            [self._gpus[worker % len(self._gpus)]], "scale.gpus"
+        )
+        child = PythonProcess(worker, self._settings, self._mailbox, environment=variables or None)
+        with self._mutex:
             self._children[worker] = child
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             child = self._children.get(worker)
         if child is not None:
             child.send(message, files if self._carry else {})
 
     def tell(self, message: bytes) -> None:
-        """Tell workers of newer weights; see ``Fleet``. Nothing where weights go over the pipes:
-        what a worker is slow to take would pile up.
-        """
+        """Announce newer weights, unless they travel over the pipes, where they would pile up."""
         if self._carry:
             return
-        with self._held:
+        with self._mutex:
             children = list(self._children.values())
         for child in children:
             child.send(message, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Return what has come, waiting so long for the first; see ``Fleet``."""
-        found: list[WorkerMessage] = []
+        """Return the messages that have arrived; see ``Fleet``."""
+        messages: list[WorkerMessage] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                child, message = self._heard.get(timeout=0 if found else max(seconds, 0.001))
-                found += self._heard_of(child, message)
-        if not found:
-            with self._held:
+                child, message = self._mailbox.get(timeout=0 if messages else max(seconds, 0.001))
+                messages += self._messages_of(child, message)
+        if not messages:
+            with self._mutex:
                 children = list(self._children.values())
-            found = [one for own in children if own.has_ended() for one in self._heard_of(own)]
-        return found
+            messages = [
+                item
+                for process in children
+                if process.has_ended()
+                for item in self._messages_of(process)
+            ]
+        return messages
 
-    def _heard_of(self, child: Child, message: bytes | None = None) -> list[WorkerMessage]:
-        """Return what a process said, or that it is gone; nothing of one that was ended before."""
-        with self._held:
+    def _messages_of(
+        self, child: PythonProcess, message: bytes | None = None
+    ) -> list[WorkerMessage]:
+        """Return the message of a process, or that it is gone; empty if it was ended before."""
+        with self._mutex:
             if self._children.get(child.number) is not child:
                 return []
             if message is None:
@@ -147,7 +154,7 @@ class Processes:
 
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             child = self._children.pop(worker, None)
         if child is not None:
             child.kill()
@@ -155,7 +162,7 @@ class Processes:
 
     def close(self) -> None:
         """End all workers; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             children, self._children = list(self._children.values()), {}
         for child in children:
             child.kill()
@@ -164,32 +171,32 @@ class Processes:
 
     @property
     def pids(self) -> dict[int, int]:
-        """The process of each worker that is there."""
-        with self._held:
+        """The process id of each running worker."""
+        with self._mutex:
             return {number: child.process.pid for number, child in self._children.items()}
 
 
 def main(hear: int, say: int) -> None:
-    """Be a worker process.
+    """Run a worker process.
 
     Args:
-        hear: file descriptor of the pipe that tasks come from.
-        say: of the one that answers go to.
+        hear: file descriptor of the pipe for tasks.
+        say: file descriptor of the pipe for answers.
     """
     end_with_parent()
     from sparring.engine.workers.worker import Message, serve
 
     pipe = Connection(hear, writable=False)
 
-    def heard() -> Message:
+    def receive() -> Message:
         digests, message = json.loads(pipe.recv_bytes()), pipe.recv_bytes()
         return message, {digest: pipe.recv_bytes() for digest in digests}
 
-    serve(heard, Connection(say, readable=False).send_bytes, pipe.poll)
+    serve(receive, Connection(say, readable=False).send_bytes, pipe.poll)
 
 
 def end_with_parent() -> None:
-    """End this process as soon as the one that started it has ended."""
+    """End this process as soon as its parent has ended."""
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(DEATH, signal.SIGKILL)

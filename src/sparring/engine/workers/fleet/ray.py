@@ -1,8 +1,8 @@
-"""Workers as actors of Ray: on this machine, or on all machines of a cluster.
+"""Workers as Ray actors, on this machine or on all machines of a cluster.
 
-Ray is told to start nothing again by itself: the scheduler does, and counts. What travels is bytes.
-A Ray that is started here listens on loopback alone, with a token of its own, and ends with the
-run. A process of its own speaks with Ray (``ray_driver.py``).
+Ray restarts nothing by itself; the scheduler restarts workers and counts them. Messages are bytes.
+A Ray that is started here listens only on loopback, has a random token, and ends with the run. A
+separate process talks to Ray (``ray_driver.py``).
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from sparring.core.errors import DEBUG, ConfigError, RunError
 from sparring.core.process import visible_gpus
 from sparring.core.trust import RAY
 from sparring.engine.workers.fleet.base import WorkerMessage
-from sparring.engine.workers.fleet.processes import Child
+from sparring.engine.workers.fleet.processes import PythonProcess
 from sparring.engine.workers.gpu_placement import for_worker
-from sparring.engine.workers.worker import failed
+from sparring.engine.workers.worker import error_message
 
 DRIVER = "sparring.engine.workers.fleet.ray_driver"
-STARTING = 180.0  # seconds for Ray to be there
-PATIENCE = 10.0  # seconds for a head to be reached
-CLOSING = 20.0  # seconds for Ray to end
-GONE = 20  # seconds after which a head that was started here counts as gone
-PREFIX = "sparring-ray-"  # of folders for what Ray writes
-KEPT = "kept"  # a file in one that an error has named, which stays
+STARTING = 180.0  # start-up timeout of Ray in seconds
+PATIENCE = 10.0  # timeout in seconds to reach a head
+CLOSING = 20.0  # timeout in seconds for Ray to end
+GONE = 20  # seconds after which a silent head that was started here counts as gone
+PREFIX = "sparring-ray-"  # of folders for the files of Ray
+KEPT = "kept"  # marks such a folder as named by an error, so that it stays
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
 def check_address(address: str) -> None:
-    """Check that a cluster may be joined: its machines can run any code in this process.
+    """Check that a cluster, whose machines can run any code in this process, is trusted.
 
     Raises:
-        ConfigError: it is on another machine, and the user has not named it.
+        ConfigError: the cluster is on another machine, and the user has not named it.
     """
     host = address.rpartition("//")[2].rpartition(":")[0] or address
     if address == "auto" or host in LOCAL:
@@ -54,13 +54,13 @@ def check_address(address: str) -> None:
     if address not in os.environ.get(RAY, "").split(","):
         raise ConfigError(
             f"scale.address={address}: this cluster could run any code here, and only the "
-            f"configuration names it. If you trust it, type scale.address={address} on the "
+            f"configuration names it. If you trust it, write scale.address={address} on the "
             f"command line, or write {RAY}={address} before the command."
         )
 
 
 def _check_there(address: str) -> None:
-    """Check that something listens at an address; Ray would ask for minutes."""
+    """Check that something listens at an address, as Ray would try for minutes."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not port.isdecimal():
         return
@@ -87,11 +87,11 @@ def check_installed() -> None:
 
 
 class RayFleet:
-    """Actors of Ray.
+    """Workers as Ray actors.
 
     Args:
-        config: of the run, as values of JSON; its ``scale`` says how many, where, and how weights
-            travel.
+        config: of the run, as values of JSON; its ``scale`` says how many workers, where, and how
+            weights travel.
 
     Raises:
         ConfigError: Ray is not installed, or the address is not trusted.
@@ -109,10 +109,10 @@ class RayFleet:
             check_address(address)
             _check_there(address)
         self._where = "on this machine" if address is None else f"at {address}"
-        self._heard: Mailbox[tuple[Child, bytes | None]] = Mailbox()
-        self._turns: dict[int, int] = {}  # how often each worker that is there was started
+        self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
+        self._turns: dict[int, int] = {}  # the start number of each running worker
         self._starts = 0
-        self._held = threading.Lock()  # while these change
+        self._mutex = threading.Lock()  # guards the two
         self._failed = self._closed = False
         self._lock: int | None
         self._folder, self._lock = _folder()
@@ -126,23 +126,23 @@ class RayFleet:
             "folder": str(self._folder),
             "loud": os.environ.get(DEBUG, "") not in ("", "0"),
         }
-        self._child = Child(
+        self._child = PythonProcess(
             0,
             b"[]\n" + json.dumps(settings).encode(),
-            self._heard,
+            self._mailbox,
             module=DRIVER,
             environment={
                 **_environment(address),
                 **(visible_gpus(gpus, "scale.gpus") if gpus else {}),
             },
         )
-        room = self._up()
+        room = self._wait_until_up()
         self.workers = count if count > 0 else max(room, 1)
 
-    def _up(self) -> int:
-        """Wait until Ray is there; return how many workers it has room for."""
+    def _wait_until_up(self) -> int:
+        """Wait until Ray runs, and return the number of workers that fit."""
         try:
-            frame = self._heard.get(timeout=STARTING)[1]
+            frame = self._mailbox.get(timeout=STARTING)[1]
         except queue.Empty:
             frame = None
         except BaseException:  # an interrupt
@@ -155,7 +155,7 @@ class RayFleet:
         self.close()
         raise RunError(
             f"Ray cannot be reached {self._where}: "
-            f"{data.decode() or 'it has ended, or said nothing'}. {self._said()}A cluster wants "
+            f"{data.decode() or 'it has ended, or sent nothing'}. {self._hint()}A cluster needs "
             "its own token (RAY_AUTH_TOKEN, or the file ~/.ray/auth_token of its head). Or write "
             "another scale.address, or scale.fleet=processes."
         )
@@ -166,74 +166,74 @@ class RayFleet:
 
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             self._starts += 1
             self._turns[worker] = self._starts
-            self._ask("start", worker, self._starts)
+            self._request("start", worker, self._starts)
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message; see ``Fleet``."""
-        with self._held:
+        with self._mutex:
             if worker in self._turns:
-                self._ask("send", worker, self._turns[worker], files, message)
+                self._request("send", worker, self._turns[worker], files, message)
 
     def tell(self, message: bytes) -> None:
-        """Do nothing: an actor that plays hears nobody; see ``Fleet``."""
+        """Do nothing, as an actor at play receives no messages; see ``Fleet``."""
 
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
-        with self._held:
-            self._ask("end", worker, self._turns.pop(worker, 0))
+        with self._mutex:
+            self._request("end", worker, self._turns.pop(worker, 0))
 
-    def _ask(
+    def _request(
         self,
-        what: str,
+        kind: str,
         worker: int = 0,
         turn: int = 0,
         files: Mapping[str, Path] | None = None,
         data: bytes = b"",
     ) -> None:
         paths = {digest: str(path) for digest, path in (files or {}).items()}
-        self._child.send(json.dumps([what, worker, turn, paths]).encode() + b"\n" + data, {})
+        self._child.send(json.dumps([kind, worker, turn, paths]).encode() + b"\n" + data, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Return what has come, waiting so long for the first; see ``Fleet``.
+        """Return the messages that have arrived; see ``Fleet``.
 
         Raises:
             RunError: Ray is gone.
         """
-        found: list[WorkerMessage] = []
+        messages: list[WorkerMessage] = []
         try:
             while True:
-                frame = self._heard.get(timeout=0 if found else max(seconds, 0.001))[1]
-                found.extend(self._told(*_parts(frame)))
+                frame = self._mailbox.get(timeout=0 if messages else max(seconds, 0.001))[1]
+                messages.extend(self._messages_of(*_parts(frame)))
         except queue.Empty:
-            if not found and self._child.has_ended():
-                self._told(*_parts(None))
-        return found
+            if not messages and self._child.has_ended():
+                self._messages_of(*_parts(None))
+        return messages
 
-    def _told(self, head: list[Any], data: bytes) -> list[WorkerMessage]:
-        """Return what a message says of a worker; nothing if it is one that was ended."""
+    def _messages_of(self, head: list[Any], data: bytes) -> list[WorkerMessage]:
+        """Return the worker's message in a frame; empty if the worker was ended before."""
         if len(head) == 1:
             if self._closed:
                 return []
             self._failed = True
             why = f": {data.decode()}" if data else ", or its head"
             raise RunError(
-                f"Ray {self._where} has ended{why}. {self._said()}See that it runs, and go on with "
-                "--resume: what the last checkpoint does not hold is played again, to the same "
+                f"Ray {self._where} has ended{why}. {self._hint()}Check that it runs, and resume "
+                "(--resume): steps after the last checkpoint are played again, to the same "
                 "bytes."
             )
-        what, worker, turn = head
-        with self._held:
+        kind, worker, turn = head
+        with self._mutex:
             if self._turns.get(worker) != turn:
                 return []
-            if what == "gone":
+            if kind == "gone":
                 self._turns.pop(worker)
-                self._ask("end", worker, turn)  # Ray may be wrong
+                self._request("end", worker, turn)  # Ray may be wrong
                 return [WorkerMessage(worker, None)]
-        if what == "wrong":
-            data = failed(
+        if kind == "wrong":
+            data = error_message(
                 RunError(
                     f"Ray cannot run a worker {self._where}: {data.decode()}. Each machine needs "
                     "the same Python, sparring and plug-ins."
@@ -241,13 +241,13 @@ class RayFleet:
             )
         return [WorkerMessage(worker, data)]
 
-    def _said(self) -> str:
+    def _hint(self) -> str:
         return f"What Ray said is in {self._folder}. " if self._folder.is_dir() else ""
 
     def close(self) -> None:
-        """End all workers, and a Ray that was started here; see ``Fleet``."""
+        """End all workers, and the Ray that was started here; see ``Fleet``."""
         self._closed = True
-        self._ask("close")
+        self._request("close")
         end = time.monotonic() + CLOSING
         while not self._child.has_ended() and time.monotonic() < end:
             time.sleep(0.02)
@@ -263,7 +263,7 @@ class RayFleet:
 
 
 def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
-    """Return the head of a message, and the bytes after it; without one, its sender is gone."""
+    """Return the head of a frame and the bytes after it; None means that the sender is gone."""
     if frame is None:
         return ["gone"], b""
     head, _, data = frame.partition(b"\n")
@@ -271,18 +271,18 @@ def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
 
 
 def _folder() -> tuple[Path, int]:
-    """Return a new folder for what Ray writes, and the descriptor that locks it.
+    """Return a new folder for the files of Ray, and the descriptor that locks it.
 
-    Its name leaves room for those of sockets in it. Folders that killed runs have left are removed:
-    those that nobody locks.
+    The path is short enough for the sockets in it. Unlocked folders, which killed runs have left,
+    are removed.
     """
     usual = tempfile.gettempdir()
     place = Path(usual if len(usual) < 20 else "/tmp")
-    for left in place.glob(f"{PREFIX}*"):
-        _remove_if_left(left)
+    for abandoned in place.glob(f"{PREFIX}*"):
+        _remove_if_left(abandoned)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-        with contextlib.suppress(FileNotFoundError):  # another run took it for one that was left
+        with contextlib.suppress(FileNotFoundError):  # another run removed it as abandoned
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.is_dir():
@@ -291,7 +291,7 @@ def _folder() -> tuple[Path, int]:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove a folder of this user that no run locks, unless an error has named it."""
+    """Remove an unlocked folder of this user, unless an error has named it."""
     with contextlib.suppress(OSError):
         if folder.lstat().st_uid != os.geteuid() or (folder / KEPT).exists():
             return
@@ -304,11 +304,11 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _environment(address: str | None) -> dict[str, str]:
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is told to anybody
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}  # sends nothing
     if address is None:
         return {
             **quiet,
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's name for: loopback alone
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # makes Ray listen only on loopback
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_gcs_rpc_server_reconnect_timeout_s": str(GONE),

@@ -1,1 +1,1 @@
-"""Embeddings: texts as vectors, so that statements which mean the same are near each other."""
+"""Embedding plug-ins: texts as vectors, where similar statements are near each other."""

@@ -15,9 +15,7 @@ from sparring.core.errors import RolloutError
 from sparring.core.records import FloatArray
 from sparring.methods.knowledge.embeddings.base import of_length_one
 
-LONGEST = (
-    8_000  # characters of a text that are sent: fewer tokens than any model of embeddings takes
-)
+LONGEST = 8_000  # most characters of a text that are sent, below every embedding model's context
 
 
 def endpoint(
@@ -32,46 +30,46 @@ def endpoint(
 ) -> FloatArray:
     """Vectors of a model behind an OpenAI-compatible endpoint of embeddings.
 
-    What: texts that are new to the process are sent, ``batch`` in a request; each is asked for
-    once.
-    When to use: for free text, where a model of embeddings is served (OpenAI, vLLM, Ollama). LSPO
-    as published embeds by text-embedding-3-small. Needs the extra ``endpoint``.
+    What: each distinct text is sent once per process, ``batch`` texts per request.
+    When to use: for free text, where an embedding model is served (OpenAI, vLLM, Ollama). LSPO
+    as published uses text-embedding-3-small. Needs the extra ``endpoint``.
     Mathematics: the endpoint's vectors, divided by their lengths.
-    Shapes: texts, n; vectors, [n, d] with d as the endpoint has it.
-    An empty text is the vector of zeros, as endpoints refuse it, and is not sent; of a long one the
-    first 8,000 characters are.
-    Pitfalls: a run repeats as far as the endpoint gives the same vectors again. What it costs is
-    not counted.
+    Shapes: texts, n; vectors, [n, d] with the endpoint's d.
+    An empty text, which endpoints refuse, is not sent and gets the zero vector. Only the first
+    8,000 characters of a text are sent.
+    Pitfalls: a run is reproducible only if the endpoint returns the same vectors again. The cost
+    of the requests is not counted.
     Reference: OpenAI API reference, "Create embeddings"; Xu et al., 2025, arXiv:2502.04686.
     Verified by: tests/methods/knowledge/test_embeddings.py.
 
     Args:
         texts: to embed.
         model: the model's name at the endpoint, e.g. text-embedding-3-small.
-        base_url: address of the API, without "/embeddings". It is on this machine, at the provider
-            of the key, or on a host that the environment variable SPARRING_ENDPOINT_HOSTS names.
+        base_url: address of the API, without "/embeddings": on this machine, at the provider of
+            the key, or on a host that the environment variable SPARRING_ENDPOINT_HOSTS names.
         key_variable: name of the environment variable that holds the key. Addresses of this machine
-            may do without a key.
-        batch: texts of a request, 1 to 2048. Default 128.
-        timeout: seconds that one try may take. Default 60.
+            need no key.
+        batch: texts per request, 1 to 2048. Default 128.
+        timeout: timeout of one try in seconds. Default 60.
         retries: tries after the first one. Default 5.
 
     Raises:
-        ConfigError: no key, an address that the user has not named, or the package openai is
-            missing.
-        RolloutError: the endpoint gave no vector for each text.
+        ConfigError: the key, the permission for the address, or the package openai is missing.
+        RolloutError: the endpoint did not return one vector per text.
     """
     known, connection = _asked(base_url, key_variable, timeout, retries, model)
     texts = [text.strip()[:LONGEST] for text in texts]
     new = sorted({*texts} - known.keys() - {""})
-    for some in (new[begin : begin + batch] for begin in range(0, len(new), batch)):
-        request = {"model": model, "input": some, "encoding_format": "float"}
-        read = partial(_vectors, number=len(some))
-        found = connection.send("/embeddings", request, read, "embeddings")
-        known.update(zip(some, found, strict=True))
+    for part in (new[begin : begin + batch] for begin in range(0, len(new), batch)):
+        request = {"model": model, "input": part, "encoding_format": "float"}
+        read = partial(_vectors, number=len(part))
+        vectors = connection.send("/embeddings", request, read, "embeddings")
+        known.update(zip(part, vectors, strict=True))
     sizes = {len(known[text]) for text in texts if text} or {1}
     if len(sizes) > 1:
-        raise RolloutError(f"Endpoint {base_url} (model {model!r}) gave vectors of several sizes.")
+        raise RolloutError(
+            f"Endpoint {base_url} (model {model!r}) returned vectors of several sizes."
+        )
     return of_length_one([known[text] if text else [0.0] * min(sizes) for text in texts])
 
 
@@ -87,10 +85,12 @@ def _asked(
 def _vectors(body: str, number: int) -> list[list[float]]:
     try:
         data: list[dict[str, Any]] = json.loads(body)["data"]
-        placed = {int(one["index"]): [float(part) for part in one["embedding"]] for one in data}
-        found = [placed[place] for place in range(number)]
+        by_index = {
+            int(entry["index"]): [float(part) for part in entry["embedding"]] for entry in data
+        }
+        vectors = [by_index[place] for place in range(number)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise MalformedError(body.strip() or "an empty body") from None
-    if not all(one and np.isfinite(one).all() for one in found):
+    if not all(entry and np.isfinite(entry).all() for entry in vectors):
         raise MalformedError(body.strip())
-    return found
+    return vectors

@@ -1,1 +1,1 @@
-"""Which starts are played next."""
+"""Curricula: which games and initial states the next groups have."""

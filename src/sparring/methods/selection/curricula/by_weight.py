@@ -1,4 +1,4 @@
-"""Curriculum: every game by its weight, every start alike."""
+"""Curriculum: games by weight, initial states uniformly."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from sparring.methods.selection.curricula.base import CurriculumRequest, pick_by
 
 
 def by_weight(request: CurriculumRequest) -> IntArray:
-    """Draw each group's game by the weights in the configuration, and its start uniformly.
+    """Draw each group's game by the configured weights, and its initial state uniformly.
 
-    What: no curriculum; what came of earlier games changes nothing.
+    What: no curriculum; earlier results have no effect.
     When to use: the default.
-    Pitfalls: starts that are solved, or hopeless, are played as often as those there is something
-    to learn from.
+    Pitfalls: solved or hopeless initial states are played as often as informative ones.
     Reference: none.
     Verified by: tests/methods/selection/curricula/test_curricula.py.
     """

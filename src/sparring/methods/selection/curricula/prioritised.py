@@ -1,7 +1,4 @@
-"""Curriculum: arms that last gave the most to learn from (prioritised level replay).
-
-Those not seen for long are played too.
-"""
+"""Curriculum: arms of largest latest deviation, or of oldest record (prioritised level replay)."""
 
 from __future__ import annotations
 
@@ -23,38 +20,39 @@ def prioritised(
     alpha: Annotated[float, Field(ge=0)] = 1.0,
     staleness: Annotated[float, Field(ge=0, le=1)] = 0.1,
 ) -> IntArray:
-    """Play the arms whose latest games differed most within their group, and those long unseen.
-
-    Long unseen are those whose record is oldest.
+    """Play the arms with the largest latest deviation of returns, and those with the oldest record.
 
     What: prioritised level replay with the deviation of returns in place of the mean absolute TD
     error, which needs a critic. Both are the size of the latest advantages.
-    When to use: many fixed starts; zero-sum self-play included, since the deviation is taken within
-    a role.
+    When to use: many fixed initial states, also in zero-sum self-play, because the deviation is
+    within a role.
     Mathematics: d is the deviation of an arm's latest record.
         h = d                by "value"
         h = 1 / rank of d    by "rank"
         P_S ~ h^alpha
         P_C ~ steps since the latest record
-    An arm that was played is drawn by
+    A played arm is drawn by
         (1 - staleness) P_S + staleness P_C
-    Arms never played share, by weight, the part of the draws that they are of all arms.
+    Unplayed arms get a part of the draws equal to their share of all arms, by weight.
     Shapes: [A] arms -> [groups].
-    Pitfalls: with one game per group every deviation is 0; the played arms are then all drawn with
-    equal probability. Under ``plr`` nearly all groups of a step go to one arm, which is right for
-    one level at a time and greedy for a batch. Of equal ranks the first arm is the better. Noise
-    counts as something to learn from. Weights of games matter only for arms never played.
+    Pitfalls:
+        - With one episode per group every deviation is 0, and all played arms have equal
+          probability.
+        - Under ``plr`` nearly all groups of a step go to one arm, which is right for one level at a
+          time and greedy for a batch.
+        - The first of several equal arms has the better rank.
+        - Noise counts as a signal.
+        - Weights of games matter only for unplayed arms.
     Reference: Jiang et al., 2021 (Prioritized Level Replay, arXiv 2010.03934); Schaul et al., 2016
     (value and rank).
     Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
-        by: what an arm's priority is. "value" (default): the deviation itself. "rank": one over its
-            rank among the arms.
-        alpha: exponent of the priority, at least 0. 0 gives all played arms the same; larger is
-            greedier. Preset ``plr`` has 10, which is its temperature 0.1.
-        staleness: share of the draws that go by the age of the latest record, in [0, 1], so that no
-            record gets too old. Default 0.1.
+        by: priority of an arm: "value" (default), the deviation, or "rank", one over its rank.
+        alpha: exponent of the priority, at least 0. 0 gives all played arms the same priority;
+            larger is greedier. Preset ``plr`` has 10, which is its temperature 0.1.
+        staleness: share of the draws by the age of the latest record, in [0, 1], which bounds the
+            age of records. Default 0.1.
     """
     seen = np.array([bool(records) for records in request.history])
     scores = np.array([records[-1].deviation if records else 0.0 for records in request.history])
@@ -78,15 +76,14 @@ def prioritised(
 
 
 def _reciprocal_ranks(scores: FloatArray, seen: BoolArray) -> FloatArray:
-    """Return 1 / rank of each seen arm's score, the largest first; 0 for the others."""
+    """Return 1 / rank of each seen arm's score, from the largest; 0 for the others."""
     ranks = np.zeros(len(scores))
     ranks[np.lexsort((-scores, ~seen))] = 1.0 / np.arange(1, len(scores) + 1)
     return np.where(seen, ranks, 0.0)
 
 
 def _distribution(values: FloatArray, among: BoolArray) -> FloatArray:
-    """Return values as probabilities over some of the arms. Alike if all are 0, and 0 if there is
-    none."""
-    own = np.where(among, values, 0.0)
-    own = own if own.sum() > 0 else among.astype(np.float64)
-    return own / max(float(own.sum()), 1e-300)
+    """Return values as probabilities over a subset of arms; uniform if all values are 0."""
+    weights = np.where(among, values, 0.0)
+    weights = weights if weights.sum() > 0 else among.astype(np.float64)
+    return weights / max(float(weights.sum()), 1e-300)

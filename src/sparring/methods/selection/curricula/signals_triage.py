@@ -1,4 +1,4 @@
-"""Curriculum: arms whose latest games show trouble (Signals)."""
+"""Curriculum: arms whose latest results are bad (Signals)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import Field
 
 from sparring.core.records import IntArray
 from sparring.methods.selection.curricula.base import (
+    ArmRecord,
     CurriculumRequest,
-    Record,
     arm_shares,
     draw_arms,
 )
@@ -26,36 +26,36 @@ def signals_triage(
     floor: Annotated[float, Field(gt=0)] = 0.1,
     window: Annotated[int, Field(ge=2)] = 4,
 ) -> IntArray:
-    """Play more of what fails, does not get better, or gets worse.
+    """Play arms that fail, stagnate or decline more often.
 
-    What: cheap detectors over the records; no model is asked. Arms that show signs of trouble are
-    played more often.
-    When to use: a mixture of starts in which most are fine and a few are not, as after a change of
-    the policy.
-    Mathematics: p is the success rate of the latest record, q the mean rate of those before it
+    What: cheap detectors on the records, without a model, raise the weight of arms with bad
+    results.
+    When to use: a mixture of initial states in which most are good and a few are not, as after a
+    change of the policy.
+    Mathematics: p is the success rate of the latest record, q the mean rate of the earlier records
     within ``window``. The signs of an arm are
         F = 1 - p
         S = 1 if p < 1 and p = q in all records of the window (two at least)
         D = max(q - p, 0)
     and its weight is
         its share by game * (floor + failure * F + stagnation * S + decline * D)
-    Arms never played count as failing.
+    Unplayed arms count as failing.
     Shapes: [A] arms -> [groups].
-    Pitfalls: a hopeless start fails and stagnates for ever and is played most; ``difficulty`` and
-    ``vade`` leave it alone. A success is a return above 0. The paper's detectors read conversations
-    and tool logs (misalignment, loops, exhaustion): this is a literal reading of the idea for
-    records of outcomes, no reproduction.
+    Pitfalls:
+        - A hopeless initial state always fails and stagnates, and is played most; ``difficulty``
+          and ``vade`` avoid such states.
+        - A success is a return above 0.
+        - The paper's detectors read conversations and tool logs (misalignment, loops, exhaustion):
+          this is a literal reading of the idea for records of outcomes, not a reproduction.
     Reference: Signals (trajectory triage by model-free signals), from its abstract.
     Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
-        failure: weight of the failure rate F, at least 0. 0 switches the sign off.
-        stagnation: weight of a success rate that does not move, S, at least 0. 0 switches the sign
-            off.
-        decline: weight of a falling success rate, D, at least 0. 0 switches the sign off.
-        floor: weight that every arm has without any sign, above 0. It keeps every arm in play.
-        window: number of an arm's latest records that are looked at, at least 2; at most 32 are
-            kept.
+        failure: weight of the failure rate F, at least 0.
+        stagnation: weight of a constant success rate, S, at least 0.
+        decline: weight of a falling success rate, D, at least 0.
+        floor: weight of an arm without signs, above 0, so that every arm stays in play.
+        window: number of an arm's latest records that count, at least 2; at most 32 are kept.
     """
     signs = np.array([_signs(records[-window:]) for records in request.history])
     return draw_arms(
@@ -64,8 +64,8 @@ def signals_triage(
     )
 
 
-def _signs(records: Sequence[Record]) -> tuple[float, float, float]:
-    """Return how much an arm fails, stagnates and declines, each in [0, 1]."""
+def _signs(records: Sequence[ArmRecord]) -> tuple[float, float, float]:
+    """Return the signs (F, S, D) of an arm, each in [0, 1]."""
     rates = [record.successes / record.size for record in records]
     if not rates:
         return 1.0, 0.0, 0.0

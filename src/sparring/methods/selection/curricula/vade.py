@@ -1,4 +1,4 @@
-"""Curriculum: Thompson samples of success rates, chosen where the outcome is most open (VADE)."""
+"""Curriculum: Thompson samples of success rates, by the variance of the outcome (VADE)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import FloatArray, IntArray
-from sparring.methods.selection.curricula.base import CurriculumRequest, Record
+from sparring.methods.selection.curricula.base import ArmRecord, CurriculumRequest
 
 
 def vade(
@@ -19,36 +19,35 @@ def vade(
     visit_decay: Annotated[float, Field(gt=0, le=1)] = 0.9,
     step_decay: Annotated[float, Field(gt=0, le=1)] = 0.99,
 ) -> IntArray:
-    """Play the arms whose outcome is most open, by a draw from what is believed of them.
+    """Play the arms with the most uncertain outcome, by Thompson samples of success rates.
 
-    Drawn is each arm's success rate.
-
-    What: a Beta posterior per arm, made of its records. Old evidence counts less, since the policy
+    What: a Beta posterior per arm from its records. Old evidence counts less, because the policy
     has changed since then.
-    When to use: many fixed starts of unequal difficulty (``rollout.starts``), outcomes of success
-    and failure.
+    When to use: many fixed initial states of unequal difficulty (``rollout.starts``), outcomes of
+    success and failure.
     Mathematics: over the arm's records r
         a = prior + sum of w_r * successes_r
         b = prior + sum of w_r * failures_r
         w_r = visit_decay^(records since r) * step_decay^(steps since r)
         p ~ Beta(a, b)
-    The arms of the largest p * (1 - p) are played. Where there are at least as many arms as groups,
-    the groups get different arms; else each group draws all arms anew.
+    The arms of the largest p * (1 - p) are played. With at least as many arms as groups, the groups
+    get different arms; otherwise each group samples all arms again.
     Shapes: [A] arms -> [groups].
-    Pitfalls: a success is a return above 0. In zero-sum self-play about half succeed whatever the
-    start, and nothing is learnt about it; use ``prioritised`` there. Weights of games are not
-    looked at. Only the records that are kept count (32 per arm). The source states the sampler in
-    words; the form of the decays is a literal reading.
+    Pitfalls:
+        - A success is a return above 0. In zero-sum self-play about half of the trajectories
+          succeed in every initial state, which has no information; use ``prioritised`` there.
+        - Weights of games have no effect.
+        - Only the newest 32 records per arm count.
+        - The source describes the sampler in words; the form of the decays is a literal reading.
     Reference: VADE (variance-aware dynamic sampling), from its abstract; Thompson, 1933.
     Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
         prior: pseudo-count of successes, and of failures, before any record; above 0. The default 1
             is the uniform prior.
-        visit_decay: factor on a record for each later record of the arm, above 0 and at most 1. 1
-            forgets nothing.
-        step_decay: factor on a record for each step since, above 0 and at most 1. 1 forgets
-            nothing.
+        visit_decay: factor on a record for each later record of the arm, above 0 and at most 1. 1:
+            no decay.
+        step_decay: factor on a record for each later step, above 0 and at most 1. 1: no decay.
     """
     beliefs = np.array(
         [
@@ -67,7 +66,7 @@ def vade(
 
 
 def _belief(
-    records: Sequence[Record], step: int, prior: float, visit_decay: float, step_decay: float
+    records: Sequence[ArmRecord], step: int, prior: float, visit_decay: float, step_decay: float
 ) -> tuple[float, float]:
     successes = failures = prior
     for age, record in enumerate(reversed(records)):
@@ -78,7 +77,7 @@ def _belief(
 
 
 def _openness(beliefs: FloatArray, request: CurriculumRequest, group: int) -> FloatArray:
-    """Return p * (1 - p) of a draw of every arm, [A]."""
+    """Return p * (1 - p) for one sample of every arm, [A]."""
     rates = (
         request.stream.child(group).child("thompson").generator().beta(beliefs[:, 0], beliefs[:, 1])
     )

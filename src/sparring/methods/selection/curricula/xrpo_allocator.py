@@ -1,4 +1,4 @@
-"""Curriculum: games go where one more narrows the confidence interval most (XRPO's allocator)."""
+"""Curriculum: episodes for the arms with the largest gain of confidence (XRPO's allocator)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from scipy.special import stdtrit
 
 from sparring.core.records import FloatArray, IntArray
-from sparring.methods.selection.curricula.base import CurriculumRequest, Record
+from sparring.methods.selection.curricula.base import ArmRecord, CurriculumRequest
 
 
 def xrpo_allocator(
@@ -21,37 +21,37 @@ def xrpo_allocator(
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95,
     window: Annotated[int, Field(ge=1)] = 4,
 ) -> IntArray:
-    """Give the groups one by one to the arm whose mean return gains the most certainty.
+    """Assign groups one by one to the arm whose confidence interval one more episode narrows most.
 
-    It is the gain from one more game.
-
-    What: an allocation of a step's games over arms: many where returns vary and few are known, few
-    where the outcome is settled.
-    When to use: with ``rollout.starts``. Groups that get the same start are one group, so an arm
-    gets as large a group as it is worth.
+    What: an allocation of a step's episodes to arms: many to arms with varied returns and few
+    records, few to arms with a certain outcome.
+    When to use: with ``rollout.starts``. Groups of the same initial state are one group, so that
+    the size of an arm's group follows from its priority.
     Mathematics: an arm's latest ``window`` records have n trajectories with pooled sample deviation
     s.
         h(n) = t * s / sqrt(n)
         priority = h(n) - h(n + 1) + exploration * sqrt(ln(1 + T) / n)
     t is the quantile of Student's distribution with n - 1 degrees at (1 + confidence) / 2, T the
     sum of all n. Each group goes to the arm of the highest priority, whose n then grows by the size
-    of a group, until all are given. Arms with n < 2 come first.
+    of a group. Arms with n < 2 come first.
     Shapes: [A] arms -> [groups].
-    Pitfalls: structure from notes on the paper, the forms of h and of the bonus from memory:
-    literal reading, no reproduction. The paper plans three rounds within a step; here the records
-    of earlier steps, of older policies, are what is known. Weights of games are not looked at, and
-    returns are compared in the games' units. Of equal priorities the stream decides.
+    Pitfalls:
+        - The structure is from notes on the paper, the forms of h and of the bonus are from memory:
+          a literal reading, not a reproduction.
+        - The paper plans three rounds within a step; here the statistics are the records of earlier
+          steps, from older policies.
+        - Weights of games have no effect, and returns are compared in the games' units.
+        - The stream breaks ties of priorities.
     Reference: XRPO (arXiv 2510.06672), rollout allocator; Auer et al., 2002 (the bonus).
     Verified by: tests/methods/selection/curricula/test_curricula.py.
 
     Args:
-        exploration: weight of the bonus for arms with few games, in units of returns, at least 0.
-            With 0 only deviations count: an arm of equal returns is then never played again while
-            another varies.
+        exploration: weight of the bonus for arms with few episodes, in units of returns, at least
+            0. With 0 only deviations count: an arm of equal returns is then never played again
+            while another arm varies.
         confidence: level of the confidence interval of the mean return, above 0 and below 1.
             Default 0.95.
-        window: number of an arm's latest records that are looked at, at least 1; at most 32 are
-            kept.
+        window: number of an arm's latest records that count, at least 1; at most 32 are kept.
     """
     known = [_pooled(records[-window:]) for records in request.history]
     counts, spread = (
@@ -69,11 +69,11 @@ def xrpo_allocator(
         best = int(np.lexsort((draws, -priority))[0])
         chosen.append(best)
         counts[best] += step
-        draws[best] += 1.0  # the next of equal arms comes before this one again
+        draws[best] += 1.0  # puts this arm behind its ties
     return np.array(chosen, dtype=np.int64)
 
 
-def _pooled(records: Sequence[Record]) -> tuple[int, float]:
+def _pooled(records: Sequence[ArmRecord]) -> tuple[int, float]:
     count = sum(record.size for record in records)
     squares = sum(record.size * record.deviation**2 for record in records)
     return count, math.sqrt(squares / max(count - len(records), 1))
@@ -82,8 +82,7 @@ def _pooled(records: Sequence[Record]) -> tuple[int, float]:
 def _priority(
     counts: FloatArray, spread: FloatArray, exploration: float, confidence: float
 ) -> FloatArray:
-    """Return the priority of every arm, [A]. That of arms with n < 2 falls with n but stays above
-    all others."""
+    """Return the priority of every arm, [A]; infinite for arms with n < 2."""
     few, known = counts < 2, np.maximum(counts, 2)
     gain = _half_width(known, spread, confidence) - _half_width(known + 1, spread, confidence)
     bonus = exploration * np.sqrt(np.log1p(counts.sum()) / known)
@@ -91,6 +90,6 @@ def _priority(
 
 
 def _half_width(counts: FloatArray, spread: FloatArray, confidence: float) -> FloatArray:
-    """Return half the width of the interval of a mean of so many, [A]."""
+    """Return half the width of the confidence interval of each mean, [A]."""
     width: FloatArray = stdtrit(counts - 1, (1.0 + confidence) / 2.0) * spread / np.sqrt(counts)
     return width

@@ -1,1 +1,1 @@
-"""Which finished games are kept, and which of them are trained on again."""
+"""Replay rules: which finished episodes are stored, and which are trained on again."""

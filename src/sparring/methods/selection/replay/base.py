@@ -1,10 +1,10 @@
-"""A bounded buffer of finished games, and what a rule is asked about it in every step.
+"""Interface of replay rules, and a bounded buffer of finished episodes.
 
-A rule says which stored games join the step's batch, before credit, and what the buffer holds from
-then on. A stored game keeps the log-probabilities it was sampled with. As long as no plug-in NEEDS
-"old_logprobs", the losses compare the learner with them, so ratios are those of the policy that
-played, whatever its age; with ``truncated_is`` or ``masked_is`` the learner before the update
-stands in between and the rest of the ratio is that plug-in's weight.
+In every step a rule chooses the stored episodes that join the batch, before credit, and the next
+content of the buffer. A stored episode keeps its sampled log-probabilities. Without a plug-in that
+NEEDS "old_logprobs" the losses compare the learner with these, so that ratios are relative to the
+policy that sampled, of any staleness. With ``truncated_is`` or ``masked_is`` the ratio has two
+factors: learner over learner before the update, and that over the sampler, the plug-in's weight.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from sparring.play.turn_table import turn_table
 FILE, NOTES = "replay.parquet", "replay.json"
 
 
-class Stored(NamedTuple):
-    """A game in the buffer."""
+class ReplayEntry(NamedTuple):
+    """An episode in the buffer."""
 
     episode: Episode
     arm: str
-    step: int  # when it was played
+    step: int  # step of its rollout
     priority: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayRequest:
-    """What a rule is asked: the fresh games that selection left, and the buffer, oldest first."""
+    """Input of a rule: the fresh episodes after selection, and the buffer, oldest first."""
 
     fresh: tuple[Episode, ...]
     arm_of: Mapping[int, str]  # arm of each fresh group id
-    buffer: tuple[Stored, ...]
-    wanted: int  # games a step is to have
+    buffer: tuple[ReplayEntry, ...]
+    num_episodes: int  # configured episodes per step
     step: int
     stream: Stream
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayPlan:
-    """A rule's answer.
+    """Output of a rule.
 
-    A stored game joins at most once, under its own group id or that of a fresh group.
+    A stored episode joins at most once, with its group id or that of a fresh group.
     """
 
-    joining: tuple[tuple[Stored, int], ...] = ()  # with the group id it joins under
-    buffer: tuple[Stored, ...] = ()
+    joining: tuple[tuple[ReplayEntry, int], ...] = ()  # (entry, group id in the batch)
+    buffer: tuple[ReplayEntry, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def check_output(rule: BoundPlugin, plan: Any, *asked: Any) -> None:
-    """Check that a replay rule has given a plan; every call of one ends here.
+def check_output(rule: BoundPlugin, plan: Any, *arguments: Any) -> None:
+    """Check that a replay rule has returned a plan; every call ends here.
 
     Raises:
-        PluginError: it gave something else.
+        PluginError: the output is not a ReplayPlan.
     """
     if not isinstance(plan, ReplayPlan):
         raise PluginError(
@@ -77,9 +77,9 @@ def check_output(rule: BoundPlugin, plan: Any, *asked: Any) -> None:
 
 
 class ReplayBuffer:
-    """The stored games of a run."""
+    """The stored episodes of a run."""
 
-    def __init__(self, stored: Iterable[Stored] = ()) -> None:
+    def __init__(self, stored: Iterable[ReplayEntry] = ()) -> None:
         self.stored = tuple(stored)
 
     def join(
@@ -88,35 +88,33 @@ class ReplayBuffer:
         fresh: Sequence[Episode],
         arm_of: Mapping[int, str],
         *,
-        wanted: int,
+        num_episodes: int,
         step: int,
         stream: Stream,
         progress: float,
     ) -> tuple[list[Episode], dict[str, float]]:
-        """Return the batch to learn from, stored games first, and figures.
-
-        The buffer is then the rule's.
+        """Return (training batch with stored episodes first, metrics), and update the buffer.
 
         Args:
-            rule: decides what joins and what is kept; None leaves everything as it is.
-            fresh: the games of this step that selection left.
+            rule: chooses the joining episodes and the next buffer; None changes nothing.
+            fresh: the episodes of this step after selection.
             arm_of: name of the arm of each group id.
-            wanted: games a step is to have.
+            num_episodes: configured episodes per step.
             step: the step's number.
-            stream: what the rule draws from.
-            progress: share of the run that is done.
+            stream: random stream of the rule.
+            progress: finished share of the run.
         """
         if rule is None:
             return list(fresh), {}
-        asked = ReplayRequest(
+        request = ReplayRequest(
             fresh=tuple(fresh),
             arm_of=arm_of,
             buffer=self.stored,
-            wanted=wanted,
+            num_episodes=num_episodes,
             step=step,
             stream=stream,
         )
-        plan: ReplayPlan = rule(asked, progress=progress)
+        plan: ReplayPlan = rule(request, progress=progress)
         self.stored = plan.buffer
         joining = sorted(plan.joining, key=lambda pair: pair[0].episode.episode_id)
         batch = [replace(stored.episode, group_id=group) for stored, group in joining] + list(fresh)
@@ -132,7 +130,7 @@ class ReplayBuffer:
         return batch, metrics
 
     def save(self, folder: Path) -> None:
-        """Write everything into a checkpoint's folder; nothing if the buffer is empty."""
+        """Write the buffer into a checkpoint's folder, unless the buffer is empty."""
         if not self.stored:
             return
         notes = {
@@ -145,10 +143,10 @@ class ReplayBuffer:
 
     @classmethod
     def restored(cls, folder: Path) -> ReplayBuffer:
-        """Return the buffer that was saved in a checkpoint's folder.
+        """Return the buffer from a checkpoint's folder.
 
         Raises:
-            CheckpointError: its files do not fit together.
+            CheckpointError: the files are damaged or inconsistent.
         """
         if not (folder / FILE).exists():
             return cls()
@@ -157,7 +155,7 @@ class ReplayBuffer:
             episodes = from_bytes((folder / FILE).read_bytes())
             rows = zip(episodes, notes["arms"], notes["priorities"], strict=True)
             return cls(
-                Stored(episode, str(arm), step, float(priority))
+                ReplayEntry(episode, str(arm), step, float(priority))
                 for (step, episode), arm, priority in rows
             )
         except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
@@ -166,31 +164,29 @@ class ReplayBuffer:
             ) from error
 
 
-def recent(buffer: Sequence[Stored], step: int, max_age: int) -> tuple[Stored, ...]:
-    """Return the stored games of the last ``max_age`` steps."""
+def recent(buffer: Sequence[ReplayEntry], step: int, max_age: int) -> tuple[ReplayEntry, ...]:
+    """Return the stored episodes of the last ``max_age`` steps."""
     return tuple(stored for stored in buffer if step - stored.step <= max_age)
 
 
 def group_sizes(fresh: Sequence[Episode]) -> dict[int, float]:
-    """Return the mean |A| over the trajectories of each group id, A = return minus its mean over
-    (group, role); 0 up to rounding.
-    """
-    found = trajectories(turn_table(fresh), "replay")
+    """Return the mean |A| per group id; A is the return less its mean over (group, role)."""
+    data = trajectories(turn_table(fresh), "replay")
     size = (
-        np.abs(centre(found.returns, found.groups, found.num_groups))
-        * (found.deviations() > 0)[found.groups]
+        np.abs(centre(data.returns, data.groups, data.num_groups))
+        * (data.deviations() > 0)[data.groups]
     )
-    ids, inverse = np.unique(found.turns.group[found.starts], return_inverse=True)
+    ids, inverse = np.unique(data.turns.group[data.starts], return_inverse=True)
     means = np.bincount(inverse, weights=size) / np.maximum(np.bincount(inverse), 1)
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 
 
 def admitted(
-    request: ReplayRequest, buffer: Sequence[Stored], sizes: Mapping[int, float], capacity: int
-) -> tuple[Stored, ...]:
-    """Return the buffer with the fresh groups of some |A| > 0, whole, as its newest.
+    request: ReplayRequest, buffer: Sequence[ReplayEntry], sizes: Mapping[int, float], capacity: int
+) -> tuple[ReplayEntry, ...]:
+    """Return the buffer with the fresh groups of mean |A| > 0 added.
 
-    Whole groups leave at the old end.
+    The oldest groups leave a full buffer; groups enter and leave completely.
     """
     fresh = [
         episode
@@ -198,44 +194,47 @@ def admitted(
         if episode.turns and sizes.get(episode.group_id, 0.0) > 0.0
     ]
     new = [
-        Stored(episode, request.arm_of[episode.group_id], request.step, sizes[episode.group_id])
+        ReplayEntry(
+            episode, request.arm_of[episode.group_id], request.step, sizes[episode.group_id]
+        )
         for episode in fresh
     ]
-    groups, kept, room = by_group([*buffer, *new]), [], capacity
+    groups, newest, room = by_group([*buffer, *new]), [], capacity
     for members in reversed(groups):
         if len(members) > room:
             break
         room -= len(members)
-        kept.append(members)
-    return tuple(stored for members in reversed(kept) for stored in members)
+        newest.append(members)
+    return tuple(stored for members in reversed(newest) for stored in members)
 
 
-def by_group(buffer: Sequence[Stored]) -> list[list[Stored]]:
-    """Return the stored games by the group they were played in, oldest first."""
-    groups: dict[int, list[Stored]] = {}
+def by_group(buffer: Sequence[ReplayEntry]) -> list[list[ReplayEntry]]:
+    """Return the stored episodes by their original group, oldest first."""
+    groups: dict[int, list[ReplayEntry]] = {}
     for stored in buffer:
         groups.setdefault(stored.episode.group_id, []).append(stored)
     return list(groups.values())
 
 
 def draw_groups(
-    groups: Sequence[list[Stored]], weights: Sequence[float], wanted: int, stream: Stream
-) -> list[list[Stored]]:
-    """Return groups drawn by weight without replacement (Efraimidis and Spirakis, 2006) until
-    ``wanted`` games are there.
+    groups: Sequence[list[ReplayEntry]], weights: Sequence[float], num_episodes: int, stream: Stream
+) -> list[list[ReplayEntry]]:
+    """Return at least ``num_episodes`` episodes in groups, drawn by weight without replacement.
+
+    The method is that of Efraimidis and Spirakis, 2006.
     """
     keys = [
         -np.log(1.0 - stream.uniform(number)) / max(weight, 1e-300)
         for number, weight in enumerate(weights)
     ]
-    drawn: list[list[Stored]] = []
+    result: list[list[ReplayEntry]] = []
     for number in np.argsort(keys, kind="stable").tolist():
-        if sum(map(len, drawn)) >= wanted:
+        if sum(map(len, result)) >= num_episodes:
             break
-        drawn.append(groups[number])
-    return drawn
+        result.append(groups[number])
+    return result
 
 
-def joining_groups(drawn: Sequence[list[Stored]]) -> tuple[tuple[Stored, int], ...]:
-    """Return drawn groups as they join: under their own group id."""
-    return tuple((stored, stored.episode.group_id) for members in drawn for stored in members)
+def joining_groups(groups: Sequence[list[ReplayEntry]]) -> tuple[tuple[ReplayEntry, int], ...]:
+    """Return the drawn groups with their original group ids, for ``ReplayPlan.joining``."""
+    return tuple((stored, stored.episode.group_id) for members in groups for stored in members)

@@ -1,7 +1,4 @@
-"""Replay: stored successes for groups that all fail, failures for those that all succeed.
-
-The method is called R^3.
-"""
+"""Replay: stored successes for groups that all fail, failures for groups that all succeed (R^3)."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from pydantic import Field
 
 from sparring.core.records import Episode
 from sparring.methods.selection.replay.base import (
+    ReplayEntry,
     ReplayPlan,
     ReplayRequest,
-    Stored,
     group_sizes,
     recent,
 )
@@ -27,39 +24,41 @@ def r3(
     capacity: Annotated[int, Field(ge=1)] = 8,
     max_age: Annotated[int, Field(ge=1)] = 10,
 ) -> ReplayPlan:
-    """Give a group of equal returns the contrast it lacks, from the buffer.
+    """Add stored episodes of opposite outcome to groups of equal returns.
 
-    What: stored games of the same arm, with the same seats trained, join a fresh group whose
+    What: stored episodes of the same arm, with the same trained seats, join a fresh group whose
     returns are all equal.
-    When to use: hard fixed starts (``rollout.starts``) with rare successes, one trained seat,
-    group-relative credit.
-    Mathematics: a game succeeds if its trained seats' mean return is above 0. A fresh group without
-    differences that fails gets ``number`` stored successes, one that succeeds gets stored failures,
-    drawn uniformly, each stored game once per step.
-    Shapes: games.
-    Pitfalls: if selection drops equal groups nothing is left for this rule: use ``equal_groups``
-    with ``policy: keep``. Without fixed starts an arm is a game, and the stored game had another
-    deal. In zero-sum self-play a group is both kinds at once and the rule does nothing useful. The
-    paper scales the stored games' contribution by a factor; this is not here, use a loss weight or
-    a lower clip. With nothing stored the group stays as it is. The paper's reflection prompts and
-    entropy ranking are not part of it.
+    When to use: hard fixed initial states (``rollout.starts``) with rare successes, one trained
+    seat, group-relative credit.
+    Mathematics: an episode succeeds if its trained seats' mean return is above 0. A fresh group of
+    equal returns that fails gets ``number`` stored successes, and one that succeeds gets stored
+    failures, drawn uniformly, each stored episode once per step.
+    Shapes: episodes.
+    Pitfalls:
+        - Selection must not drop equal groups: use ``equal_groups`` with ``policy: keep``.
+        - Without fixed initial states an arm is a game, and a stored episode had another deal.
+        - In zero-sum self-play a group has both outcomes at once, and the rule has no use.
+        - The paper scales the contribution of stored episodes by a factor, which is not included;
+          use a loss weight or a lower clip.
+        - Without stored episodes the group stays unchanged.
+        - The paper's reflection prompts and entropy ranking are not included.
     Reference: R^3 (replay, reflection and ranking rewards), replay part.
     Verified by: tests/methods/selection/replay/test_rules.py,
     tests/methods/selection/replay/test_rule_properties.py.
 
     Args:
-        number: stored games that join one group, at least 1; fewer where fewer are stored.
-        capacity: how many games the buffer keeps, the newest, for each arm, trained seats and
-            outcome (success or failure); at least 1.
-        max_age: steps that a game stays in the buffer, at least 1.
+        number: stored episodes that join one group, at least 1; fewer if fewer are stored.
+        capacity: number of newest episodes in the buffer for each arm, trained seats and outcome
+            (success or failure); at least 1.
+        max_age: steps that an episode stays in the buffer, at least 1.
     """
-    held = recent(request.buffer, request.step, max_age)
-    pool: dict[tuple[object, ...], list[Stored]] = {}
-    for stored in held:
+    entries = recent(request.buffer, request.step, max_age)
+    pool: dict[tuple[object, ...], list[ReplayEntry]] = {}
+    for stored in entries:
         pool.setdefault((*_kind(stored.episode, stored.arm), succeeds(stored.episode)), []).append(
             stored
         )
-    joining: list[tuple[Stored, int]] = []
+    joining: list[tuple[ReplayEntry, int]] = []
     groups = _groups(request.fresh)
     for group, size in group_sizes(request.fresh).items():
         first, outcomes = groups[group][0], {succeeds(episode) for episode in groups[group]}
@@ -68,14 +67,11 @@ def r3(
         rest = pool.get((*_kind(first, request.arm_of[group]), not outcomes.pop()), [])
         for draw in range(min(number, len(rest))):
             joining.append((rest.pop(request.stream.child(group).integer(draw, len(rest))), group))
-    return ReplayPlan(joining=tuple(joining), buffer=_admitted(request, held, capacity))
+    return ReplayPlan(joining=tuple(joining), buffer=_admitted(request, entries, capacity))
 
 
 def succeeds(episode: Episode) -> bool:
-    """Return whether the rewards of the trained seats of a game sum to more than 0.
-
-    Shaping is included.
-    """
+    """Return whether the rewards of the trained seats, with shaping, sum to more than 0."""
     return (
         sum(sum(turn.rewards.values()) for turn in episode.turns if episode.trained[turn.seat])
         > 0.0
@@ -93,17 +89,19 @@ def _groups(fresh: Sequence[Episode]) -> dict[int, list[Episode]]:
     return groups
 
 
-def _admitted(request: ReplayRequest, held: Sequence[Stored], capacity: int) -> tuple[Stored, ...]:
+def _admitted(
+    request: ReplayRequest, entries: Sequence[ReplayEntry], capacity: int
+) -> tuple[ReplayEntry, ...]:
     fresh = [
-        Stored(e, request.arm_of[e.group_id], request.step, float(succeeds(e)))
+        ReplayEntry(e, request.arm_of[e.group_id], request.step, float(succeeds(e)))
         for e in request.fresh
         if e.turns
     ]
     counts: dict[tuple[object, ...], int] = {}
-    kept = []
-    for stored in reversed([*held, *fresh]):
+    newest = []
+    for stored in reversed([*entries, *fresh]):
         key = (*_kind(stored.episode, stored.arm), stored.priority)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= capacity:
-            kept.append(stored)
-    return tuple(reversed(kept))
+            newest.append(stored)
+    return tuple(reversed(newest))

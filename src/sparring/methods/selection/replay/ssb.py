@@ -25,39 +25,41 @@ def ssb(
     capacity: Annotated[int, Field(ge=1)] = 1024,
     max_age: Annotated[int, Field(ge=1)] = 10,
 ) -> ReplayPlan:
-    """Put stored games with an advantage in the place of fresh ones without.
+    """Replace fresh episodes without advantage by stored episodes with advantage.
 
-    What: groups whose returns differ are stored. As many stored games join the step as fresh ones
-    have no advantage or were dropped by selection.
+    What: the buffer stores groups whose returns differ. The number of joining episodes is that of
+    fresh episodes that have no advantage or were dropped by selection.
     When to use: when more and more groups have equal returns, so that the batch with an advantage
     shrinks.
     Mathematics:
-        missing = wanted games - fresh games of groups with some A != 0
-    Groups of at least fill * missing games are drawn without replacement with probability
+        missing = episodes per step - fresh episodes of groups with some A != 0
+    Groups of at least fill * missing episodes are drawn without replacement with probability
     proportional to their sum of |A|, with A the return minus the mean of its group.
-    Shapes: games.
-    Pitfalls: the paper stores single samples with their advantages. Here credit is computed anew,
-    which needs the whole group, so groups are stored and drawn whole. Estimators with running
-    baselines (rae, mars) use stored returns for them too. The last group drawn may bring more games
-    than are missing.
+    Shapes: episodes.
+    Pitfalls:
+        - The paper stores single samples with their advantages. Here credit is recomputed, which
+          requires complete groups.
+        - Estimators with running baselines (rae, mars) also update them with stored returns.
+        - The last drawn group may exceed the missing number.
     Reference: Skywork R1V2, 2025 (arXiv 2504.16656), selective sample buffer.
     Verified by: tests/methods/selection/replay/test_rules.py,
     tests/methods/selection/replay/test_rule_properties.py.
 
     Args:
-        fill: share of the missing games that is filled from the buffer, in [0, 1]. A number or a
-            schedule. 1 (default) fills all.
-        capacity: most games in the buffer, at least 1. The oldest groups leave it whole.
-        max_age: steps that a game stays in the buffer, at least 1.
+        fill: share of the missing episodes that is filled from the buffer, in [0, 1]. A number or a
+            schedule. Default 1.
+        capacity: largest number of episodes in the buffer, at least 1. The oldest groups leave
+            completely.
+        max_age: steps that an episode stays in the buffer, at least 1.
     """
     sizes = group_sizes(request.fresh)
-    held = recent(request.buffer, request.step, max_age)
-    missing = request.wanted - sum(
+    entries = recent(request.buffer, request.step, max_age)
+    missing = request.num_episodes - sum(
         sizes.get(episode.group_id, 0.0) > 0.0 for episode in request.fresh
     )
-    groups = by_group(held)
+    groups = by_group(entries)
     weights = [members[0].priority * len(members) for members in groups]
-    drawn = draw_groups(groups, weights, round(fill * max(missing, 0)), request.stream)
+    joining = draw_groups(groups, weights, round(fill * max(missing, 0)), request.stream)
     return ReplayPlan(
-        joining=joining_groups(drawn), buffer=admitted(request, held, sizes, capacity)
+        joining=joining_groups(joining), buffer=admitted(request, entries, sizes, capacity)
     )

@@ -10,7 +10,7 @@ import pytest
 
 from sparring.core.errors import ConfigError
 from sparring.engine.workers.fleet.base import WorkerMessage
-from tests.engine.fleet.chaos import Chaos, Harm
+from tests.engine.fleet.faulty_fleet import FaultPlan, FaultyFleet
 
 
 class Echo:
@@ -51,7 +51,7 @@ def asked(*units):
 
 def begun(harm, seed=0, **options):
     fleet = Echo(**options)
-    chaos = Chaos(fleet, seed, harm)
+    chaos = FaultyFleet(fleet, seed, harm)
     for worker in range(fleet.workers):
         chaos.start(worker)
     for worker in range(fleet.workers):
@@ -71,14 +71,14 @@ def heard_in(chaos, seconds):
 
 
 def test_without_harm_everything_is_heard_as_it_was_said():
-    _, chaos = begun(Harm())
+    _, chaos = begun(FaultPlan())
     chaos.send(0, asked(7, 8), {})
     assert numbers(chaos.poll(1.0)) == [[7, 8]]
     assert chaos.poll(1.0) == [] and set(chaos.counts().values()) == {0}
 
 
 def delay(unit, seed=0, worker=0, before=()):
-    _, chaos = begun(Harm(mean=2.0, sigma=1.0), seed)
+    _, chaos = begun(FaultPlan(mean=2.0, sigma=1.0), seed)
     for one in before:
         chaos.send(worker, asked(one), {})
         heard_in(chaos, 1000)
@@ -95,7 +95,7 @@ def test_a_unit_is_held_back_as_long_whoever_plays_it_and_whenever():
 
 
 def test_the_answer_to_several_units_is_held_back_by_the_sum():
-    _, chaos = begun(Harm(mean=2.0, sigma=1.0))
+    _, chaos = begun(FaultPlan(mean=2.0, sigma=1.0))
     began = chaos.now()
     chaos.send(0, asked(5, 6), {})
     ((when, heard),) = heard_in(chaos, 1000)
@@ -106,7 +106,7 @@ def test_the_answer_to_several_units_is_held_back_by_the_sum():
 def test_answers_overtake_each_other():
     order = set()
     for seed in range(20):
-        _, chaos = begun(Harm(mean=2.0, sigma=1.0), seed)
+        _, chaos = begun(FaultPlan(mean=2.0, sigma=1.0), seed)
         chaos.send(0, asked(0), {})
         chaos.send(1, asked(1), {})
         order.add(tuple(one.worker for _, one in heard_in(chaos, 1000)))
@@ -114,14 +114,14 @@ def test_answers_overtake_each_other():
 
 
 def test_an_answer_is_given_twice():
-    _, chaos = begun(Harm(twice=1.0))
+    _, chaos = begun(FaultPlan(twice=1.0))
     chaos.send(0, asked(3), {})
     assert numbers([one for _, one in heard_in(chaos, 50)]) == [[3], [3]]
     assert chaos.counts()["given_twice"] == 1
 
 
 def test_rubbish_comes_in_place_of_an_answer_until_the_unit_has_had_enough():
-    _, chaos = begun(Harm(rubbish=1.0, most=2))
+    _, chaos = begun(FaultPlan(rubbish=1.0, most=2))
     for _ in range(2):
         chaos.send(0, asked(3), {})
         (one,) = chaos.poll(5.0)
@@ -134,7 +134,7 @@ def test_rubbish_comes_in_place_of_an_answer_until_the_unit_has_had_enough():
 
 
 def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
-    fleet, chaos = begun(Harm(kills=1, chance=1.0, mean=1000.0))
+    fleet, chaos = begun(FaultPlan(kills=1, chance=1.0, mean=1000.0))
     chaos.send(0, asked(3), {})
     found = heard_in(chaos, 5000)
     assert [one for _, one in found] == [WorkerMessage(0, None)] and fleet.ended == [0]
@@ -147,7 +147,7 @@ def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
 
 def test_no_process_is_killed_twice():
     process = subprocess.Popen(["sleep", "60"])
-    fleet, chaos = begun(Harm(kills=2, chance=1.0), workers=1)
+    fleet, chaos = begun(FaultPlan(kills=2, chance=1.0), workers=1)
     fleet.pids = {0: process.pid}
     chaos.send(0, asked(3), {})
     chaos.send(0, asked(4), {})
@@ -156,7 +156,7 @@ def test_no_process_is_killed_twice():
 
 
 def test_a_unit_that_ends_too_many_workers_is_spared():
-    _, chaos = begun(Harm(kills=50, chance=1.0, mean=10.0, most=2), workers=1)
+    _, chaos = begun(FaultPlan(kills=50, chance=1.0, mean=10.0, most=2), workers=1)
     for _ in range(2):
         chaos.send(0, asked(3), {})
         assert [one for _, one in heard_in(chaos, 900)] == [WorkerMessage(0, None)]
@@ -167,7 +167,7 @@ def test_a_unit_that_ends_too_many_workers_is_spared():
 
 
 def test_nothing_is_heard_of_a_worker_that_was_ended():
-    fleet, chaos = begun(Harm(mean=10.0))
+    fleet, chaos = begun(FaultPlan(mean=10.0))
     chaos.send(0, asked(3), {})
     chaos.poll(0.0)
     chaos.end(0)
@@ -178,7 +178,7 @@ def test_nothing_is_heard_of_a_worker_that_was_ended():
 
 
 def test_it_waits_on_the_real_clock_without_being_busy():
-    fleet, chaos = begun(Harm(mean=0.4), apart=True)
+    fleet, chaos = begun(FaultPlan(mean=0.4), apart=True)
     chaos.send(0, asked(3), {})
     polls, began = fleet.polls, time.monotonic()
     found = chaos.poll(5.0)
@@ -190,4 +190,4 @@ def test_it_waits_on_the_real_clock_without_being_busy():
 
 def test_only_processes_can_be_stopped():
     with pytest.raises(ConfigError, match="Only worker processes"):
-        Chaos(Echo(), 0, Harm(hangs=1))
+        FaultyFleet(Echo(), 0, FaultPlan(hangs=1))

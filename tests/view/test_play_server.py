@@ -11,22 +11,22 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+import sparring.view.play_server as plays_module
 import sparring.view.play_worker as play_worker
-import sparring.view.plays as plays_module
 from sparring.api.human_play import InteractiveSession, Lobby, Opponent, keep
 from sparring.cli import app
 from sparring.config.plugins.guard import PluginCall
 from sparring.core.errors import OracleError, RolloutError
 from sparring.core.rng import Stream
-from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.judge import regret
 from sparring.play.players.scripted import scripted
 from sparring.play.store import EpisodeStore
 from sparring.view.app import application
 from sparring.view.pages import Pages
+from sparring.view.play_server import PlayServer
 from sparring.view.play_worker import PlayWorker, position
-from sparring.view.plays import Plays
-from sparring.view.watch import Watch
+from sparring.view.watch import RunWatcher
 from tests.run_with_members import MEMBERS, run_of
 
 TOKEN = "right-token"
@@ -64,8 +64,8 @@ class Here:
 
 class Page:
     def __init__(self, folders=(), pool=Here, trusted=(), **settings):
-        self.watch = Watch(folders)
-        self.plays = Plays(self.watch, trusted, pool=pool, **settings)
+        self.watch = RunWatcher(folders)
+        self.plays = PlayServer(self.watch, trusted, pool=pool, **settings)
         guarded = application(Pages(self.watch), TOKEN, plays=self.plays)
         self.client = TestClient(guarded, base_url="http://127.0.0.1:7460")
         self.client.headers["Authorization"] = f"Bearer {TOKEN}"
@@ -128,7 +128,7 @@ def test_a_play_from_the_rules_to_the_judgement(page):
 def test_a_hint_is_the_verdict_of_the_oracle_where_there_is_one(page):
     room = Lobby()
     game = room.game("tic_tac_toe")
-    oracle, _ = chosen_oracle(game)
+    oracle, _ = choose_oracle(game)
     state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
     state = page.settled(page.move(state, "a1"))
     hint = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))["hint"]
@@ -374,7 +374,7 @@ def test_an_oracle_that_takes_too_long_is_given_up(monkeypatch):
             time.sleep(30)
 
     monkeypatch.setattr(play_worker, "JUDGES", 0.1)
-    monkeypatch.setattr(play_worker, "chosen_oracle", endless)
+    monkeypatch.setattr(play_worker, "choose_oracle", endless)
     worker = PlayWorker([], None)
     worker(["begin", "a", {"run": None, "environment": "urn", "seat": 0, "against": None, "seed": 1}, []])
     began = time.monotonic()
@@ -389,7 +389,7 @@ def test_an_oracle_that_fails_at_the_end_is_said_and_the_play_is_stored_before_i
         raise OracleError("no")
 
     mine = Page([run.parent])
-    monkeypatch.setattr("sparring.view.play_worker.show_down", fail)
+    monkeypatch.setattr("sparring.view.play_worker.revealed_end", fail)
     over = mine.to_the_end(mine.settled(mine.begin(None, run=0, against="random")))
     assert over["phase"] == "over" and over["stored"]["number"] and over["trouble"] == "The end cannot be shown: no"
     mine.plays.close()
@@ -403,10 +403,10 @@ def test_an_oracle_that_fails_at_the_end_is_said_and_the_play_is_stored_before_i
 def test_a_run_that_was_overwritten_or_removed_is_looked_at_anew(run, tmp_path):
     path, worker = tmp_path / "run", PlayWorker([], None)
     shutil.copytree(run, path)
-    room = worker._room(str(path))
-    assert worker._room(str(path)) is room
+    room = worker._lobby(str(path))
+    assert worker._lobby(str(path)) is room
     (path / "config.yaml").write_bytes((path / "config.yaml").read_bytes() + b"\n")
-    assert worker._room(str(path)) is not room
+    assert worker._lobby(str(path)) is not room
     sat = {"run": str(path), "environment": None, "seat": 0, "against": "random", "seed": 1}
     state = worker(["begin", "a", sat, []])
     shutil.rmtree(path)

@@ -1,8 +1,8 @@
-"""What an agent's moves lose, as an oracle sees them: regret per turn, share of optimal moves.
+"""Regret of an agent by an oracle's verdicts: regret per turn, share of optimal moves.
 
-A reply that is no legal action is a turn too: never optimal, and its regret is that of the worst
-legal action. Turns without a verdict, because the oracle abstains or the budget is spent, are left
-out and counted: figures of nothing are None, never 0.
+An illegal reply counts as a turn that is not optimal and has the regret of the worst legal action.
+Turns without a verdict, because the oracle abstains or the budget is spent, are left out and
+counted. Without any judged turn the figures are None, not 0.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ BUDGET = 2_000  # decisions judged per game, opponent and seat; whole games, in 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regret:
-    """What an agent lost; intervals take games as independent and turns of one game as not."""
+    """The regret of an agent; intervals take games as clusters of turns."""
 
     oracle: str
     turns: int  # of the agent, in all games
-    asked: int  # turns put before the oracle; the others are beyond the budget
+    submitted: int  # turns given to the oracle; the others are beyond the budget
     judged: int  # turns with a verdict; the others the oracle abstained from
     # value lost per judged turn, in the game's units, >= 0; None: nothing was judged
     regret: Interval | None
@@ -45,8 +45,8 @@ class Regret:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Who judged how much, as plain data."""
-        counts = {"turns": self.turns, "asked": self.asked, "judged": self.judged}
+        """The oracle and its counts, as plain data."""
+        counts = {"turns": self.turns, "asked": self.submitted, "judged": self.judged}
         return {
             "name": self.oracle,
             **counts,
@@ -56,7 +56,7 @@ class Regret:
 
     @property
     def intervals(self) -> dict[str, Interval]:
-        """Regret and the share of optimal moves by name; empty where nothing was judged."""
+        """Regret and the share of optimal moves by name; empty if no turn was judged."""
         return (
             {}
             if self.regret is None or self.optimal is None
@@ -66,7 +66,7 @@ class Regret:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judge:
-    """An oracle, and how many decisions it judges in a seat against an opponent; None: all."""
+    """An oracle, and its budget: decisions judged per seat and opponent; None: all."""
 
     oracle: Oracle
     budget: int | None = BUDGET
@@ -74,21 +74,21 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedTurns:
-    """What verdicts say of an agent's turns, game by game; parts of a match add up."""
+    """Sums of verdicts on an agent's turns, game by game; parts of a match add up."""
 
     turns: int  # of the agent, in all games
-    asked: int  # turns put before the oracle
+    submitted: int  # turns given to the oracle
     # of each game with a verdict: value lost, optimal moves, judged turns
     games: tuple[tuple[float, int, int], ...]
     bound: float  # the largest of all verdicts
 
     def regret(self, oracle: str, *, level: float = 0.95) -> Regret:
-        """Return the figures of these turns; ``oracle`` is the name of who judged."""
+        """Return the figures of these turns; ``oracle`` is the oracle's name."""
         sums, successes, sizes = np.array(self.games, dtype=np.float64).reshape(-1, 3).T
         return Regret(
             oracle=oracle,
             turns=self.turns,
-            asked=self.asked,
+            submitted=self.submitted,
             judged=int(sizes.sum()),
             regret=_above_zero(clustered_mean_interval(sums, sizes, level=level))
             if self.games
@@ -98,27 +98,27 @@ class JudgedTurns:
         )
 
     def as_data(self) -> dict[str, Any]:
-        """Return this as JSON holds it.
+        """Return plain data for JSON.
 
-        Games that are alike are one entry, [value lost, optimal moves, judged turns, number of
+        Games with equal sums form one entry, [value lost, optimal moves, judged turns, number of
         games].
         """
         games = [[*game, count] for game, count in sorted(Counter(self.games).items())]
-        return {"turns": self.turns, "asked": self.asked, "games": games, "bound": self.bound}
+        return {"turns": self.turns, "asked": self.submitted, "games": games, "bound": self.bound}
 
 
-def added_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
-    """Return the sum of what ``JudgedTurns.as_data`` gave, the same bits in any order."""
+def add_judged_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
+    """Return the sum of results of ``JudgedTurns.as_data``; the order changes no bit."""
     games = [
         (lost, best, size)
         for part in parts
         for lost, best, size, count in part["games"]
         for _ in range(count)
     ]
-    turns, asked = (sum(part[key] for part in parts) for key in ("turns", "asked"))
+    turns, submitted = (sum(part[key] for part in parts) for key in ("turns", "asked"))
     return JudgedTurns(
         turns=turns,
-        asked=asked,
+        submitted=submitted,
         games=tuple(sorted(games)),
         bound=max((part["bound"] for part in parts), default=0.0),
     )
@@ -127,41 +127,43 @@ def added_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
 def measured_regret(
     game: Environment, episodes: Sequence[Episode], agent: str, judge: Judge, *, level: float = 0.95
 ) -> Regret:
-    """Return what an agent lost by its turns; see ``judged_turns``."""
+    """Return the regret of an agent; see ``judged_turns``."""
     return judged_turns(game, episodes, agent, judge).regret(judge.oracle.name, level=level)
 
 
 def judged_turns(
     game: Environment, episodes: Sequence[Episode], agent: str, judge: Judge
 ) -> JudgedTurns:
-    """Return what the oracle says of an agent's turns.
-
-    The first games are judged until the budget is spent.
+    """Judge an agent's turns, game by game, until the budget is spent.
 
     Args:
-        game: the game that all episodes are of.
+        game: the game of all episodes.
         episodes: finished games; in order, so that a longer match judges the same games first.
         agent: the name in ``Episode.agents`` whose turns are judged.
         judge: the oracle and its budget.
 
     Raises:
         OracleError: the oracle does not cover the game, or refuses a state.
-        RolloutError: an episode is no play of this game.
+        RolloutError: an episode is not a play of this game.
     """
-    own = [replace(e, trained=tuple(name == agent for name in e.agents)) for e in episodes]
-    counts = [len(turns_of(episode, agent)) for episode in own]
+    of_agent = [replace(e, trained=tuple(name == agent for name in e.agents)) for e in episodes]
+    counts = [len(turns_of(episode, agent)) for episode in of_agent]
     budget = sum(counts) if judge.budget is None else judge.budget
-    within = sum(total <= max(budget, counts[0]) for total in np.cumsum(counts)) if own else 0
-    games, asked, bound = [], 0, 0.0
-    for episode in judge_episodes(own[:within], {game.name: game}, {game.name: judge.oracle}):
-        found = turns_of(episode, agent)
-        lost = [value for value in map(regret, found) if value is not None]
-        best = [right for right in map(is_best, found) if right is not None]
-        asked += len(found)
-        bound = max([bound, *(turn.verdict.bound for turn in found if turn.verdict is not None)])
+    num_games = (
+        sum(total <= max(budget, counts[0]) for total in np.cumsum(counts)) if of_agent else 0
+    )
+    games, submitted, bound = [], 0, 0.0
+    for episode in judge_episodes(
+        of_agent[:num_games], {game.name: game}, {game.name: judge.oracle}
+    ):
+        turns = turns_of(episode, agent)
+        lost = [value for value in map(regret, turns) if value is not None]
+        best = [right for right in map(is_best, turns) if right is not None]
+        submitted += len(turns)
+        bound = max([bound, *(turn.verdict.bound for turn in turns if turn.verdict is not None)])
         if lost:
             games.append((float(sum(lost)), sum(best), len(lost)))
-    return JudgedTurns(turns=sum(counts), asked=asked, games=tuple(games), bound=bound)
+    return JudgedTurns(turns=sum(counts), submitted=submitted, games=tuple(games), bound=bound)
 
 
 def turns_of(episode: Episode, agent: str) -> list[Turn]:
@@ -170,14 +172,13 @@ def turns_of(episode: Episode, agent: str) -> list[Turn]:
 
 
 def without_faults(oracle: Oracle) -> Oracle:
-    """Return the oracle within one with faults, which are for learning alone."""
+    """Return the oracle inside ``noisy``, whose faults are only for learning."""
     while isinstance(oracle, NoisyOracle):
         oracle = oracle.within
     return oracle
 
 
 def _above_zero(interval: Interval) -> Interval:
-    """Return the interval of a mean that cannot be below 0."""
     return Interval(
         mean=interval.mean,
         low=max(interval.low, 0.0),

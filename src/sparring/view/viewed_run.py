@@ -1,4 +1,4 @@
-"""Run folders as the viewer knows them: by number, read and never written."""
+"""Run folders in the viewer: named by number, only read, never written."""
 
 from __future__ import annotations
 
@@ -20,38 +20,46 @@ from sparring.run.events import HEALTH, METRICS, TIMING
 from sparring.run.folder import CONFIG, HOLDER, MARKER, PLAYED
 from sparring.run.provenance import PROVENANCE, starts_in
 from sparring.view.http_requests import one_line
-from sparring.view.run_files import Events, Figures, Signature, axis, is_own, read_from, signature
+from sparring.view.run_files import (
+    FigureColumns,
+    HealthEvents,
+    Signature,
+    axis,
+    is_own,
+    read_from,
+    signature,
+)
 
-FRESH = 60.0  # seconds after a figure in which a run of another machine counts as going on
-LATEST = 20  # steps that a rate is of
+FRESH = 60.0  # seconds after its last figure in which a run of another machine counts as training
+LATEST = 20  # newest steps from which a rate is computed
 SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED)
 BY_PEOPLE = f"{PLAYED}/episodes"
 FILES = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, PROVENANCE)
 WATCHED = (*FILES, *SUBFOLDERS, BY_PEOPLE)
-PEOPLE = 1 << 20  # is added to the number of a run, in the index, for the plays of people
-DEPTH = 3  # folders below one that is named, in which runs are looked for
+PEOPLE = 1 << 20  # added to a run's number, in the index, for its human plays
+DEPTH = 3  # levels below a named folder that are searched for runs
 
 
-class Run:
+class ViewedRun:
     """A run folder.
 
     Args:
-        number: by which requests name it.
+        number: its name in requests.
         path: of the folder.
-        name: that pages show.
+        name: its displayed name.
     """
 
-    people = False  # whether it is the plays of people against a run
+    people = False  # whether these are the human plays against a run
 
     def __init__(self, number: int, path: Path, name: str) -> None:
         self.number, self.path, self.name = number, path, name
         self.changed = 0  # version of the last change
-        self.metrics = Figures(path=path / METRICS)
-        self.timing = Figures(path=path / TIMING)
-        self.health = Events(path=path / HEALTH)
+        self.metrics = FigureColumns(path=path / METRICS)
+        self.timing = FigureColumns(path=path / TIMING)
+        self.health = HealthEvents(path=path / HEALTH)
         self.config: Mapping[str, Any] = {}
         self.flat: dict[str, Any] = {}  # the configuration by dotted names
-        self.trouble: str | None = None  # why it cannot be read
+        self.trouble: str | None = None  # why the configuration cannot be read
         self.starts: list[dict[str, Any]] = []  # command, commit, machine, versions of each start
         self.lock = threading.Lock()
         self._config: Signature | None = None
@@ -59,35 +67,33 @@ class Run:
         self._seen: tuple[Signature | None, ...] | None = None
 
     def changes(self) -> set[str]:
-        """Return which of ``WATCHED`` are not as at the last call."""
+        """Return which of ``WATCHED`` have changed since the last call."""
         seen = tuple(signature(self.path / name) for name in WATCHED)
         before, self._seen = self._seen or (None,) * len(seen), seen
         pairs = zip(WATCHED, before, seen, strict=True)
         return {name for name, old, new in pairs if old != new}
 
-    def refresh(self) -> Run:
-        """Read what is new; the caller holds ``lock``."""
+    def refresh(self) -> ViewedRun:
+        """Read new data; the caller holds ``lock``."""
         for lines in (self.metrics, self.timing, self.health):
             lines.update()
-        found = signature(self.path / CONFIG)
-        if found != self._config or found is None:
-            self._config = found
+        current = signature(self.path / CONFIG)
+        if current != self._config or current is None:
+            self._config = current
             self._read_config()
-        found = signature(self.path / PROVENANCE)
-        if found != self._provenance:
-            self._provenance = found
-            self.starts = [] if found is None else self._read_starts()
+        current = signature(self.path / PROVENANCE)
+        if current != self._provenance:
+            self._provenance = current
+            self.starts = [] if current is None else self._read_starts()
         return self
 
     def _read_starts(self) -> list[dict[str, Any]]:
-        """Return what provenance.json has of each start; nothing where it cannot be read."""
         try:
             return starts_in(read_from(self.path / PROVENANCE, 0)[0])
         except OSError:
             return []
 
     def _read_config(self) -> None:
-        """Read config.yaml; what is wrong with it becomes ``trouble``."""
         self.config, self.flat, self.trouble = {}, {}, None
         try:
             version = parse_json(read_from(self.path / MARKER, 0)[0])["format"]
@@ -110,13 +116,13 @@ class Run:
 
     @property
     def steps(self) -> int | None:
-        """Steps that the configuration asks for."""
+        """Steps in the configuration."""
         steps = self.config.get("steps")
         return steps if type(steps) is int else None
 
     @property
     def state(self) -> str:
-        """What the run's own files say of it: see docs/view.md."""
+        """The state by the run's files: see docs/view.md."""
         if not self.path.is_dir():
             return "gone"
         if self.trouble is not None:
@@ -128,14 +134,14 @@ class Run:
         return "finished" if self.steps is not None and self.step >= self.steps else "stopped"
 
     def _is_held(self) -> bool:
-        """Return whether a process works on the run: one of this machine, or one that just did."""
+        """Return whether a process on this machine works on the run, or its figures are fresh."""
         try:
             holder = int(read_from(self.path / HOLDER, 0)[0])
             os.kill(holder, 0)
         except ProcessLookupError:
-            found = signature(self.path / METRICS)
+            written = signature(self.path / METRICS)
             is_short = self.steps is None or self.step is None or self.step < self.steps
-            return found is not None and time.time() - found[1] / 1e9 < FRESH and is_short
+            return written is not None and time.time() - written[1] / 1e9 < FRESH and is_short
         except PermissionError:
             return True
         except (OSError, ValueError, OverflowError):
@@ -143,28 +149,30 @@ class Run:
         return True
 
     def family(self) -> str:
-        """Return what runs have in common whose configurations differ in the seed alone."""
-        kept = {name: value for name, value in self.flat.items() if name not in ("seed", "threads")}
-        text = json.dumps(kept, sort_keys=True, default=str)
+        """Return a hash that runs share if their configurations differ only in the seed."""
+        shared = {
+            name: value for name, value in self.flat.items() if name not in ("seed", "threads")
+        }
+        text = json.dumps(shared, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def notes(self) -> list[str]:
-        """Return what a page should say of the folder's state."""
-        found = [] if self.trouble is None else [self.trouble]
+        """Return messages about the folder's state."""
+        notes = [] if self.trouble is None else [self.trouble]
         for lines in (self.metrics, self.timing, self.health):
             if lines.damaged:
-                found.append(f"{lines.path.name}: {lines.damaged} damaged lines are left out")
+                notes.append(f"{lines.path.name}: {lines.damaged} damaged lines are left out")
         outside = [name for name in SUBFOLDERS if not is_own(self.path, self.path / name)]
-        found += [f"{name} leads out of the run folder and is not read" for name in outside]
-        return found
+        notes += [f"{name} leads out of the run folder and is not read" for name in outside]
+        return notes
 
-    def keeps(self, name: str) -> bool:
+    def owns(self, name: str) -> bool:
         """Return whether a subfolder is one of the run's own."""
         return is_own(self.path, self.path / name)
 
     def checkpoints(self) -> list[int]:
         """Return the steps that have a checkpoint, in order."""
-        return checkpoint.steps(self.path) if self.keeps("checkpoints") else []
+        return checkpoint.steps(self.path) if self.owns("checkpoints") else []
 
     def summary(self) -> dict[str, Any]:
         """Return the run's row in the table of runs."""
@@ -175,9 +183,9 @@ class Run:
             latest = [] if curve is None else sorted(v for v in curve.values[-LATEST:] if v > 0)
             medians.append(latest[len(latest) // 2] if latest else None)
         rate, seconds = medians
-        left = None
+        seconds_left = None
         if state == "training" and None not in (self.steps, self.step, seconds):
-            left = (self.steps - self.step) * seconds  # type: ignore[operator]
+            seconds_left = (self.steps - self.step) * seconds  # type: ignore[operator]
         newest = {name: self.metrics.newest(name) for name in self.metrics.curves}
         plays = self.config.get("rollout", {})
         each = plays.get("games_per_step") if isinstance(plays, dict) else None
@@ -194,15 +202,15 @@ class Run:
             "plays": self.step * each if self.step is not None and type(each) is int else None,
             "plays_per_second": rate,
             "seconds_per_step": seconds,
-            "seconds_left": left,
+            "seconds_left": seconds_left,
             "started": _text(self.starts[0].get("date")) if self.starts else None,
             "seconds": self._seconds(),
             "written": None if written is None else written[1] / 1e9,
             "environments": _environments(self.config),
             "newest": {
-                name: {"step": found[0], "value": found[1]}
-                for name, found in newest.items()
-                if found is not None
+                name: {"step": point[0], "value": point[1]}
+                for name, point in newest.items()
+                if point is not None
             },
             "key": sorted(key_figures(newest)),
             "events": len(self.health.events),
@@ -211,14 +219,13 @@ class Run:
         }
 
     def _seconds(self) -> float | None:
-        """Return how long the steps of the run and their measuring took, pauses left out."""
         if not self.timing.steps:
             return None
         return float(axis("seconds", [self.timing.steps[-1]], self.timing)[0])
 
 
-class OfPeople(Run):
-    """The plays of people against a run, which lie in its folder as those of a run do.
+class HumanPlays(ViewedRun):
+    """The human plays against a run, stored in its folder in the layout of a run.
 
     Args:
         base: the run.
@@ -226,29 +233,28 @@ class OfPeople(Run):
 
     people = True
 
-    def __init__(self, base: Run) -> None:
+    def __init__(self, base: ViewedRun) -> None:
         super().__init__(base.number, base.path / PLAYED, base.name)
         self._base = base
 
-    def refresh(self) -> Run:
-        """Take the configuration of the run."""
+    def refresh(self) -> ViewedRun:
+        """Read the configuration of the run."""
         with self._base.lock:
             self.config = self._base.refresh().config
         return self
 
-    def keeps(self, name: str) -> bool:
+    def owns(self, name: str) -> bool:
         """Return whether a subfolder is one of the run's own."""
         return is_own(self._base.path, self.path / name)
 
 
 def _text(value: Any) -> str | None:
-    """Return a text, or None for anything else."""
     return value if isinstance(value, str) else None
 
 
 def _environments(config: Mapping[str, Any]) -> list[str]:
-    found = config.get("environments")
-    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    sections = config.get("environments")
+    rows = [row for row in sections if isinstance(row, dict)] if isinstance(sections, list) else []
     return [str(row.get("label") or row.get("name")) for row in rows]
 
 
@@ -260,8 +266,8 @@ def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
     return [(name, value)]
 
 
-def found_in(folder: Path, depth: int = DEPTH) -> list[Path]:
-    """Return the run folders in a folder, or itself if it is one, sorted by name."""
+def find_runs(folder: Path, depth: int = DEPTH) -> list[Path]:
+    """Return the run folders in a folder, or the folder itself if it is one, sorted by name."""
     if (folder / MARKER).is_file():
         return [folder]
     if depth == 0:
@@ -271,11 +277,11 @@ def found_in(folder: Path, depth: int = DEPTH) -> list[Path]:
     except OSError:
         return []
     inside = (path for path in below if path.is_dir() and not path.is_symlink())
-    return [run for path in inside for run in found_in(path, depth - 1)]
+    return [run for path in inside for run in find_runs(path, depth - 1)]
 
 
-def named(path: Path, root: Path, taken: Sequence[str]) -> str:
-    """Return a name for a run that no other has: below the folder that was named, or with it."""
+def unique_name(path: Path, root: Path, taken: Sequence[str]) -> str:
+    """Return a unique name for a run: its path below the named folder, longer if necessary."""
     short = path.name if path == root else str(path.relative_to(root))
     for name in (short, f"{root.name}/{short}" if path != root else f"{path.parent.name}/{short}"):
         if name not in taken:

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.play.store import EpisodeStore
-from sparring.view.index import EpisodeIndex
+from sparring.view.episode_index import EpisodeIndex
 from sparring.view.pages import answer
-from sparring.view.run_files import Figures, read_from, thinned
-from sparring.view.runs import found_in
-from sparring.view.worker_process import Aside
+from sparring.view.run_files import FigureColumns, read_from, thinned
+from sparring.view.viewed_run import find_runs
+from sparring.view.worker_process import WorkerProcess
 from tests.view.run_made import append, episode, write_figures, write_run, write_step
 
 
@@ -71,7 +71,7 @@ def test_a_line_that_does_not_end_is_read_once(tmp_path, monkeypatch):
         return read_from(path, offset)
 
     monkeypatch.setattr("sparring.view.run_files.read_from", counted)
-    figures = Figures(path=path)
+    figures = FigureColumns(path=path)
     path.write_text('{"step": 1')
     assert [figures.update() for _ in range(3)] == [False] * 3
     assert reads == [0]
@@ -192,7 +192,7 @@ def test_what_leads_out_of_the_folder_is_not_read(opened, tmp_path):
 def test_runs_are_found_named_apart_and_seen_as_they_begin(tmp_path, opened):
     for name in ("a/x", "b/x", "a/x/inner"):
         write_run(tmp_path / name, steps=())
-    assert found_in(tmp_path) == [tmp_path / "a/x", tmp_path / "b/x"]
+    assert find_runs(tmp_path) == [tmp_path / "a/x", tmp_path / "b/x"]
     client = opened(tmp_path / "a" / "x", tmp_path / "b" / "x", tmp_path)
     assert [row["name"] for row in client.get("/api/runs").json()["runs"]] == ["x", "b/x"]
     client = opened(tmp_path / "new")
@@ -297,7 +297,7 @@ def test_thinning_keeps_extremes_order_and_size(values, points):
 def test_figures_read_in_pieces_are_those_of_the_whole(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.touch()
-    figures, whole = Figures(path=path), Figures(path=path)
+    figures, whole = FigureColumns(path=path), FigureColumns(path=path)
     folder = tmp_path
     for begin in range(1, 10, 3):
         write_figures(folder, range(begin, begin + 3))
@@ -323,7 +323,7 @@ def test_reference_values_are_those_of_small_environments_with_exact_figures(ope
     assert (random["label"], best) == ("random play", {"label": "equilibrium", "value": 0.0})
     assert random["value"] == pytest.approx(11 / 12)
     assert known["return/kuhn_poker/first"][1]["value"] == pytest.approx(-1 / 18)
-    monkeypatch.setattr(Aside, "ask", None)  # a process would be started
+    monkeypatch.setattr(WorkerProcess, "ask", None)  # a process would be started
     assert opened(run_folder).get("/api/runs/0/references").json()["figures"] == {}
 
 

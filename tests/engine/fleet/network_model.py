@@ -14,7 +14,7 @@ _HALF = 2.0**-54  # half of what a uniform draw is a multiple of: none is 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Weather:
+class NetworkModel:
     """What becomes of workers and messages. Chances are of each message that a worker is sent.
 
     Args:
@@ -46,7 +46,7 @@ class Weather:
     most: int = 2
 
 
-STORM = Weather(
+STORM = NetworkModel(
     mean=300.0,  # so that few workers are lost in an hour: see scale.restarts
     sigma=1.0,
     starting=20.0,

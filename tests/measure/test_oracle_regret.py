@@ -9,7 +9,7 @@ from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.matches import play_matches
-from sparring.measure.regret import BUDGET, Judge, measured_regret, without_faults
+from sparring.measure.oracle_regret import BUDGET, Judge, measured_regret, without_faults
 from sparring.play.players.base import TextAgent
 
 
@@ -56,7 +56,7 @@ class Abstaining:
 def test_a_game_worked_out_by_hand():
     # piles 1 and 2: only b1 wins, so a1 loses 2; the answer b1 leaves one stone, and taking it is all there is
     first, second = (seat.regret for seat in measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1")))
-    assert (first.oracle, first.turns, first.asked, first.judged, first.judged_share, first.bound) == ("minimax", 10, 10, 10, 1.0, 0.0)
+    assert (first.oracle, first.turns, first.submitted, first.judged, first.judged_share, first.bound) == ("minimax", 10, 10, 10, 1.0, 0.0)
     assert (first.regret.mean, first.regret.low, first.regret.high, first.regret.count) == (1.0, 1.0, 1.0, 10)  # 2 and 0 in every game
     assert (first.optimal.mean, first.optimal.count) == (0.5, 10)
     # as second seat: the opponent's b1 leaves piles 1 and 1, where a1 is as good as anything; then the opponent has the last stone
@@ -116,7 +116,7 @@ def test_illegal_replies_are_judged_as_the_worst_legal_action():
 def test_abstentions_are_counted_and_left_out():
     oracle = Abstaining(bound("oracles", "minimax"))
     first, second = (seat.regret for seat in measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), oracle=oracle))
-    assert (first.turns, first.asked, first.judged, first.judged_share) == (10, 10, 5, 0.5)
+    assert (first.turns, first.submitted, first.judged, first.judged_share) == (10, 10, 5, 0.5)
     assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
     assert second.judged == 5
     assert sorted(oracle.asked) == [0] * 10 + [1] * 5  # nothing about the opponent's turns
@@ -143,7 +143,7 @@ class Blind(Abstaining):
 @pytest.mark.parametrize(("budget", "asked"), [(1, 2), (2, 2), (5, 4), (100, 10)])
 def test_the_budget_bounds_what_is_asked_by_whole_games(budget, asked):
     found = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), budget=budget)[0].regret
-    assert (found.turns, found.asked, found.judged) == (10, asked, asked)
+    assert (found.turns, found.submitted, found.judged) == (10, asked, asked)
     assert found.judged_share == asked / 10
     assert found.regret.mean == 1.0
 

@@ -11,7 +11,7 @@ from sparring.environments import minesweeper
 from sparring.environments.catalogue import configured_game, make_game
 from sparring.environments.sudoku.solver import reference
 from sparring.league.seating import arms, starts
-from sparring.measure.initial_states import SeenInitialStates, columns
+from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.matches import play_matches
 from sparring.play.players.base import TextAgent
 from sparring.run.step import Methods
@@ -46,7 +46,7 @@ def drawn(column, count=60, seed=0):
 def test_no_unseen_start_is_one_of_training(name, bank, seed):
     options, labels = SMALL[name]
     known, (game,) = run({"name": name, "options": {**options, "bank": bank}})
-    own = columns(game, SeenInitialStates(known, [game]))
+    own = measured_starts(game, SeenInitialStates(known, [game]))
     assert tuple(column.label for column in own) == labels
     trained = {game.start_of(game.reset(Stream.from_seed(seed).child("own").child(number))) for number in range(300)}
     assert trained <= game.starts()
@@ -75,7 +75,7 @@ def test_starts_are_told_by_what_they_hold_and_not_by_their_number():
 )
 def test_where_there_are_no_other_starts_it_is_all(section):
     config, (game,) = run(section)
-    assert [(column.label, column.game) for column in columns(game, SeenInitialStates(config, [game]))] == [("all", game)]
+    assert [(column.label, column.game) for column in measured_starts(game, SeenInitialStates(config, [game]))] == [("all", game)]
 
 
 def test_a_bank_that_was_not_trained_on_is_unseen_but_for_the_puzzles_it_shares():
@@ -84,19 +84,19 @@ def test_a_bank_that_was_not_trained_on_is_unseen_but_for_the_puzzles_it_shares(
     other = make_game("sudoku", options={**own["options"], "puzzles": 50, "bank": 1})
     shared = training.of(other) & other.starts()
     assert shared
-    unseen, seen = columns(other, training)
+    unseen, seen = measured_starts(other, training)
     assert (unseen.label, seen.label) == ("unseen", "seen")
     assert not set(drawn(unseen)) & training.of(other)
     assert seen.game.starts() == training.of(other)  # the column beside is of the training's own bank
-    assert [column.label for column in columns(make_game("zebra"), training)] == ["unseen"]
-    assert [column.label for column in columns(make_game("tic_tac_toe"), SeenInitialStates(None))] == ["all"]
+    assert [column.label for column in measured_starts(make_game("zebra"), training)] == ["unseen"]
+    assert [column.label for column in measured_starts(make_game("tic_tac_toe"), SeenInitialStates(None))] == ["all"]
 
 
 def test_a_game_of_weight_0_is_seen_only_if_warm_up_met_it():
     held = {"name": "sudoku", "label": "held", "options": {"blanks": 3, "puzzles": 8}, "weight": 0}
     cold, warm = run({"name": "kuhn_poker"}, held, warmup={"updates": 0}), run({"name": "kuhn_poker"}, held, warmup={"updates": 1})
-    assert [column.label for column in columns(cold[1][1], SeenInitialStates(*cold))] == ["unseen"]
-    assert [column.label for column in columns(warm[1][1], SeenInitialStates(*warm))] == ["unseen", "seen"]
+    assert [column.label for column in measured_starts(cold[1][1], SeenInitialStates(*cold))] == ["unseen"]
+    assert [column.label for column in measured_starts(warm[1][1], SeenInitialStates(*warm))] == ["unseen", "seen"]
 
 
 @pytest.mark.parametrize("updates", [0, 1])
@@ -105,7 +105,7 @@ def test_fixed_deals_are_left_out_and_those_of_warm_up_too(updates):
     config = resolve({"environments": [{"name": "leduc_poker"}], "rollout": {"starts": 5, "games_per_step": 16, "group_size": 4}, **small})
     engine = LocalEngine(config)
     game, training = engine.environments[0][0], SeenInitialStates(config, [engine.environments[0][0]])
-    unseen, seen = columns(game, training)
+    unseen, seen = measured_starts(game, training)
     request = {"rollout": config.rollout, "matchmaker": Methods.of(config).matchmaker, "members": (), "root": engine.root}
     specs = [spec for step in range(8) for spec in starts(step, games=engine.environments, progress=0.0, **request)]
     dealt = {game.start_of(game.reset(spec.deal)) for spec in specs}
@@ -118,7 +118,7 @@ def test_fixed_deals_are_left_out_and_those_of_warm_up_too(updates):
 
 def test_deals_are_as_they_were_where_nothing_is_held_out():
     config, (game,) = run("kuhn_poker")
-    (column,) = columns(game, SeenInitialStates(config, [game]))
+    (column,) = measured_starts(game, SeenInitialStates(config, [game]))
     stream = Stream.from_seed(5)
     assert column.deal(stream, 0).uniform(0) == stream.child("deal").uniform(0)
 
@@ -150,6 +150,6 @@ def test_what_is_learnt_by_heart_is_no_success():
     agent, stream = ByHeart(game.starts()), Stream.from_seed(1)
     found = {
         starts.label: play_matches(game, agent, agent, games_per_seat=30, stream=stream, starts=starts).seats[0].success.mean
-        for starts in columns(game, SeenInitialStates(config, [game]))
+        for starts in measured_starts(game, SeenInitialStates(config, [game]))
     }
     assert found == {"unseen": 0.0, "seen": 1.0}

@@ -1,4 +1,4 @@
-"""What there is: games, methods, recipes and metrics, read from the code that makes them."""
+"""Lists and explanations of games, methods, recipes and metrics, read from their code."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from sparring.run.events import matches
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
 KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)
-FIRST_RECIPES = ("demo", "kuhn-tiny", "tictactoe-tiny")  # to begin with
-WIDTH = 100  # of paragraphs that are explained; lines that fit stay as they are
+FIRST_RECIPES = ("demo", "kuhn-tiny", "tictactoe-tiny")  # listed first
+WIDTH = 100  # columns of paragraphs; shorter lines are not changed
 METRIC_SOURCES = (
     "run.step",
     "run.evaluation",
     "run.pipeline",
     "run.events",
     "engine.workers.distributed",
-    "engine.workers.scheduler",
+    "engine.workers.unit_scheduler",
     "play.plans.base",
     "learn.learner",
     "learn.reward_model",
@@ -36,7 +36,7 @@ METRIC_SOURCES = (
 
 
 def entries(kind: str) -> list[dict[str, str]]:
-    """Return name, kind and one line about everything of a kind in ``KINDS``."""
+    """Return the name, kind and summary of all entries of a kind in ``KINDS``."""
     if kind == "recipes":
         names = sorted(recipe_names(), key=lambda name: name not in FIRST_RECIPES)
         return [
@@ -54,18 +54,18 @@ def entries(kind: str) -> list[dict[str, str]]:
             for name in suite_names()
         ]
     slots = METHOD_SLOTS if kind == "methods" else (kind,)
-    found = [plugin for slot in slots for plugin in registry.loadable(slot)]
+    plugins = [plugin for slot in slots for plugin in registry.loadable(slot)]
     return [
         {"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary}
-        for plugin in found
+        for plugin in plugins
     ]
 
 
 def explanation(name: str) -> str:
-    """Return what is known about a plug-in, game, recipe, suite or metric.
+    """Return the explanation of a plug-in, game, recipe, suite or metric.
 
     Raises:
-        UnknownNameError: nothing has this name.
+        UnknownNameError: the name does not exist.
     """
     outside = slot_of(name)
     slots = [slot for slot in registry.SLOTS if name in registry.names(slot) or slot == outside]
@@ -79,8 +79,8 @@ def explanation(name: str) -> str:
     if name in recipe_names():
         texts.append(f"recipe {name}\n\n{to_yaml(resolve(load_recipe(name)))}")
     if name in layers():
-        told = dump_yaml(load_recipe(name, part_of_another=True))
-        texts.append(f"recipe {name}, to be laid over another: with={name}\n\n{told}")
+        layer = dump_yaml(load_recipe(name, part_of_another=True))
+        texts.append(f"recipe {name}, to be laid over another: with={name}\n\n{layer}")
     metrics = {**glossary(), **figure_glossary()}
     texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if _is_metric(key, name)]
     if name.startswith("nash_conv"):
@@ -92,18 +92,18 @@ def explanation(name: str) -> str:
         known = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
         where = "See `sparring list environments|methods|recipes|suites`, and docs/metrics.md."
         raise UnknownNameError("name", name, known, where, every=False)
-    shown = (text if text.startswith("recipe ") else wrap_lines(text, WIDTH) for text in texts)
-    return "\n\n".join(shown)
+    paragraphs = (text if text.startswith("recipe ") else wrap_lines(text, WIDTH) for text in texts)
+    return "\n\n".join(paragraphs)
 
 
 def _is_metric(key: str, name: str) -> bool:
-    """Return whether a metric is meant, with placeholders, without, or with names for them."""
+    """Return whether a name fits a metric: with, without or in place of its placeholders."""
     bare = "/".join(part for part in key.split("/") if part != "..." and not part.isupper())
     return name in (key, bare, key.split("/")[0]) or matches(key, name)
 
 
 def _nash_conv_of(game: str) -> list[str]:
-    """Return how to read a NashConv: what it is in one game, or in the usual ones."""
+    """Return how to read a NashConv, with values of one game or of the usual ones."""
     from sparring.report.game_page import exact_text
 
     names = [game] if game in game_names() else [] if game else ["kuhn_poker", "leduc_poker"]
@@ -111,7 +111,7 @@ def _nash_conv_of(game: str) -> list[str]:
     about = (
         "A best response is the play that wins most against a policy that does not change. Where "
         "nobody can gain by one, the policies are an equilibrium. The policy is renormalised over "
-        "legal actions, so that an untrained model that hardly ever says a legal word may have "
+        "legal actions, so an untrained model that rarely gives a legal reply may have "
         "less than uniform play; read it with illegal_mass_reached. See docs/evaluation.md."
     )
     return [about, *known]
@@ -141,22 +141,22 @@ def describe_plugin(plugin: registry.Plugin) -> str:
 
 
 def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
-    """Return the documented metrics of a run: name -> meaning, from the modules that make them.
+    """Return the documented metrics of a run: name -> meaning, from the modules that write them.
 
     Args:
-        metrics: those of one run, whose losses alone are imported; None: of all losses.
+        metrics: those of one run, so that only its losses are imported; None: all losses.
     """
-    found = _tables()
+    meanings = _tables()
     losses = registry.names("losses")
     if metrics is not None:
         losses = tuple({*losses} & {name.partition("/")[0] for name in metrics})
     for plugin in registry.loadable("losses", sorted(losses)):
         text = inspect.getdoc(plugin.function) or ""
         if "\nMetrics:" in text:
-            found[f"{plugin.name}/..."] = " ".join(
+            meanings[f"{plugin.name}/..."] = " ".join(
                 text.partition("\nMetrics:")[2].partition("\nReference:")[0].split()
             )
-    return found
+    return meanings
 
 
 def figure_glossary() -> dict[str, str]:
@@ -169,7 +169,6 @@ def _tables() -> dict[str, str]:
 
 
 def _table_of(source: str) -> dict[str, str]:
-    """Return the table in a module's docstring: name -> meaning."""
     text = inspect.getdoc(importlib.import_module(f"sparring.{source}")) or ""
     rows = re.findall(r"^ {4}(\S+) +(\S.*(?:\n {5,}\S.*)*)$", text, re.MULTILINE)
     return {key: " ".join(meaning.split()) for key, meaning in rows}
@@ -179,11 +178,11 @@ def check_metrics(names: Iterable[str]) -> None:
     """Check that health rules name documented metrics, or patterns of them.
 
     Raises:
-        UnknownNameError: the glossary has no such metric; the message names the nearest one.
+        UnknownNameError: the glossary lacks a metric; the message suggests the nearest one.
     """
     tables = _tables()
     missing = [name for name in names if not _is_documented(name, tables)]
-    known = glossary() if missing else tables  # which imports all losses
+    known = glossary() if missing else tables  # the glossary imports all losses
     for name in missing:
         if not _is_documented(name, known):
             raise UnknownNameError(

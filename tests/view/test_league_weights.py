@@ -9,8 +9,8 @@ import pytest
 from sparring.core.records import ref, snapshot
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.view import meta_strategy as module
-from sparring.view.meta_strategy import answer_said, environments_of, solved, solver_of
+from sparring.view import league_weights as module
+from sparring.view.league_weights import answer_in_words, environments_of, solve_league, solver_of
 from tests.view import run_made as made
 
 NAMES = ("past-000010", "past-000020", "past-000030")
@@ -68,7 +68,7 @@ def test_rock_paper_scissors_has_its_weights(opened, tmp_path, solver):
 
 
 def test_unequal_cycles_weigh_by_the_payoff_of_the_other_two_and_odd_solvers_are_a_sentence(opened, tmp_path):
-    found = solved(module.League(told(NAMES), book(cycle(0.2, 0.6, 0.4))), "nash", {KUHN: 1.0})
+    found = solve_league(module.League(told(NAMES), book(cycle(0.2, 0.6, 0.4))), "nash", {KUHN: 1.0})
     assert weights(found) == pytest.approx([0.5, 1 / 3, 1 / 6], abs=1e-9)  # (b, c, a) / (a + b + c)
     run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config="league: {answer: {nme: nash}}\n")
     found = opened(run).get("/api/runs/0/meta").json()
@@ -76,7 +76,7 @@ def test_unequal_cycles_weigh_by_the_payoff_of_the_other_two_and_odd_solvers_are
 
 
 def told(names):
-    return [(ref(name), module.Told(tag)) for name, tag in zip(names, (None, "exploiter", None), strict=True)]
+    return [(ref(name), module.Lineage(tag)) for name, tag in zip(names, (None, "exploiter", None), strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_whose_solver_it_is(config, solver, source):
     [("policy", "the policy as it is published"), (None, "the policy as it is published"), ("last", "the learner's weights as they are (league.answer: last)"), ("nash", "the mixture of the league's members by nash (league.answer: nash)")],
 )
 def test_the_answer_whose_exploitability_it_is(answer, said):
-    assert answer_said({"league": {"answer": answer}}) == said
+    assert answer_in_words({"league": {"answer": answer}}) == said
 
 
 def test_solvers_are_chosen_among_our_own_and_none_from_outside_is_run(opened, tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_cells_without_plays_and_exact_ones_are_told_apart(opened, tmp_path):
     assert found["counts"] == found["payoffs"] == [[0] * 3] * 3
     payoffs = cycle(1, 1, 1)
     payoffs[0][2] = payoffs[2][0] = float("nan")
-    found = solved(module.League(told(NAMES), book(payoffs)), "nash", {KUHN: 1.0})
+    found = solve_league(module.League(told(NAMES), book(payoffs)), "nash", {KUHN: 1.0})
     assert (found["pairs"], found["empty"], found["rates"][0][2]) == (3, 1, None)
     assert found["members"][1] == {"name": "past-000020", "tag": "exploiter", "weight": 0.0}
     whole = book([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
@@ -157,7 +157,7 @@ def test_a_damaged_state_gives_way_to_the_one_before(opened, tmp_path):
 
 @pytest.mark.parametrize("members", [0, module.MOST + 1])
 def test_none_and_too_many_members_are_told(members):
-    found = solved(module.League([(snapshot(step + 1), module.Told()) for step in range(members)], Payoffs()), "nash", {KUHN: 1.0})
+    found = solve_league(module.League([(snapshot(step + 1), module.Lineage()) for step in range(members)], Payoffs()), "nash", {KUHN: 1.0})
     assert weights(found) == [None] * members
     assert ("no member" if not members else f"{members} members") in found["why"]
 
@@ -165,14 +165,14 @@ def test_none_and_too_many_members_are_told(members):
 def test_what_a_solver_cannot_solve_is_a_sentence(monkeypatch):
     three = MetaGame(payoffs=(np.zeros((3, 3, 3)),) * 3)
     monkeypatch.setattr(module, "member_payoffs", lambda *given: three)
-    found = solved(module.League(told(NAMES), Payoffs()), "nash", {KUHN: 1.0})
+    found = solve_league(module.League(told(NAMES), Payoffs()), "nash", {KUHN: 1.0})
     assert weights(found) == [None] * 3
     assert found["why"].startswith("meta-solver 'nash' is for two sides, and this meta-game has 3.")
 
 
 def test_each_checkpoint_is_solved_once_for_a_solver(opened, tmp_path, monkeypatch):
-    run, calls, own = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), step=20), [], module.solved
-    monkeypatch.setattr(module, "solved", lambda *given: calls.append(given[1]) or own(*given))
+    run, calls, own = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), step=20), [], module.solve_league
+    monkeypatch.setattr(module, "solve_league", lambda *given: calls.append(given[1]) or own(*given))
     client = opened(run)
     for _ in range(2):
         for name in ("nash", "uniform"):
@@ -245,9 +245,9 @@ def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_
     ],
 )
 def test_whether_sides_are_apart(config, apart):
-    assert module.apart_in(config) == apart
+    assert module.has_separate_sides(config) == apart
     resolvable = {**config, "environments": [{"name": "kuhn_poker"}]}
-    assert apart == (answer_said({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith("a mixture"))
+    assert apart == (answer_in_words({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith("a mixture"))
 
 
 def test_environments_and_snapshots_are_those_that_can_be_read():

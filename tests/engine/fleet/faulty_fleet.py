@@ -22,7 +22,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
 from sparring.engine.workers.units import numbers_of
-from tests.engine.fleet.weather import lognormal, rubbish
+from tests.engine.fleet.network_model import lognormal, rubbish
 
 FATE, WHEN, TIME, AGAIN = range(4)  # counters of the draws for a message
 SLICE = 0.05  # seconds between looks at what is to be killed
@@ -30,7 +30,7 @@ USUAL = 0.5  # seconds that a message is thought to take before one was answered
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Harm:
+class FaultPlan:
     """What is done to a fleet.
 
     Args:
@@ -79,7 +79,7 @@ class _Worker:
     killed: bool = False  # and not yet noticed to be gone
 
 
-class Chaos:
+class FaultyFleet:
     """A fleet that is harmed.
 
     Args:
@@ -91,7 +91,7 @@ class Chaos:
         ConfigError: workers are to be stopped that are no processes of this machine.
     """
 
-    def __init__(self, fleet: Fleet, seed: int, harm: Harm) -> None:
+    def __init__(self, fleet: Fleet, seed: int, harm: FaultPlan) -> None:
         if harm.hangs and not hasattr(fleet, "pids"):
             raise ConfigError("Only worker processes can be stopped; leave out --hangs.")
         self.workers, self.apart, self.elastic = fleet.workers, fleet.apart, fleet.elastic
@@ -136,7 +136,7 @@ class Chaos:
                     patience = min(patience, SLICE)
             found = self._fleet.poll(max(patience, 0.0))
             with self._lock:
-                heard = [one for came in found for one in self._hear(came)] + self._take()
+                heard = [one for came in found for one in self._handle(came)] + self._take()
             if heard or self.now() >= end:
                 return heard
 
@@ -170,7 +170,7 @@ class Chaos:
     def _later(self, time: float, worker: int, life: int, what: bytes | signal.Signals) -> None:
         heapq.heappush(self._due, _Due(time, next(self._order), worker, life, what))
 
-    def _hear(self, heard: WorkerMessage) -> list[WorkerMessage]:
+    def _handle(self, heard: WorkerMessage) -> list[WorkerMessage]:
         """Take what the fleet has said; return what of it is heard at once."""
         worker, message = heard
         own = self._there.get(worker)

@@ -1,7 +1,7 @@
-"""The meta-strategy of a run's league: how much each member weighs, by a meta-solver.
+"""The meta-strategy of a run's league: the weight of each member by a meta-solver.
 
-Only Sparring's own solvers are run here: an address can name no code from elsewhere, and neither
-can the configuration of a run that is looked at.
+Only Sparring's built-in solvers run here, so neither an address nor a viewed run's configuration
+can start foreign code.
 """
 
 from __future__ import annotations
@@ -28,80 +28,81 @@ from sparring.league.meta_game import (
 from sparring.league.payoffs import Payoffs, Results
 from sparring.run.state import STATE, RunState
 from sparring.view.http_requests import one_line
-from sparring.view.league_members import ENGINE, TEXT, Told, folder_of, members_of, newest
+from sparring.view.league_members import ENGINE, TEXT, Lineage, folder_of, members_of, newest
 from sparring.view.run_files import signature
-from sparring.view.runs import Run
+from sparring.view.viewed_run import ViewedRun
 
 SLOT = "league.meta_solvers"
-DEFAULT = "max_entropy_nash"  # where the run weighs its members by none
-MOST = 64  # members that are weighed: some solvers take half a minute for twice as many
-UNSOLVED = (SparringError, ArithmeticError, ValueError, TypeError)  # what becomes a sentence
-KEPT = 32  # answers that are kept
+DEFAULT = "max_entropy_nash"  # for runs without a meta-solver
+MOST = 64  # most members with weights; some solvers take half a minute for twice as many
+UNSOLVED = (SparringError, ArithmeticError, ValueError, TypeError)  # errors that become a sentence
+KEPT = 32  # answers in the cache
 Row = list[Any]
 
 
 class Solver(NamedTuple):
-    """A meta-solver, and who chose it."""
+    """A meta-solver, and the source of the choice."""
 
     written: Any  # a text or a mapping, as in a configuration
     source: str | None  # the name in the run's configuration; None: the reader, or nobody
 
 
 class League(NamedTuple):
-    """What a checkpoint says of a league."""
+    """The members and the payoff book of a checkpoint."""
 
-    members: Sequence[tuple[PlayerRef, Told]]  # oldest first
+    members: Sequence[tuple[PlayerRef, Lineage]]  # oldest first
     book: Payoffs
 
 
 class MetaStrategies:
-    """The strategies that were asked for last, each solved once; threads may share it."""
+    """A thread-safe cache of solved meta-strategies."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
 
-    def of(self, run: Run, asked: str = "", environment: str = "") -> dict[str, Any]:
-        """Return the weights and the payoffs of the members in the newest checkpoint.
-
-        Where there are no weights, ``why`` says the reason.
+    def of(self, run: ViewedRun, chosen: str = "", environment: str = "") -> dict[str, Any]:
+        """Return the weights and payoffs of the newest checkpoint's members, or the reason ``why``.
 
         Args:
-            run: whose league it is.
-            asked: name of a meta-solver; empty: the run's own, else ``max_entropy_nash``.
+            run: of the league.
+            chosen: name of a meta-solver; empty: the run's own, else ``max_entropy_nash``.
             environment: the label of one; empty: the run's solver decides, see ``labels_of``.
         """
         step, league = newest(run, (ENGINE, STATE), league_of, [])  # the page has the notes already
-        own = solver_of(run.config)
-        solver = Solver(asked, None) if asked else own or Solver(DEFAULT, None)
-        weights, apart = environments_of(run.config), apart_in(run.config)
-        found: dict[str, Any] = {"members": [], "why": "no checkpoint can be read"}
+        run_solver = solver_of(run.config)
+        solver = Solver(chosen, None) if chosen else run_solver or Solver(DEFAULT, None)
+        weights, apart = environments_of(run.config), has_separate_sides(run.config)
+        result: dict[str, Any] = {"members": [], "why": "no checkpoint can be read"}
         if step is not None and league is not None:
-            met = sorted({row.environment for row in league.book.rows})
-            taken = labels_of(weights or dict.fromkeys(met, 1.0), solver, environment)
+            labels = sorted({row.environment for row in league.book.rows})
+            shares = labels_of(weights or dict.fromkeys(labels, 1.0), solver, environment)
             files = [signature(folder_of(run, step) / name) for name in (ENGINE, STATE)]
-            key = (run.number, step, *files, repr(solver.written), repr(taken), apart)
+            key = (run.number, step, *files, repr(solver.written), repr(shares), apart)
             with self._lock:
                 if key not in self._known:
-                    self._known[key] = solved(league, solver.written, taken, apart)
+                    self._known[key] = solve_league(league, solver.written, shares, apart)
                     while len(self._known) > KEPT:
                         self._known.popitem(last=False)
-                found = {**self._known[key], "environments": [*taken]}
+                result = {**self._known[key], "environments": [*shares]}
         return {
             "run": run.number,
             "step": step,
-            "solver": text_of(solver.written),
-            "source": solver.source,
-            "own": None if own is None else {"solver": text_of(own.written), "source": own.source},
+            **_named(solver),
+            "own": None if run_solver is None else _named(run_solver),
             "solvers": list(built_in(SLOT)),
             "labels": [*weights],
             "apart": apart,
-            **found,
+            **result,
         }
 
 
+def _named(solver: Solver) -> dict[str, Any]:
+    return {"solver": text_of(solver.written), "source": solver.source}
+
+
 def solver_of(config: Mapping[str, Any]) -> Solver | None:
-    """Return the meta-solver by which a run weighs its members; None where there is none.
+    """Return the meta-solver in a run's configuration, or None.
 
     Args:
         config: the run's configuration.
@@ -116,8 +117,8 @@ def solver_of(config: Mapping[str, Any]) -> Solver | None:
     return None
 
 
-def answer_said(config: Mapping[str, Any]) -> str:
-    """Return who answers for a run, and so whose exploitability its figures are, in words.
+def answer_in_words(config: Mapping[str, Any]) -> str:
+    """Return in words the policy that represents a run, whose exploitability is measured.
 
     Args:
         config: the run's configuration.
@@ -132,13 +133,13 @@ def answer_said(config: Mapping[str, Any]) -> str:
         return "the average of the weights (league.answer: average)"
     name = text_of(answer)
     mixture = "the mixture of the league's members"
-    if apart_in(config):
+    if has_separate_sides(config):
         mixture = "a mixture of the league's members in each side"
     return f"{mixture} by {name} (league.answer: {name})"
 
 
 def text_of(written: Any) -> str:
-    """Return a solver in words: its name, and its options."""
+    """Return a solver's name and options as text."""
     if not isinstance(written, Mapping):
         return str(written)
     options = (f"{key}={value}" for key, value in written.items() if key != "name")
@@ -152,60 +153,59 @@ def environments_of(config: Mapping[str, Any]) -> dict[str, float]:
         config: the run's configuration.
     """
     rows = config.get("environments")
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, Mapping):
             weight = row.get("weight", 1.0)
-            found[str(row.get("label") or row.get("name"))] = (
+            weights[str(row.get("label") or row.get("name"))] = (
                 float(weight) if isinstance(weight, int | float) else 1.0
             )
-    return {label: weight for label, weight in found.items() if weight > 0}
+    return {label: weight for label, weight in weights.items() if weight > 0}
 
 
-def labels_of(weights: Mapping[str, float], solver: Solver, asked: str = "") -> dict[str, float]:
-    """Return the environments whose payoffs are weighed: the one that is asked for.
+def labels_of(weights: Mapping[str, float], solver: Solver, chosen: str = "") -> dict[str, float]:
+    """Return the environments whose payoffs are used: the chosen one, or else all.
 
-    Else all of them, as for the answer of a run; the matchmaker weighs each by itself, and the
-    first one is shown.
+    A matchmaker solves each environment alone; then the first one is used.
 
     Args:
         weights: of all, by their labels.
-        solver: who weighs them.
-        asked: a label.
+        solver: the meta-solver.
+        chosen: a label, or "".
     """
-    if asked in weights:
-        return {asked: 1.0}
+    if chosen in weights:
+        return {chosen: 1.0}
     first = list(weights)[:1] if solver.source == "matchmaker.solver" else list(weights)
     return {label: weights[label] for label in first}
 
 
 def league_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
-    """Return the members of a checkpoint, as its payoff book knows them.
+    """Return the members of a checkpoint with its payoff book.
 
-    Where it knows no policy's snapshot by name, those of one step are one member.
+    If the book has no snapshots with policy names, the snapshots of one step are one member.
 
     Args:
-        engine: what ``engine.json`` holds.
-        state: what ``state.json`` holds.
+        engine: the content of ``engine.json``.
+        state: the content of ``state.json``.
     """
     book = RunState(owners=state).payoffs
-    found = sorted(members_of(engine, state), key=lambda one: one[0].step or 0)
+    members = sorted(members_of(engine, state), key=lambda pair: pair[0].step or 0)
     named = {row.player for row in book.rows if row.player.name}
-    if not any(member in named for member, _ in found):
-        merged: dict[PlayerRef, Told] = {}
-        for member, told in found:
-            merged.setdefault(snapshot(member.step or 0), told)
-        found = list(merged.items())
-    return League(found, book)
+    if not any(member in named for member, _ in members):
+        merged: dict[PlayerRef, Lineage] = {}
+        for member, lineage in members:
+            merged.setdefault(snapshot(member.step or 0), lineage)
+        members = list(merged.items())
+    return League(members, book)
 
 
-def solved(
+def solve_league(
     league: League, written: Any, weights: Mapping[str, float], apart: bool = False
 ) -> dict[str, Any]:
-    """Return the members with their weights, and the payoffs behind these.
+    """Return the members with their weights and payoffs.
 
-    Where each of two sides has a population of its own, a member has a weight in each (``sides``),
-    a row of the payoffs is a member in the first side, and a column one in the second.
+    If each of two sides has its own population, a member has a weight in each (``sides``); rows of
+    the payoffs are members in the first side, columns members in the second.
 
     Args:
         league: members and payoff book.
@@ -214,29 +214,29 @@ def solved(
         apart: whether each side has a population of its own.
     """
     members = [member for member, _ in league.members]
-    shown = [
-        {"name": str(member), "tag": told.tag and told.tag[:TEXT]}
-        for member, told in league.members
+    named = [
+        {"name": str(member), "tag": lineage.tag and lineage.tag[:TEXT]}
+        for member, lineage in league.members
     ]
     if not members or not weights or len(members) > MOST:
         why = "no member is in the league yet; league.every says how often one is taken"
         if len(members) > MOST:
             why = f"the league has {len(members)} members, and at most {MOST} are weighed here"
         none: Row = [
-            {**row, "sides": [None] * 2} if apart else {**row, "weight": None} for row in shown
+            {**row, "sides": [None] * 2} if apart else {**row, "weight": None} for row in named
         ]
         return {"members": none, "why": why}
     seats = two_seats(league.book, weights) if apart else None
     share: list[Row] = [[None] * len(members)] * (2 if apart else 1)
     solver, table, reason = None, None, None
     try:
-        own = PluginConfig.model_validate(written)
-        if own.name not in built_in(SLOT):
+        plugin = PluginConfig.model_validate(written)
+        if plugin.name not in built_in(SLOT):
             raise SparringError(
-                f"{own.name:.60} is none of Sparring's own meta-solvers, and no other is run "
+                f"{plugin.name:.60} is none of Sparring's own meta-solvers, and no other is run "
                 "here; choose one of them"
             )
-        solver = own.bind(SLOT)
+        solver = plugin.bind(SLOT)
     except UNSOLVED as error:
         reason = one_line(error)
     try:
@@ -254,40 +254,42 @@ def solved(
     cells = cells_of(league.book, members, weights, seats)
     rows: Row = [
         {**row, "sides": pair} if apart else {**row, "weight": pair[0]}
-        for row, pair in zip(shown, map(list, zip(*share, strict=True)), strict=True)
+        for row, pair in zip(named, map(list, zip(*share, strict=True)), strict=True)
     ]
     return {"members": rows, "why": reason, "payoffs": table, **cells}
 
 
-def apart_in(config: Mapping[str, Any]) -> bool:
-    """Return whether a run's matchmakers weigh its members in each of two sides by themselves.
+def has_separate_sides(config: Mapping[str, Any]) -> bool:
+    """Return whether a run's matchmakers weigh the members of two sides separately.
 
     Args:
         config: the run's configuration.
     """
     league = config.get("league")
-    own = league.get("learners") if isinstance(league, Mapping) else None
-    learners = own.values() if isinstance(own, Mapping) else ()
-    asked = [config.get("matchmaker")]
-    asked += [one.get("matchmaker") for one in learners if isinstance(one, Mapping)]
+    sections = league.get("learners") if isinstance(league, Mapping) else None
+    learners = sections.values() if isinstance(sections, Mapping) else ()
+    matchmakers = [config.get("matchmaker")]
+    matchmakers += [entry.get("matchmaker") for entry in learners if isinstance(entry, Mapping)]
     return any(
-        isinstance(one, Mapping) and one.get("name") == "meta_strategy" and one.get(SIDES) == APART
-        for one in asked
+        isinstance(entry, Mapping)
+        and entry.get("name") == "meta_strategy"
+        and entry.get(SIDES) == APART
+        for entry in matchmakers
     )
 
 
 def two_seats(book: Payoffs, labels: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Return the first seats of two sides in each environment, as the book's rows have them.
+    """Return the first seats of two sides in each environment, from the book's rows.
 
     Args:
         book: the payoff book.
-        labels: of environments of two sides; one that nobody has played has seats 0 and 1.
+        labels: of environments of two sides; one without plays has seats 0 and 1.
     """
-    found = {}
+    seats = {}
     for label in labels:
         other = [row.seat for row in book.rows if row.environment == label and row.seat]
-        found[label] = (0, min(other, default=1))
-    return found
+        seats[label] = (0, min(other, default=1))
+    return seats
 
 
 def cells_of(
@@ -296,49 +298,47 @@ def cells_of(
     weights: Mapping[str, float],
     seats: Mapping[str, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
-    """Return the plays of each two members, their win rates, and how many have not met.
+    """Return the plays and win rates of each pair of members, and the number of pairs without any.
 
-    Where results are exact (``exact``) there are no plays, and no need of any. The interval of a
-    win rate is that of one environment; of several there is none.
+    Exact results (``exact``) need no plays. Win rates exist only for one environment.
 
     Args:
         book: the payoff book.
         members: oldest first.
         weights: of the environments, by their labels.
-        seats: the first seat of each of two sides in each, where the row's member sits in the first
-            side and the column's in the second; None: members sit in any side.
+        seats: by environment, the first seats of two sides: rows are members in the first side and
+            columns in the second; None: members sit in any side.
     """
     place = {member: number for number, member in enumerate(members)}
-    found: dict[tuple[str, int, int], Results] = {}
+    cells: dict[tuple[str, int, int], Results] = {}
     for row, results in book.rows.items():
-        here = row.environment in weights and row.player in place and row.opponent in place
-        if here and (seats is None or row.seat == seats[row.environment][0]):
+        counts_here = row.environment in weights and row.player in place and row.opponent in place
+        if counts_here and (seats is None or row.seat == seats[row.environment][0]):
             cell = (row.environment, place[row.player], place[row.opponent])
-            found[cell] = found.get(cell, Results()) + results
+            cells[cell] = cells.get(cell, Results()) + results
     size = range(len(members))
-    met_in = [
-        [[found.get((label, i, j), Results()) for label in weights] for j in size] for i in size
+    results_of = [
+        [[cells.get((label, i, j), Results()) for label in weights] for j in size] for i in size
     ]
-    plays = [[[one.games for one in cell] for cell in row] for row in met_in]
+    plays = [[[result.games for result in cell] for cell in row] for row in results_of]
     rates = None
     if len(weights) == 1:
         (label,) = weights
-        rates = [[_rate(found.get((label, i, j))) for j in size] for i in size]
+        rates = [[_rate(cells.get((label, i, j))) for j in size] for i in size]
     if seats is None:
-        met = [min(*plays[i][j], *plays[j][i]) for i in size for j in size if i < j]
+        least_plays = [min(*plays[i][j], *plays[j][i]) for i in size for j in size if i < j]
     else:
-        met = [min(cell) for row in plays for cell in row]
-    exact = [[all(one.exact for one in cell) for cell in row] for row in met_in]
+        least_plays = [min(cell) for row in plays for cell in row]
+    exact = [[all(result.exact for result in cell) for cell in row] for row in results_of]
     counts = [
-        [0 if known else sum(games) for games, known in zip(row, own, strict=True)]
-        for row, own in zip(plays, exact, strict=True)
+        [0 if known else sum(games) for games, known in zip(row, exact_row, strict=True)]
+        for row, exact_row in zip(plays, exact, strict=True)
     ]
-    told = {"counts": counts, "exact": exact, "rates": rates}
-    return {**told, "pairs": len(met), "empty": met.count(0)}
+    tables = {"counts": counts, "exact": exact, "rates": rates}
+    return {**tables, "pairs": len(least_plays), "empty": least_plays.count(0)}
 
 
 def _rate(results: Results | None) -> Row | None:
-    """Return a win rate and the ends of its interval; None where nothing was decided."""
     if results is None or not results.wins + results.draws + results.losses:
         return None
     return [results.win_rate(), *results.rate_interval()]

@@ -19,7 +19,7 @@ from sparring.engine.workers.fleet.base import Fleet
 from sparring.run.events import METRICS, TIMING, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from tests.engine.fleet.chaos import Chaos, Harm
+from tests.engine.fleet.faulty_fleet import FaultPlan, FaultyFleet
 
 RESTARTS = 100_000  # in an hour: whoever kills workers does not want them to be given up for it
 COUNTED = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
@@ -37,7 +37,7 @@ class Accounted:
 
 
 def accounted(
-    config: RunConfig, folder: Path, harm: Harm, *, count: int, seed: int = 0
+    config: RunConfig, folder: Path, harm: FaultPlan, *, count: int, seed: int = 0
 ) -> Accounted:
     """Train in fresh order on worker processes that are harmed.
 
@@ -48,10 +48,10 @@ def accounted(
         count: of the workers.
         seed: of the harm.
     """
-    path, made = folder / "harmed", list[Chaos]()
+    path, made = folder / "harmed", list[FaultyFleet]()
 
     def through(fleet: Fleet) -> Fleet:
-        made.append(Chaos(fleet, seed, harm))
+        made.append(FaultyFleet(fleet, seed, harm))
         return made[0]
 
     trained(on(config, "processes", count), path, through)

@@ -1,6 +1,6 @@
-"""A run's policy, or a mixture of its members, as folders for others to load.
+"""Export of a run's policy, or of a mixture of its members, as model folders.
 
-A folder has weights, tokenizer, sampling settings and a model card.
+A folder holds weights, tokenizer, sampling settings and a model card.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sparring.play.players.exported import (
 )
 from sparring.play.players.mixture import MemberMixture
 
-MODE = 0o644  # of every file, so that a server under another user can read it
+MODE = 0o644  # of every file, readable by a server under another user
 CARD = "README.md"
 
 TRANSFORMERS = """from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -71,45 +71,51 @@ def export(
 
     Args:
         engine: of the run.
-        folder: where to; made if it is not there.
+        folder: target, made if missing.
         step: of the checkpoint, for the model card.
         dtype: of the weights: "float32", "bfloat16" or "float16"; None: as they were trained.
-        adapter: write the adapters alone, not merged into the base model.
-        policy: its name; None: the only one.
-        member: whose weights: the policy's as it is published, the learner's, or a snapshot's.
-        figures: what was measured of these weights, by metric, for the model card.
+        adapter: whether to write only the adapters, not merged into the base model.
+        policy: its name; None: the only policy.
+        member: whose weights: the published policy, the learner, or a snapshot.
+        figures: of these weights, by metric, for the model card.
 
     Raises:
         ConfigError: there are several policies and none is named.
-        UnknownNameError: there is no such policy, or no such snapshot of it.
-        ModelError: adapters alone are asked for and the model has none.
+        UnknownNameError: the policy, or its snapshot, does not exist.
+        ModelError: only adapters are to be written, and the model has none.
         RunError: the folder cannot be written.
     """
-    own = chosen(engine, policy)
-    model = own.model_of(member)
+    target = choose_policy(engine, policy)
+    model = target.model_of(member)
     if model is None:
         raise UnknownNameError("snapshot of this run", str(member), map(str, engine.members))
     model.save(folder, dtype=dtype, adapter=adapter)
     if not adapter:
-        _write_sampling(own, folder / "generation_config.json")
-    weights = LIVE if model is own.model else EMA if model is own.published else str(member)
-    text = card(
-        engine, own, folder.name, step=step, weights=weights, adapter=adapter, figures=figures or {}
+        _write_sampling(target, folder / "generation_config.json")
+    weights = LIVE if model is target.model else EMA if model is target.published else str(member)
+    text = model_card(
+        engine,
+        target,
+        folder.name,
+        step=step,
+        weights=weights,
+        adapter=adapter,
+        figures=figures or {},
     )
     (folder / CARD).write_text(text, encoding="utf-8")
-    write_exported(folder, _seating(engine, own, adapter=adapter))
-    let_read(folder)
+    write_exported(folder, _exported_policy(engine, target, adapter=adapter))
+    make_readable(folder)
 
 
-def let_read(folder: Path) -> None:
+def make_readable(folder: Path) -> None:
     """Let a server under another user read every file."""
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(MODE)
 
 
-def _seating(engine: LocalEngine, own: Policy, *, adapter: bool) -> ExportedPolicy:
-    config, params = own.config, own.params
+def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> ExportedPolicy:
+    config, params = policy.config, policy.params
     tiny = config.model.name == TINY
     return ExportedPolicy(
         model=config.model.name,
@@ -129,32 +135,32 @@ def _seating(engine: LocalEngine, own: Policy, *, adapter: bool) -> ExportedPoli
     )
 
 
-def seat_command(engine: LocalEngine, own: Policy, folder: str) -> str:
-    """Return the command that measures what was exported."""
+def seat_command(engine: LocalEngine, policy: Policy, folder: str) -> str:
+    """Return the command that evaluates the exported policy."""
     named = {game.name: game for game, _ in engine.environments}
-    played = [
+    sections = [
         game
         for game in engine.config.environments
-        if game.weight and _seats(engine, own, named[game.known_as])
+        if game.weight and _seats_of(engine, policy, named[game.known_as])
     ]
-    name = (played or engine.config.environments)[0].name
+    name = (sections or engine.config.environments)[0].name
     return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
 
 
-def _seats(engine: LocalEngine, own: Policy, game: Environment) -> list[int]:
+def _seats_of(engine: LocalEngine, policy: Policy, game: Environment) -> list[int]:
     return [
         seat
         for seat, (name, _) in enumerate(engine.seats(game))
-        if engine.apart or name == own.name
+        if engine.apart or name == policy.name
     ]
 
 
-def chosen(engine: LocalEngine, policy: str | None) -> Policy:
-    """Return the policy that is meant."""
+def choose_policy(engine: LocalEngine, policy: str | None) -> Policy:
+    """Return the named policy, or the only one."""
     if policy is None and len(engine.policies) > 1:
-        there = ", ".join(engine.policies)
+        names = ", ".join(engine.policies)
         raise ConfigError(
-            f"The run has the policies {there}; say which one is to be written: --policy "
+            f"The run has the policies {names}; say which to write: --policy "
             f"{next(iter(engine.policies))}."
         )
     name = next(iter(engine.policies)) if policy is None else policy
@@ -163,9 +169,9 @@ def chosen(engine: LocalEngine, policy: str | None) -> Policy:
     return engine.policies[name]
 
 
-def _write_sampling(own: Policy, path: Path) -> None:
-    """Write how the policy was sampled, so that ``generate`` samples alike."""
-    params = own.params
+def _write_sampling(policy: Policy, path: Path) -> None:
+    """Write the policy's sampling settings for ``generate`` of transformers."""
+    params = policy.params
     settings: dict[str, Any] = {
         "do_sample": True,
         "temperature": params.temperature,
@@ -174,15 +180,15 @@ def _write_sampling(own: Policy, path: Path) -> None:
     }
     settings |= {
         "max_new_tokens": params.max_new_tokens,
-        "eos_token_id": list(own.renderer.stop_ids),
+        "eos_token_id": list(policy.renderer.stop_ids),
     }
-    settings["pad_token_id"] = own.model.tokenizer.pad_token_id
+    settings["pad_token_id"] = policy.model.tokenizer.pad_token_id
     path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def card(
+def model_card(
     engine: LocalEngine,
-    own: Policy,
+    policy: Policy,
     folder: str,
     *,
     step: int,
@@ -190,12 +196,12 @@ def card(
     adapter: bool,
     figures: Mapping[str, float],
 ) -> str:
-    """Return the model card: the Hub's front matter, figures, prompts, and how it is loaded."""
-    config, prompts = own.config, dict[str, str]()
+    """Return the model card: front matter of the Hub, figures, prompts, and loading code."""
+    config, prompts = policy.config, dict[str, str]()
     for game, weight in engine.environments:
-        seats = _seats(engine, own, game)
+        seats = _seats_of(engine, policy, game)
         if weight and seats:
-            prompts[game.name] = first_prompt(own, game, seats)
+            prompts[game.name] = first_prompt(policy, game, seats)
     fill = {
         "folder": folder,
         "base": config.model.name,
@@ -205,15 +211,15 @@ def card(
     parts = [
         _front_matter(config, adapter=adapter),
         f"# {config.name}, step {step}, {weights}",
-        f"Trained by play with Sparring, {step} steps: {_made(config)}.",
+        f"Trained by play with Sparring, {step} steps: {_methods_text(config)}.",
         *_figures(figures),
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
-        f"one legal action, then {_stops(own)}. {_later(config)} Other prompts were not trained "
-        "on.",
+        f"one legal action, then {_stop_tokens(policy)}. {_later_turns(config)} Other prompts "
+        "were not trained on.",
         *(f"{name}, its first turn:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
-    parts.append(f"With Sparring: `{seat_command(engine, own, folder)}`.")
+    parts.append(f"With Sparring: `{seat_command(engine, policy, folder)}`.")
     if not adapter:
         parts.append(
             "With vLLM: `vllm serve PATH_OF_THIS_FOLDER --generation-config auto`, and "
@@ -223,38 +229,38 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def first_prompt(own: Policy, game: Environment, seats: Sequence[int]) -> str:
-    """Return what a policy reads at the first turn of its seats in the deal of seed 0.
+def first_prompt(policy: Policy, game: Environment, seats: Sequence[int]) -> str:
+    """Return the prompt of a policy's first turn in the deal of seed 0, special tokens included.
 
-    Special tokens are included. Until then the other seats say anything legal.
+    Until that turn the other seats play random legal actions.
     """
     stream = Stream.from_seed(0).child("card")
     with environment_call(game), temporary_play(game, stream) as state:
         moment = 0
         while not set(seats) & set(state.due()):
-            said = {
+            replies = {
                 seat: random_reply(state, seat, state.legal(seat), stream.child(moment).child(seat))
                 for seat in state.due()
             }
-            state.step(said)
+            state.step(replies)
             moment += 1
-        first = next(seat for seat in state.due() if seat in seats)
-        seen = state.observe(first)
-    ledger = Ledger(own.renderer, own.context, game)
-    ledger.ask(seen.text, seen)
-    text: str = own.model.tokenizer.decode(
+        seat_due = next(seat for seat in state.due() if seat in seats)
+        observation = state.observe(seat_due)
+    ledger = Ledger(policy.renderer, policy.context, game)
+    ledger.ask(observation.text, observation)
+    text: str = policy.model.tokenizer.decode(
         list(ledger.ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
     )
     return text
 
 
-def _later(config: RunConfig) -> str:
-    chosen = config.context
-    if chosen.name == "full":
+def _later_turns(config: RunConfig) -> str:
+    context = config.context
+    if context.name == "full":
         return "What the seat is told next is written after it in the same way."
-    options = "".join(f", {name}: {value}" for name, value in chosen.options.items())
-    shown = f"`context: {{name: {chosen.name}{options}}}`"
-    return f"At later turns it saw of its past what Sparring's {shown} shows."
+    options = "".join(f", {name}: {value}" for name, value in context.options.items())
+    settings = f"`context: {{name: {context.name}{options}}}`"
+    return f"At later turns it saw of its past what Sparring's {settings} shows."
 
 
 def _front_matter(config: RunConfig, *, adapter: bool) -> str:
@@ -270,7 +276,7 @@ def _front_matter(config: RunConfig, *, adapter: bool) -> str:
 
 
 def _figures(figures: Mapping[str, float]) -> list[str]:
-    """Return the section of what was measured; nothing where nothing was."""
+    """Return the section of the figures; empty without figures."""
     if not figures:
         return []
     rows = "".join(f"| `{name}` | {value:.4g} |\n" for name, value in sorted(figures.items()))
@@ -280,7 +286,7 @@ def _figures(figures: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _made(config: RunConfig) -> str:
+def _methods_text(config: RunConfig) -> str:
     losses = ", ".join(loss.name for loss in config.losses)
     base = "from random weights" if config.model.name == "tiny" else f"from {config.model.name}"
     return (
@@ -289,14 +295,14 @@ def _made(config: RunConfig) -> str:
     )
 
 
-def _stops(own: Policy) -> str:
+def _stop_tokens(policy: Policy) -> str:
     return " or ".join(
-        f"`{own.model.tokenizer.decode([index])}`" for index in own.renderer.stop_ids
+        f"`{policy.model.tokenizer.decode([index])}`" for index in policy.renderer.stop_ids
     )
 
 
 def _block(text: str) -> str:
-    """Return a text as an indented block of Markdown, which nothing in it can end."""
+    """Return a text as an indented Markdown block, which nothing in the text can end."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
@@ -333,31 +339,31 @@ def export_mixture(
     adapter: bool = False,
     policy: str | None = None,
 ) -> None:
-    """Write a mixture of members: each that has weight as ``export`` writes it, and the weights.
+    """Write a mixture of members: each member with weight as ``export`` writes it, and the weights.
 
-    Where each of two sides has weights and a policy of its own, a member is in each side the
-    snapshot of the side's policy.
+    Where two sides have different weights and policies, a member is in each side the snapshot of
+    the side's policy.
 
     Args:
         engine: of the run.
-        folder: where to; each member is a folder in it.
+        folder: target; each member is a folder in it.
         mixture: of the run's members.
         step: of the checkpoint.
         answer: the run's answer that the mixture is, such as "nash".
         dtype: as for ``export``.
         adapter: as for ``export``.
-        policy: whose snapshots the members are, where several policies share a side; None: there
-            is one in each side.
+        policy: whose snapshots the members are, where several policies share a side; None: each
+            side has one policy.
 
     Raises:
-        ConfigError: it is not clear which policy is meant.
+        ConfigError: several policies are possible.
         SparringError: as for ``export``.
     """
     sides = [
-        _parts(engine, own, policy, side if len(mixture.sides) > 1 else None)
-        for side, own in enumerate(mixture.sides)
+        _parts(engine, side_parts, policy, side if len(mixture.sides) > 1 else None)
+        for side, side_parts in enumerate(mixture.sides)
     ]
-    parts = {name: part for own in sides for name, part in own.items()}
+    parts = {name: part for side_parts in sides for name, part in side_parts.items()}
     for name, part in parts.items():
         export(
             engine,
@@ -368,7 +374,7 @@ def export_mixture(
             policy=part.policy.name,
             member=part.member,
         )
-    weights = [{name: part.weight for name, part in own.items()} for own in sides]
+    weights = [{name: part.weight for name, part in side_parts.items()} for side_parts in sides]
     (folder / CARD).write_text(
         MIXTURE.format(
             title=f"{engine.config.name}, step {step}: mixture of members ({answer})",
@@ -378,39 +384,39 @@ def export_mixture(
         ),
         encoding="utf-8",
     )
-    said: Mixed
+    exported: Mixed
     if len(weights) == 1:
-        said = ExportedMixture(answer=answer, step=step, members=weights[0])
+        exported = ExportedMixture(answer=answer, step=step, members=weights[0])
     else:
-        said = ExportedSides(answer=answer, step=step, sides=(weights[0], weights[1]))
-    write_exported(folder, said)
-    let_read(folder)
+        exported = ExportedSides(answer=answer, step=step, sides=(weights[0], weights[1]))
+    write_exported(folder, exported)
+    make_readable(folder)
 
 
 def _parts(
     engine: LocalEngine, weights: Mapping[PlayerRef, float], policy: str | None, side: int | None
 ) -> dict[str, _Part]:
-    """Return the members by the names of their folders; ``side`` is None for all sides."""
-    found: dict[str, _Part] = {}
+    """Return the members by the names of their folders; ``side`` None means all sides."""
+    parts: dict[str, _Part] = {}
     for who, weight in weights.items():
         if engine.apart:
-            own, name = chosen(engine, who.name or MAIN), str(who)
-            if policy not in (None, own.name):
+            owner, name = choose_policy(engine, who.name or MAIN), str(who)
+            if policy not in (None, owner.name):
                 raise ConfigError(
-                    f"--policy {policy}: {who} is a snapshot of {own.name}; leave --policy out, "
-                    "and each member is written as what it is."
+                    f"--policy {policy}: {who} is a snapshot of {owner.name}; leave --policy out, "
+                    "so that each member is written with its own policy."
                 )
         elif side is None or policy is not None or len(engine.policies) == 1:
-            own, name = chosen(engine, policy), str(who)
+            owner, name = choose_policy(engine, policy), str(who)
         else:
-            own = chosen(engine, _policy_in(engine, side))
-            name = str(who.of(own.name))
-        found[name] = _Part(own, who, weight)
-    return found
+            owner = choose_policy(engine, _policy_in(engine, side))
+            name = str(who.of(owner.name))
+        parts[name] = _Part(owner, who, weight)
+    return parts
 
 
 def _policy_in(engine: LocalEngine, side: int) -> str:
-    found = {
+    policies = {
         name: game.name
         for game, weight in engine.environments
         for number, (name, _) in zip(
@@ -418,18 +424,18 @@ def _policy_in(engine: LocalEngine, side: int) -> str:
         )
         if weight and number == side
     }
-    if len(found) > 1:
+    if len(policies) > 1:
         raise ConfigError(
-            f"In the {SIDES[side]} play the policies {', '.join(found)}, so that a member there is "
-            f"no single model; say which one is to be written: --policy {next(iter(found))}."
+            f"In the {SIDES[side]} play the policies {', '.join(policies)}, so no single model "
+            f"is a member there; say which to write: --policy {next(iter(policies))}."
         )
-    return next(iter(found))
+    return next(iter(policies))
 
 
 def _table(members: Sequence[str], weights: Sequence[Mapping[str, float]]) -> str:
     heads = ["weight"] if len(weights) == 1 else [f"weight in the {side}" for side in SIDES]
     rows = [
-        f"| `{name}` | {' | '.join(f'{own.get(name, 0):.6g}' for own in weights)} |"
+        f"| `{name}` | {' | '.join(f'{weights_of.get(name, 0):.6g}' for weights_of in weights)} |"
         for name in members
     ]
     rule = "|---|" + "---|" * len(heads)

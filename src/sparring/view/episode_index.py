@@ -1,7 +1,7 @@
 """The episode index: one row per episode and one per seat, in memory, built part by part.
 
-Parts are read by the store's own reader, which checks pages and versions. Nothing is written to
-the disk. A part that is torn, of a newer version, or gone is left out and named.
+The store's reader checks pages and versions of parts. The index writes nothing to disk. Parts that
+are damaged, of a newer version, or missing are skipped and listed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparring.play.store import CreditStore, EpisodeStore
 from sparring.view.http_requests import one_line
 from sparring.view.run_files import Signature, is_own, signature
 
-BATCH = 20  # parts that are indexed at once
+BATCH = 20  # parts indexed at once
 EPISODES, CREDIT = "episodes", "credit"
 READ = (
     *("step", "episode_id", "group_id", "game", "seat", "turn_index", "candidate", "committed"),
@@ -80,14 +80,14 @@ LEFT JOIN (SELECT run, step, episode_id, seat, count(*) FILTER (bad) AS bad, max
 """
 
 
-class Key(NamedTuple):
-    """What changes when a stored step does."""
+class StepSignature(NamedTuple):
+    """The signatures of a stored step's files."""
 
     episodes: Signature
     credit: Signature | None
 
 
-class Place(NamedTuple):
+class StoredStep(NamedTuple):
     """A stored step of a run."""
 
     run: int
@@ -95,12 +95,12 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class SkippedPart:
     """A part that cannot be read.
 
     Args:
-        part: its name below the run folder.
-        why: in a few words.
+        part: its path in the run folder.
+        why: the reason.
     """
 
     part: str
@@ -108,7 +108,7 @@ class LeftOut:
 
 
 class EpisodeIndex:
-    """The tables ``episodes`` and ``seats``; every caller takes a ``cursor`` of its own.
+    """The tables ``episodes`` and ``seats``; every caller needs its own ``cursor``.
 
     Raises:
         ImportError: the extra ``view`` is not installed.
@@ -120,11 +120,11 @@ class EpisodeIndex:
         self._connection = duckdb.connect(":memory:", config={"threads": 1})
         self._connection.execute(TABLES)
         self._lock = threading.Lock()
-        self.known: dict[Place, Key] = {}
-        self.rows: dict[Place, int] = {}  # episodes of each step
-        self.left_out: dict[tuple[Place, str], LeftOut] = {}
+        self.known: dict[StoredStep, StepSignature] = {}
+        self.rows: dict[StoredStep, int] = {}  # episodes of each step
+        self.left_out: dict[tuple[StoredStep, str], SkippedPart] = {}
         self.generation = 0  # counts changes of the tables
-        self.wanted: dict[int, int] = {}  # stored steps of each run, indexed or not
+        self.num_stored: dict[int, int] = {}  # stored steps of each run, also without index
 
     def cursor(self) -> Any:
         """Return a connection to the tables for one thread."""
@@ -136,42 +136,41 @@ class EpisodeIndex:
         changed: Callable[[set[int]], None],
         most: int | None = None,
     ) -> bool:
-        """Bring the tables to what the folders hold, newest steps first.
-
-        Return whether they are there.
+        """Update the tables from the folders, newest steps first; return whether all is done.
 
         Args:
-            folders: of the runs that are looked at, by number.
-            changed: called with the runs whose rows are others now, after each batch.
-            most: steps that are added at most; None adds all.
+            folders: of the runs, by number.
+            changed: called after each batch with the runs whose rows changed.
+            most: largest number of added steps; None adds all.
         """
-        by_run = {run: stored(run, path) for run, path in folders.items()}
-        found = {place: key for keys in by_run.values() for place, key in keys.items()}
+        by_run = {run: stored_steps(run, path) for run, path in folders.items()}
+        current = {place: key for keys in by_run.values() for place, key in keys.items()}
         known = {place: key for place, key in self.known.items() if place.run in folders}
-        gone = [place for place, key in known.items() if found.get(place) != key]
-        fresh = [place for place, key in found.items() if known.get(place) != key]
-        self.wanted.update({run: len(keys) for run, keys in by_run.items()})
+        gone = [place for place, key in known.items() if current.get(place) != key]
+        fresh = [place for place, key in current.items() if known.get(place) != key]
+        self.num_stored.update({run: len(keys) for run, keys in by_run.items()})
         self._drop(gone)
         self.generation += 1
         if gone:
             changed({place.run for place in gone})
-        newest = sorted(fresh, key=lambda place: found[place].episodes[1], reverse=True)
-        wanted = newest[:most]
-        for begin in range(0, len(wanted), BATCH):
-            batch = wanted[begin : begin + BATCH]
-            self._add_all(folders, {place: found[place] for place in batch})
+        newest = sorted(fresh, key=lambda place: current[place].episodes[1], reverse=True)
+        to_add = newest[:most]
+        for begin in range(0, len(to_add), BATCH):
+            batch = to_add[begin : begin + BATCH]
+            self._add_all(folders, {place: current[place] for place in batch})
             self.generation += 1
             changed({place.run for place in batch})
         pa.default_memory_pool().release_unused()
-        return len(wanted) == len(newest)
+        return len(to_add) == len(newest)
 
     def close(self) -> None:
-        """Drop the tables; nothing can be asked any more."""
+        """Drop the tables; the index cannot be used afterwards."""
         self._connection.close()
-        del self._connection  # DuckDB complains of what is left when the process ends
+        del self._connection  # DuckDB warns about open connections when the process ends
 
-    def _add_all(self, folders: Mapping[int, Path], places: Mapping[Place, Key]) -> None:
-        """Index steps; one by one where they cannot be taken together."""
+    def _add_all(
+        self, folders: Mapping[int, Path], places: Mapping[StoredStep, StepSignature]
+    ) -> None:
         import duckdb
 
         try:
@@ -183,10 +182,10 @@ class EpisodeIndex:
                 return
             (place,) = places
             name = EpisodeStore(Path()).path(place.step).name
-            self.left_out[place, EPISODES] = LeftOut(f"{EPISODES}/{name}", one_line(error))
+            self.left_out[place, EPISODES] = SkippedPart(f"{EPISODES}/{name}", one_line(error))
             self.known.update(places)
 
-    def _drop(self, places: Iterable[Place]) -> None:
+    def _drop(self, places: Iterable[StoredStep]) -> None:
         cursor = self.cursor()
         for place in places:
             with self._lock:
@@ -197,8 +196,7 @@ class EpisodeIndex:
                 for kind in (EPISODES, CREDIT):
                     self.left_out.pop((place, kind), None)
 
-    def _add(self, folders: Mapping[int, Path], places: Mapping[Place, Key]) -> None:
-        """Index steps, all of them at once."""
+    def _add(self, folders: Mapping[int, Path], places: Mapping[StoredStep, StepSignature]) -> None:
         turns, credit = [], []
         for place, key in places.items():
             folder = folders[place.run]
@@ -207,14 +205,16 @@ class EpisodeIndex:
                 continue
             turns.append(table)
             if key.credit is not None:
-                own = self._load(CreditStore(folder / CREDIT), place, READ_CREDIT, CREDIT)
-                credit += [] if own is None else [own]
+                rows = self._load(CreditStore(folder / CREDIT), place, READ_CREDIT, CREDIT)
+                credit += [] if rows is None else [rows]
         if turns:
             self._insert(pa.concat_tables(turns), _joined(credit))
         self.known.update(places)
 
-    def _load(self, store: Parts, place: Place, only: Sequence[str], kind: str) -> pa.Table | None:
-        """Return the rows of a part whose step is its own; one that cannot be read is named."""
+    def _load(
+        self, store: Parts, place: StoredStep, only: Sequence[str], kind: str
+    ) -> pa.Table | None:
+        """Return the rows of a part; an invalid part is listed and returns None."""
         path = store.path(place.step)
         try:
             if not is_own(store.folder.parent, path):
@@ -225,7 +225,9 @@ class EpisodeIndex:
         except FileNotFoundError:
             return None
         except (SparringError, *DAMAGED) as error:
-            self.left_out[place, kind] = LeftOut(f"{kind}/{path.name}", why_left_out(error, path))
+            self.left_out[place, kind] = SkippedPart(
+                f"{kind}/{path.name}", why_left_out(error, path)
+            )
             return None
         return _of_run(table, place.run)
 
@@ -244,25 +246,27 @@ class EpisodeIndex:
         counts = cursor.execute(
             "SELECT run, step, count(*) FROM episodes WHERE id >= ? GROUP BY run, step", [first]
         ).fetchall()
-        self.rows.update({Place(run, step): rows for run, step, rows in counts})
+        self.rows.update({StoredStep(run, step): rows for run, step, rows in counts})
         cursor.close()
 
 
-def stored(run: int, folder: Path) -> dict[Place, Key]:
-    """Return the stored steps of a run folder, by what changes when their parts do."""
+def stored_steps(run: int, folder: Path) -> dict[StoredStep, StepSignature]:
+    """Return the stored steps of a run folder with the signatures of their files."""
     if not all(is_own(folder, folder / kind) for kind in (EPISODES, CREDIT)):
         return {}
     episodes, credit = EpisodeStore(folder / EPISODES), CreditStore(folder / CREDIT)
-    found = {}
+    keys = {}
     for step in episodes.steps():
-        own = signature(episodes.path(step))
-        if own is not None:
-            found[Place(run, step)] = Key(own, signature(credit.path(step)))
-    return found
+        episodes_signature = signature(episodes.path(step))
+        if episodes_signature is not None:
+            keys[StoredStep(run, step)] = StepSignature(
+                episodes_signature, signature(credit.path(step))
+            )
+    return keys
 
 
 def why_left_out(error: Exception, path: Path) -> str:
-    """Return why a part is left out, in words that name no folder."""
+    """Return why a part is skipped, without folder names."""
     if isinstance(error, RunError):
         return one_line(error).replace(str(path), path.name)
     if type(error) is ValueError:
@@ -273,8 +277,8 @@ def why_left_out(error: Exception, path: Path) -> str:
 def _joined(credit: Sequence[pa.Table]) -> pa.Table:
     if credit:
         return pa.concat_tables(credit)
-    own = CreditStore(Path()).columns.schema
-    return _of_run(pa.schema([own.field(name) for name in READ_CREDIT]).empty_table(), 0)
+    schema = CreditStore(Path()).columns.schema
+    return _of_run(pa.schema([schema.field(name) for name in READ_CREDIT]).empty_table(), 0)
 
 
 def _of_run(table: pa.Table, run: int) -> pa.Table:

@@ -1,0 +1,240 @@
+"""The weights of the workers: files per player and version, and the files that each worker holds.
+
+Episodes that are begun pin their weights: a file stays until they end, also after an update, or
+after a snapshot has left the league.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.core.errors import CheckpointError, RunError
+from sparring.core.files import TEMPORARY, disk_errors, file_digest, link_or_copy
+from sparring.core.records import LEARNER, MAIN, OWN, PlayerRef, ref, refs
+from sparring.engine.players import Players
+from sparring.engine.protocol import Pinned, WeightKey
+from sparring.engine.workers.units import WeightsFile, WorkUnit, weights_after
+from sparring.learn.weight_files import save_weights
+from sparring.models.language_model import LanguageModel
+
+
+class PublishedWeights:
+    """Files of weights in a folder; a file that nothing pins is removed.
+
+    Args:
+        players: whose weights are written.
+        folder: for the files; it is emptied first, and removed by ``close``.
+    """
+
+    def __init__(self, players: Players, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self._players = players
+        self._written: dict[WeightKey, WeightsFile] = {}
+        self._pinned: list[Pinned] = []
+        with disk_errors(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True)
+
+    def pin(self, seated: Iterable[PlayerRef]) -> Pinned:
+        """Write the current weights of these players, and keep them until ``release``.
+
+        Raises:
+            RunError: the disk is full or not writable.
+            DivergedError: one of them is not finite.
+        """
+        models: dict[str, LanguageModel] = {}
+        for who in sorted({player for player in seated if player.kind in OWN}, key=str):
+            named_model = self._model(who)
+            if named_model is not None:
+                models[named_model[0]] = named_model[1]
+        for name, model in models.items():
+            if (name, model.version) not in self._written:
+                self._write(name, model)
+        return self.keep(tuple((name, model.version) for name, model in models.items()))
+
+    def pin_all(self) -> Pinned:
+        """Pin the current weights of every policy and every snapshot."""
+        past = [part for member in self._players.members for part in self._players.parts(member)]
+        return self.pin([*self._own(), *past])
+
+    def pin_newest(self) -> Pinned:
+        """Pin the current weights of every policy."""
+        return self.pin(self._own())
+
+    def _own(self) -> list[PlayerRef]:
+        kinds = refs(("learner", "policy"))
+        return [who.of(name) for name in self._players.policies for who in kinds]
+
+    def keep(self, keys: Pinned) -> Pinned:
+        """Pin files that exist.
+
+        Raises:
+            CheckpointError: a file does not exist.
+        """
+        missing = [key for key in keys if key not in self._written]
+        if missing:
+            raise CheckpointError(
+                f"The weights of {missing[0][0]} after {missing[0][1]} updates, of a step that is "
+                "played but not learned from yet, are not in the checkpoint. Take an "
+                "earlier checkpoint, or start again with --overwrite."
+            )
+        self._pinned.append(keys)
+        return keys
+
+    def release(self, keys: Pinned) -> None:
+        """Unpin files, and remove those that nothing else has pinned."""
+        self._pinned.remove(keys)
+        still_pinned = {key for pinned in self._pinned for key in pinned}
+        for key in self._written.keys() - still_pinned:
+            Path(self._written.pop(key).file).unlink(missing_ok=True)
+
+    def files(self, keys: Pinned) -> tuple[WeightsFile, ...]:
+        """Return pinned files."""
+        return tuple(self._written[key] for key in keys)
+
+    def rewrite_damaged(self, keys: Pinned) -> int:
+        """Rewrite the damaged ones of these files from the current weights, and return their
+        number.
+
+        Raises:
+            CheckpointError: the weights have been updated since, so that only the file held them.
+        """
+        damaged = [key for key in keys if not _is_whole(self._written[key])]
+        for name, version in damaged:
+            named_model = self._model(ref(name))
+            if named_model is None or named_model[1].version != version:
+                raise CheckpointError(
+                    f"{self._written[name, version].file} was damaged after it was written, and "
+                    "the policy has been updated since. Resume from the last checkpoint "
+                    "(--resume) on another disk."
+                )
+            self._write(name, named_model[1])
+        return len(damaged)
+
+    def save(self, folder: Path) -> dict[str, list[Any]]:
+        """Link pinned files into a checkpoint's folder, and return [player, version, digest] by
+        name.
+
+        Raises:
+            OSError: the disk is full or not writable.
+        """
+        saved = {}
+        for pinned in self._pinned:
+            for key in pinned:
+                weights = self._written[key]
+                name = f"open-{Path(weights.file).name}"
+                if name not in saved and not link_or_copy(Path(weights.file), folder / name):
+                    raise OSError(f"{weights.file} cannot be copied to {folder}")
+                saved[name] = [*key, weights.digest]
+        return saved
+
+    def restore(self, folder: Path, saved: Mapping[str, Sequence[Any]]) -> None:
+        """Restore the files that ``save`` linked, so that they can be pinned again.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        for name, (player, version, digest) in saved.items():
+            path = self._path(player, version)
+            with disk_errors(path):
+                link_or_copy(folder / name, path)
+            self._written[player, version] = WeightsFile(player, str(path), digest, version)
+
+    def _model(self, who: PlayerRef) -> tuple[str, LanguageModel] | None:
+        """Return a player's name and model at a worker; None if its weights are not trained."""
+        policy = self._players.policies.get(who.name or MAIN)
+        frozen = policy is None or policy.frozen or who.kind == "demonstrator"
+        model = None if policy is None or frozen else policy.model_of(who)
+        if policy is None or model is None:
+            return None
+        return str(LEARNER.of(policy.name)) if model is policy.model else str(who), model
+
+    def _path(self, player: str, version: int) -> Path:
+        return self.folder / f"{player}-v{version:06d}.safetensors"
+
+    def _write(self, name: str, model: LanguageModel) -> None:
+        path = self._path(name, model.version)
+        temporary = path.with_name(f"{TEMPORARY}{path.name}")
+        with disk_errors(path):
+            save_weights(model, temporary)
+            digest = file_digest(temporary)
+            os.replace(temporary, path)
+        self._written[name, model.version] = WeightsFile(name, str(path), digest, model.version)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_whole(weights: WeightsFile) -> bool:
+    try:
+        return file_digest(Path(weights.file)) == weights.digest
+    except OSError:
+        return False
+
+
+REFUSALS = 3  # largest number of refusals of a worker in a row
+
+
+class WorkerWeights:
+    """The weights that each worker holds.
+
+    Args:
+        published: the files.
+    """
+
+    def __init__(self, published: PublishedWeights) -> None:
+        self.refusing: list[int] = []  # workers that refused their weights
+        self.refused = 0  # number of rewritten files
+        self._published = published
+        self._weights_of: dict[int, dict[str, WeightsFile]] = {}  # by running worker
+        self._refusals = Counter[int]()  # by worker, since its last answer
+
+    def __contains__(self, worker: int) -> bool:
+        """Return whether a worker is running."""
+        return worker in self._weights_of
+
+    def begin(self, worker: int) -> None:
+        """Record that a worker is started and holds no weights."""
+        self._weights_of[worker] = {}
+
+    def end(self, worker: int) -> None:
+        """Record that a worker is gone."""
+        del self._weights_of[worker]
+        self.refusing = [other for other in self.refusing if other != worker]
+
+    def answered(self, worker: int) -> None:
+        """Record that a worker could read its weights."""
+        self._refusals.pop(worker, None)
+
+    def record_sent(self, worker: int, units: Iterable[WorkUnit]) -> dict[str, Path]:
+        """Record sent units, and return the weights files that the worker lacks, by digest."""
+        current, files = self._weights_of[worker], dict[str, Path]()
+        for unit in units:
+            new = [weights for weights in unit.weights if current.get(weights.player) != weights]
+            files |= {weights.digest: Path(weights.file) for weights in new}
+            current = weights_after(current, unit.weights)
+        self._weights_of[worker] = current
+        return files
+
+    def rewrite_refused(self, worker: int, units: Iterable[WorkUnit]) -> None:
+        """Rewrite the weights of units that a worker has refused.
+
+        Raises:
+            RunError: the worker has refused them several times in a row.
+        """
+        self._refusals[worker] += 1
+        if self._refusals[worker] > REFUSALS:
+            raise RunError(
+                f"A worker has refused the weights in {self._published.folder} "
+                f"{self._refusals[worker]} times: it reads other bytes than were written. Choose a "
+                "run folder on another disk, which all workers can read."
+            )
+        named = {(weights.player, weights.version) for unit in units for weights in unit.weights}
+        self.refused += self._published.rewrite_damaged(tuple(sorted(named)))
+        self._weights_of[worker] = {}

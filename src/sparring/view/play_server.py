@@ -1,0 +1,313 @@
+"""Human plays on the server: a few sessions that share one worker process.
+
+No request waits long: slow work continues in the process, and the page polls the state.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparring.core.errors import RolloutError
+from sparring.core.worker_pool import Job, WorkerPool
+from sparring.view.http_requests import JsonBody, RequestError, one_line
+from sparring.view.play_worker import make
+from sparring.view.watch import RunWatcher
+
+ENDED = "The process that plays was ended."
+SESSIONS = 4  # at most; the least recently used one is dropped
+PATIENCE = 0.7  # seconds that a request waits for its answer
+THINK = 600.0  # seconds after which the play process is ended
+READY = 20.0  # timeout in seconds for the list of choices
+Answer = dict[str, Any]
+
+
+class PlayServer:
+    """The sessions of human players; thread-safe.
+
+    Args:
+        watch: of the runs.
+        trusted: further allowed players, besides those of the runs and the usual bots.
+        step: of the default checkpoint; None: the newest.
+        pool: creates the play process.
+        answer: the policy that represents a run, as ``league.answer``; None: by its configuration.
+    """
+
+    def __init__(
+        self,
+        watch: RunWatcher,
+        trusted: Collection[str] = (),
+        step: int | None = None,
+        pool: Callable[..., WorkerPool] = WorkerPool,
+        answer: str | None = None,
+    ) -> None:
+        self.watch, self._pool_of = watch, pool
+        self._settings = {"trusted": sorted(trusted), "step": step, "answer": answer}
+        self._sessions: dict[str, ServerSession] = {}
+        self._pool: WorkerPool | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="play")
+        self._end_reason = ""  # why the process was ended on purpose
+        self._to_forget: list[str] = []  # sessions that the process is still to forget
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """End the play process."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.close(at_once=True)
+
+    def options(self, params: Mapping[str, str], body: bytes = b"") -> Answer:
+        """Return the environments, seats and players to choose from.
+
+        Args:
+            params: ``run``, a number, or none; ``environment``, or none.
+            body: not used.
+        """
+        run = self.watch.run(params["run"]) if params.get("run") else None
+        path = None if run is None else str(run.path)
+        pending = self._thread.submit(self._answer, ["options", path, params.get("environment")])
+        try:
+            answer = pending.result(timeout=READY)
+        except NotYet:
+            raise RequestError(
+                503, "another play is going on; try again when its turn is over"
+            ) from None
+        except RolloutError as error:
+            raise RequestError(503, one_line(error)) from None
+        if "error" in answer:
+            raise RequestError(answer["status"], answer["error"])
+        return answer
+
+    def begin(self, params: Mapping[str, str], body: bytes) -> Answer:
+        """Begin a session, or return the session with this key.
+
+        Args:
+            params: not used.
+            body: ``key``, any unique text; ``run``, a number or null; ``environment``, ``seat``,
+                ``against`` and ``seed``, or null.
+        """
+        fields = JsonBody(body)
+        key = fields.text("key", 100)
+        if not key:
+            raise RequestError(400, "key: give any text that no other session has")
+        number = fields.number("run", None)
+        run = None if number is None else self.watch.run(str(number))
+        choices = {
+            "run": None if run is None else str(run.path),
+            "environment": fields.text("environment", 200),
+            "seat": fields.number("seat", 0),
+            "against": fields.text("against", 500),
+            "seed": fields.number("seed", None),
+        }
+        with self._lock:
+            known = [name for name, other in self._sessions.items() if other.key == key]
+            name = known[0] if known else secrets.token_urlsafe(12)
+            dropped: list[str] = []
+            if not known:
+                oldest = sorted(self._sessions, key=lambda name: self._sessions[name].used)
+                oldest = oldest[: max(0, len(oldest) - SESSIONS + 1)]
+                for old in oldest:
+                    del self._sessions[old]
+                dropped, self._to_forget = [*self._to_forget, *oldest], []
+            new = ServerSession(key, "" if run is None else run.name, used=time.monotonic())
+            session = self._sessions.setdefault(name, new)
+        if known:
+            return self._view(name, session)
+        try:
+            return self._run_job(name, ["begin", name, choices, dropped], "the players to be ready")
+        except RequestError:
+            with self._lock:
+                self._sessions.pop(name, None)
+            raise
+
+    def state(self, params: Mapping[str, str], body: bytes = b"") -> Answer:
+        """Return the state of a session.
+
+        Args:
+            params: ``id``.
+            body: not used.
+        """
+        return self._view(params["id"], self._session(params["id"]))
+
+    def move(self, params: Mapping[str, str], body: bytes) -> Answer:
+        """Apply a reply.
+
+        Args:
+            params: ``id``.
+            body: ``play``, ``turn`` and ``reply``.
+        """
+        fields, name = JsonBody(body), params["id"]
+        text = fields.text("reply", 64 * 1024)
+        job = ["move", name, fields.required("play"), fields.required("turn"), text or ""]
+        return self._run_job(name, job, "the others to reply")
+
+    def hint(self, params: Mapping[str, str], body: bytes) -> Answer:
+        """Ask the oracle about the current turn.
+
+        Args:
+            params: ``id``.
+            body: ``play`` and ``turn``.
+        """
+        fields, name = JsonBody(body), params["id"]
+        job = ["hint", name, fields.required("play"), fields.required("turn")]
+        return self._run_job(name, job, "the oracle")
+
+    def judge(self, params: Mapping[str, str], body: bytes) -> Answer:
+        """Judge a finished play.
+
+        Args:
+            params: ``id``.
+            body: ``play``.
+        """
+        name = params["id"]
+        return self._run_job(
+            name, ["judge", name, JsonBody(body).required("play")], "the oracle's judgement"
+        )
+
+    def next(self, params: Mapping[str, str], body: bytes) -> Answer:
+        """Begin the play after ``play``.
+
+        Args:
+            params: ``id``.
+            body: ``play``; ``seat`` and ``against`` of the next play.
+        """
+        fields, name = JsonBody(body), params["id"]
+        seat, against = fields.number("seat", 0), fields.text("against", 500)
+        job = ["next", name, fields.required("play"), seat, against]
+        return self._run_job(name, job, "the players to be ready")
+
+    def leave(self, params: Mapping[str, str], body: bytes) -> Answer:
+        """End a session, and the play process if it is busy with this session.
+
+        If the process is judging, it ends only without other sessions.
+
+        Args:
+            params: ``id``; an unknown session has already ended.
+            body: an empty object.
+        """
+        with self._lock:
+            session = self._sessions.pop(params["id"], None)
+            if session is None:
+                return {"left": False}
+            self._to_forget.append(params["id"])
+            pending, others = session.pending, bool(self._sessions)
+            at_work = pending is not None and not pending.cancel() and not pending.done()
+            if at_work and self._pool is not None and not (session.judging and others):
+                self._end_reason = "A person left a play at which it worked."
+                self._pool.kill()
+        return {"left": True}
+
+    def _session(self, name: str) -> ServerSession:
+        with self._lock:
+            session = self._sessions.get(name)
+            if session is None:
+                raise RequestError(404, "this session has ended; begin a new one")
+            session.used = time.monotonic()
+            return session
+
+    def _run_job(self, name: str, job: Job, waits: str) -> Answer:
+        """Run a job of a session; a repeated job waits for the first one."""
+        session = self._session(name)
+        with self._lock:
+            session.collect()
+            if session.pending is None or (session.judging and job[0] == "next"):
+                session.pending = self._thread.submit(self._answer, job)
+                session.job, session.waits, session.since = job, waits, time.monotonic()
+            elif session.job != job:
+                raise RequestError(409, f"this session still waits for {session.waits}")
+            pending = session.pending
+        try:
+            answer = pending.result(timeout=PATIENCE)
+        except NotYet:
+            return self._view(name, session)
+        except (RolloutError, CancelledError):
+            answer = {}
+        with self._lock:
+            session.collect()
+        if "error" in answer:
+            raise RequestError(answer["status"], answer["error"])
+        return self._view(name, session)
+
+    def _view(self, name: str, session: ServerSession) -> Answer:
+        with self._lock:
+            session.collect()
+            view: Answer = {"id": name, "run": session.run, "phase": "thinking", "waits": None}
+            view.update(session.state)
+            if session.pending is not None:
+                seconds = round(time.monotonic() - session.since, 1)
+                view["waits"] = {"for": session.waits, "seconds": seconds}
+                if not session.judging:
+                    view["phase"] = "thinking"
+            return view
+
+    def _answer(self, job: Job) -> Answer:
+        """Return the answer of the play process, which starts at the first job."""
+        try:
+            if self._pool is None:
+                pool = self._pool_of(make, self._settings, 1)
+                pool.start()
+                self._pool = pool
+            ((_, result),) = self._pool.answers([job], seconds=THINK)
+        except (RolloutError, OSError) as error:
+            raise RolloutError(self._fail_sessions(error)) from None
+        answer: Answer = result
+        return answer
+
+    def _fail_sessions(self, error: Exception) -> str:
+        """Mark every session as failed; return the reason."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            cause, self._end_reason = (
+                self._end_reason or f"{str(error).partition(';')[0].rstrip('.')}.",
+                "",
+            )
+            why = f"{ENDED} {cause} Begin a new session."
+            for session in self._sessions.values():
+                session.state = {**session.state, "phase": "failed", "trouble": why}
+        if pool is not None:
+            pool.close(at_once=True)
+        return why
+
+
+@dataclass(slots=True)
+class ServerSession:
+    """The server's record of a session."""
+
+    key: str  # from the page
+    run: str  # its name, or ""
+    state: Answer = field(default_factory=dict)
+    job: Job | None = None  # the running one
+    pending: Future[Answer] | None = None
+    waits: str = ""  # what the session waits for, in words
+    since: float = 0.0
+    used: float = 0.0
+
+    @property
+    def judging(self) -> bool:
+        """Whether the session waits only for the judgement of a finished play."""
+        return self.job is not None and self.job[0] == "judge"
+
+    def collect(self) -> None:
+        """Store the answer if it has arrived; the caller holds the lock."""
+        if self.pending is None or not self.pending.done():
+            return
+        pending, self.pending, self.job = self.pending, None, None
+        try:
+            answer = pending.result()
+        except CancelledError:
+            return  # the session was left
+        except RolloutError as error:
+            self.state = {**self.state, "phase": "failed", "trouble": one_line(error)}
+            return
+        if "error" not in answer:
+            self.state = answer
+        elif self.state:
+            self.state = {**self.state, "trouble": answer["error"]}
+        else:  # the play never began
+            self.state = {"phase": "failed", "trouble": answer["error"]}

@@ -83,7 +83,8 @@ def compared(book, exact, members):
 
 def illegal_of(engine, states):
     """Return the largest mean probability of no legal action that a member has."""
-    return max(float(query_policy(engine.agent(member), states)[1].mean()) for member in engine.members)
+    agents = map(engine.agent, engine.members)
+    return max(float(query_policy(agent, states)[1].mean()) for agent in agents)
 
 
 def measured(options):

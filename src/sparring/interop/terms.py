@@ -119,7 +119,7 @@ class Terms:
             columns: fields of ``LossBatch`` [B, L] each: logprobs, old_logprobs, advantages, and
                 entropy and reference_logprobs if the trainer has them.
             sampler: the sampler's log-probabilities [B, L], if they differ from the old ones.
-            per_row: fields of ``WholeMinibatch`` [B] each: group and outcome, if the trainer has them.
+            per_row: fields of ``WholeMinibatch`` [B] each: group and outcome, if there are any.
         """
         place = spans(mask.detach().cpu().numpy())
         flat = {

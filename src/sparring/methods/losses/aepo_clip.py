@@ -23,7 +23,7 @@ def aepo_clip(
     clip_high: Width = 0.2,
     entropy_gain: Annotated[float, Field(ge=0)] = 0.1,
 ) -> LossTerm:
-    """BoundPlugin the ratio of good tokens without losing their gradient, and favour uncertain tokens.
+    """Bound the ratio of good tokens without losing their gradient, and favour uncertain tokens.
 
     What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
     it.

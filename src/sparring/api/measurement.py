@@ -87,7 +87,7 @@ def adaptations_of(
         about = {"game": game.name, "starts": starts.label}
         beside: dict[tuple[str, bool], _Exact] = {}
         for row in table:
-            opponents = {name: one for name, one in pool.items() if one.trained == row.trained}
+            opponents = {name: item for name, item in pool.items() if item.trained == row.trained}
             if (row.role, row.trained) not in beside:
                 beside[row.role, row.trained] = (
                     *_ceiling(rules, row.role, opponents),

@@ -35,22 +35,22 @@ CONVERSATIONS, PROMPT, NEW_TOKENS, ROUNDS = 64, 24, 16, 3
 
 def members(base):
     """Return models of the base with adapters that differ, and change what it says."""
-    found = []
+    models = []
     for number in range(ADAPTERS):
         network = share_weights(base.network)
         stream, draw = Stream.from_seed(number), torch.Generator().manual_seed(number)
         network = add_adapters(network, rank=RANK, alpha=2 * RANK, targets=(), stream=stream)
-        found.append(LanguageModel(network, base.tokenizer, over=base))
+        models.append(LanguageModel(network, base.tokenizer, over=base))
         with torch.no_grad():
-            for weight in found[-1].parameters():
+            for weight in models[-1].parameters():
                 weight.add_(0.01 * torch.randn(weight.shape, generator=draw))
-    return found
+    return models
 
 
 def conversations(vocabulary, count):
     """Return requests of random prompts."""
     ids = np.random.default_rng(0).integers(0, vocabulary, (count, PROMPT))
-    return [SampleRequest(tuple(own), number) for number, own in enumerate(ids.tolist())]
+    return [SampleRequest(tuple(row), number) for number, row in enumerate(ids.tolist())]
 
 
 def said(models, requests, *, at_once):
@@ -85,19 +85,19 @@ def compared(models, requests, rounds):
             began = time.perf_counter()
             replies[name] = work()
             took = time.perf_counter() - began
-            seconds[name].append(took / sum(len(one.ids) for one in replies[name]))
+            seconds[name].append(took / sum(len(reply.ids) for reply in replies[name]))
     return seconds, replies["eight in one batch"] == replies["eight one by one"]
 
 
 def measured(models, requests, threads, rounds):
     """Return the rows of a number of threads."""
     torch.set_num_threads(threads)
-    found, same = compared(models, requests, rounds)
+    by_arm, same = compared(models, requests, rounds)
     rows = []
-    for name, seconds in found.items():
-        pairs = zip(seconds, found["one adapter"], strict=True)
+    for name, seconds in by_arm.items():
+        pairs = zip(seconds, by_arm["one adapter"], strict=True)
         row = {"threads": str(threads), "what": name, "seconds": statistics.median(seconds)}
-        row["ratio"] = statistics.median(own / alone for own, alone in pairs)
+        row["ratio"] = statistics.median(arm_seconds / alone for arm_seconds, alone in pairs)
         if name == "eight in one batch":
             row |= {"aim": AIM, "replies": "the same bits" if same else "within 1e-5"}
         rows.append(row)
@@ -108,14 +108,18 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="+", default=[torch.get_num_threads(), 1])
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each way, by turns")
-    given = settings(parser, quick={"threads": [1], "rounds": 1})
+    options = settings(parser, quick={"threads": [1], "rounds": 1})
     base = load_language_model(
         MODEL, dtype="float32", training_bytes=None, device=find_device("cpu")
     )
-    asked = conversations(len(base.tokenizer), ADAPTERS if given.quick else CONVERSATIONS)
-    found = members(base)
+    requests = conversations(len(base.tokenizer), ADAPTERS if options.quick else CONVERSATIONS)
+    models = members(base)
     record(
         "adapters",
-        [row for threads in given.threads for row in measured(found, asked, threads, given.rounds)],
-        given,
+        [
+            row
+            for threads in options.threads
+            for row in measured(models, requests, threads, options.rounds)
+        ],
+        options,
     )

@@ -55,8 +55,8 @@ def one_round(recipe, *overrides):
 
     recipes = module_of("recipe")
     changes = ["learner.minibatches=1", *overrides]
-    asked = recipes.apply_overrides(recipes.load_recipe(recipe), changes)
-    config = efficiency.resolve(asked)
+    overrides_applied = recipes.apply_overrides(recipes.load_recipe(recipe), changes)
+    config = efficiency.resolve(overrides_applied)
     engine, methods = efficiency.LocalEngine(config), efficiency.Methods.of(config)
     numbered = "step" in inspect.signature(efficiency.play_round).parameters  # before RunState
     state, count = {} if numbered else efficiency.RunState(), 0
@@ -64,13 +64,13 @@ def one_round(recipe, *overrides):
     def work():
         nonlocal state, count
         if numbered:
-            found = efficiency.play_round(config, engine, methods, count, state)
-            state = found.credit_state
+            outcome = efficiency.play_round(config, engine, methods, count, state)
+            state = outcome.credit_state
         else:
-            found = efficiency.play_round(config, engine, methods, state)
-            state = found.state
+            outcome = efficiency.play_round(config, engine, methods, state)
+            state = outcome.state
         count += 1
-        return found.timing["seconds/play"]
+        return outcome.timing["seconds/play"]
 
     return work
 
@@ -135,17 +135,17 @@ if __name__ == "__main__":
     parser.add_argument("--case", action="append", help="one of the cases above; may be repeated")
     parser.add_argument("--quick", action="store_true", help="the first case, timed once")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
-        serve(given.first.resolve(), given.threads, given.serve)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.first.resolve(), options.threads, options.serve)
         sys.exit()
-    folders = [given.first.resolve(), given.second.resolve()]
-    cases, times = (CASES[:1], 1) if given.quick else (CASES, given.times)
-    for case in given.case or cases:
-        rows = compare(folders, case, times, given.threads)
+    folders = [options.first.resolve(), options.second.resolve()]
+    cases, times = (CASES[:1], 1) if options.quick else (CASES, options.times)
+    for case in options.case or cases:
+        rows = compare(folders, case, times, options.threads)
         ratios = [second / first for first, second in rows]
         seconds = " ".join(
             f"{1e3 * statistics.median(column):.1f}" for column in zip(*rows, strict=True)
         )
-        found = " ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"{case}: {statistics.median(ratios):.3f} ({found}), {seconds} ms", flush=True)
+        ratio_texts = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{case}: {statistics.median(ratios):.3f} ({ratio_texts}), {seconds} ms", flush=True)

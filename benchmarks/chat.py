@@ -57,7 +57,7 @@ def measure(recipe, games):
     segments = [
         segment for episode in episodes for turn in episode.turns for segment in turn.segments
     ]
-    unique, said = (
+    unique, sampled = (
         sum(len(s.ids) for s in segments),
         sum(len(s.ids) for s in segments if s.kind == "sampled"),
     )
@@ -80,7 +80,7 @@ def measure(recipe, games):
         "conversation tokens": unique,
         "prefill ratio": sampler.tokens_computed / unique,
         "play tokens/s": unique / playing,
-        "sampled tokens/s": said / playing,
+        "sampled tokens/s": sampled / playing,
         "forward tokens/s": unique / forward,
         "update tokens/s": unique / update,
         "peak GiB of play": after_play,
@@ -94,8 +94,8 @@ def _all(data):
 
 
 if __name__ == "__main__":
-    given = settings(argparse.ArgumentParser(description=__doc__))
-    cases = [(RECIPES[-1], 1)] if given.quick else [(recipe, GAMES) for recipe in RECIPES]
+    options = settings(argparse.ArgumentParser(description=__doc__))
+    cases = [(RECIPES[-1], 1)] if options.quick else [(recipe, GAMES) for recipe in RECIPES]
     # one process each, for its memory
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        record("chat", pool.starmap(measure, cases, chunksize=1), given)
+        record("chat", pool.starmap(measure, cases, chunksize=1), options)

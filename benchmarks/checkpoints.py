@@ -64,7 +64,7 @@ def measured(model, members, pipe):
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         _, engine, state = run(model, members, folder)
-        earlier, found = None, []
+        earlier, rows = None, []
         for number in (1, 2):
             forget_the_peak()
             before, began = memory("VmRSS"), time.perf_counter()
@@ -77,7 +77,7 @@ def measured(model, members, pipe):
             seconds, more = time.perf_counter() - began, memory("VmHWM") - before
             sizes = [file.stat().st_size for file in path.iterdir()]
             new = [file.stat().st_size for file in path.iterdir() if file.stat().st_nlink == 1]
-            found.append(
+            rows.append(
                 {
                     "memory ratio": more / max(sizes),
                     "aim": 1.2,
@@ -88,14 +88,14 @@ def measured(model, members, pipe):
                 }
             )
             earlier = path
-        pipe.send(found)
+        pipe.send(rows)
 
 
-def rows(given):
+def rows(options):
     """Return the rows of all settings."""
-    name, model = ("tiny", TINY) if given.quick else ("SmolLM2-135M", SMOL)
-    found = []
-    for members in (0, 3 if given.quick else 30):
+    name, model = ("tiny", TINY) if options.quick else ("SmolLM2-135M", SMOL)
+    result = []
+    for members in (0, 3 if options.quick else 30):
         here, there = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(
             target=measured, args=(model, members, there)
@@ -104,14 +104,14 @@ def rows(given):
         first, again = here.recv()
         process.join()
         labels = {"model": name, "snapshots": str(members)}
-        found += [{**labels, "checkpoint": "first", **first}]
-        found += [{**labels, "checkpoint": "again", **again}]
-    return found
+        result += [{**labels, "checkpoint": "first", **first}]
+        result += [{**labels, "checkpoint": "again", **again}]
+    return result
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    given = settings(parser)
-    record("checkpoints", rows(given), given)
+    options = settings(parser)
+    record("checkpoints", rows(options), options)

@@ -57,31 +57,34 @@ def batches(name, vocabulary):
 def step(model, ids, mask):
     """Do one pass; return the log-probabilities."""
     logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1]
-    told = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])[..., 0] * mask[:, 1:]
-    (-told.sum() / mask.sum()).backward()
+    logprobs = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])[..., 0] * mask[:, 1:]
+    (-logprobs.sum() / mask.sum()).backward()
     for weight in model.parameters():
         weight.grad = None
-    return told.detach()
+    return logprobs.detach()
 
 
 def measured(name, rounds):
     """Return the rows of a model."""
     models = {arm: made(name, arm) for arm in ARMS}
-    given = list(batches(name, models["sdpa"].config.vocab_size))
-    tokens = sum(int(mask.sum()) for _, mask in given)
-    first, told, seconds = {}, {}, {arm: [] for arm in ARMS}
+    data = list(batches(name, models["sdpa"].config.vocab_size))
+    tokens = sum(int(mask.sum()) for _, mask in data)
+    first, logprobs, seconds = {}, {}, {arm: [] for arm in ARMS}
     for arm, model in models.items():
         began = time.perf_counter()
-        told[arm] = [step(model, *one) for one in given]
+        logprobs[arm] = [step(model, *batch) for batch in data]
         first[arm] = time.perf_counter() - began
     for number in range(rounds):
         for arm in ARMS[number % len(ARMS) :] + ARMS[: number % len(ARMS)]:
             began = time.perf_counter()
-            for one in given:
-                step(models[arm], *one)
+            for batch in data:
+                step(models[arm], *batch)
             seconds[arm].append(time.perf_counter() - began)
     ratios = {
-        arm: [own / other for own, other in zip(seconds["sdpa"], seconds[arm], strict=True)]
+        arm: [
+            arm_values / other
+            for arm_values, other in zip(seconds["sdpa"], seconds[arm], strict=True)
+        ]
         for arm in ARMS
     }
     return [
@@ -92,8 +95,8 @@ def measured(name, rounds):
             "ratio": statistics.median(ratios[arm]),
             "seconds": first[arm],
             "error": max(
-                float((own - other).abs().max())
-                for own, other in zip(told["sdpa"], told[arm], strict=True)
+                float((arm_values - other).abs().max())
+                for arm_values, other in zip(logprobs["sdpa"], logprobs[arm], strict=True)
             ),
         }
         for arm in ARMS
@@ -105,7 +108,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--models", nargs="+", default=list(LENGTHS))
-    given = settings(parser, quick={"rounds": 1, "models": ["tiny"]})
-    torch.set_num_threads(given.threads)
-    rows = [row for name in given.models for row in measured(name, given.rounds)]
-    record("compiled", rows, given)
+    options = settings(parser, quick={"rounds": 1, "models": ["tiny"]})
+    torch.set_num_threads(options.threads)
+    rows = [row for name in options.models for row in measured(name, options.rounds)]
+    record("compiled", rows, options)

@@ -30,8 +30,8 @@ from sparring.core.rng import Stream
 from sparring.ops.groups import discounted_returns
 
 parser = argparse.ArgumentParser(description=__doc__)
-given = settings(parser)
-SMALL = given.quick
+options = settings(parser)
+SMALL = options.quick
 AGAINST, ALL = (5_000, 20_000) if SMALL else (100_000, 1_000_000)
 MEMBERS, POSITIONS = 8, 6
 # with returns of few binary digits sums are exact, so both sides agree on which advantages are zero
@@ -115,29 +115,29 @@ def less_mean(scores, index, *, keep_lone):
 
 def released_gigpo(groups, _, observations, whole, returns):
     """GiGPO, mode mean_norm: group by group, dictionaries of observations name the step groups."""
-    names, made = np.empty(len(groups), dtype=object), 0
+    names, count = np.empty(len(groups), dtype=object), 0
     for group in np.unique(groups):
         clusters = defaultdict(list)
         for step in np.where(groups == group)[0]:
             clusters[observations[step]].append(step)
         for steps in clusters.values():
-            made += 1
+            count += 1
             for step in steps:
-                names[step] = f"step-group-{made}"
+                names[step] = f"step-group-{count}"
     return less_mean(whole, groups, keep_lone=True) + less_mean(returns, names, keep_lone=False)
 
 
 def contexts(group, groups, trajectories, observations):
     """Return the steps of one group by (length, last observations)."""
-    own, found = defaultdict(list), defaultdict(list)
+    steps_of, by_context = defaultdict(list), defaultdict(list)
     for step in np.flatnonzero(groups == group):
-        own[trajectories[step]].append(step)
-    for steps in own.values():
+        steps_of[trajectories[step]].append(step)
+    for steps in steps_of.values():
         seen = [observations[step] for step in steps]
         for turn, step in enumerate(steps):
             for length in range(1, min(HISTORY + 1, turn + 1) + 1):
-                found[length, tuple(seen[turn + 1 - length : turn + 1])].append(step)
-    return found
+                by_context[length, tuple(seen[turn + 1 - length : turn + 1])].append(step)
+    return by_context
 
 
 def released_hgpo(groups, trajectories, observations, _, returns, epsilon=1e-6):
@@ -168,9 +168,9 @@ def against(name, released):
     """
     turns = drawn_table(AGAINST)
     estimate = registry.bind("credit", name, {"gamma": GAMMA}, preset="as_released")
-    ours, held = estimate(turns, {}).advantages, as_released(turns)
+    ours, inputs = estimate(turns, {}).advantages, as_released(turns)
     began = time.perf_counter()
-    theirs = released(*held).numpy()
+    theirs = released(*inputs).numpy()
     loops = time.perf_counter() - began
     error = float(np.max(np.abs(ours - theirs) / np.maximum(1.0, np.abs(theirs))))
     if error > 1e-6:
@@ -204,4 +204,4 @@ free = [
     name for name in registry.names("credit") if not registry.load("credit", name).needs & critics
 ]
 rows += [alone(name, million) for name in free]
-record("credit", rows, given)
+record("credit", rows, options)

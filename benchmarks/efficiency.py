@@ -28,21 +28,21 @@ WARM_UP, MEASURED = 30, 10
 
 def waves(episodes):
     """Return (rows, new tokens, cached length, sampled tokens) of every wave of trained turns."""
-    found = {}
+    by_wave = {}
     lengths = {}
     for episode, turn in ordered_turns(episodes):
-        told = sum(len(s.ids) for s in turn.segments if s.kind in ("prompt", "context"))
-        said = sum(len(s.ids) for s in turn.segments if s.kind == "sampled")
+        prompted = sum(len(s.ids) for s in turn.segments if s.kind in ("prompt", "context"))
+        replied = sum(len(s.ids) for s in turn.segments if s.kind == "sampled")
         key = (episode.episode_id, turn.seat)
-        wave = found.setdefault((turn.seat, turn.turn_index), [0, 0, 0, 0])
+        wave = by_wave.setdefault((turn.seat, turn.turn_index), [0, 0, 0, 0])
         wave[0] += 1
         wave[1], wave[2], wave[3] = (
-            max(wave[1], told),
+            max(wave[1], prompted),
             max(wave[2], lengths.get(key, 0)),
-            max(wave[3], said),
+            max(wave[3], replied),
         )
-        lengths[key] = lengths.get(key, 0) + told + said
-    return list(found.values())
+        lengths[key] = lengths.get(key, 0) + prompted + replied
+    return list(by_wave.values())
 
 
 def one_row_per_game(ids):
@@ -72,17 +72,19 @@ def bare_seconds(engine, episodes):
 
     def work():
         with torch.inference_mode():
-            for rows, told, cached, said in shapes:
-                cache = model.new_cache(rows, cached + told + said)
+            for rows, prompted, cached, replied in shapes:
+                cache = model.new_cache(rows, cached + prompted + replied)
                 start = torch.full((rows,), cached)
-                hidden = model.extend(torch.zeros((rows, told), dtype=torch.int64), start, cache)[
-                    :, -1
-                ]
-                for number in range(said):
+                hidden = model.extend(
+                    torch.zeros((rows, prompted), dtype=torch.int64), start, cache
+                )[:, -1]
+                for number in range(replied):
                     model.logits(hidden).softmax(-1)
-                    if number + 1 < said:
+                    if number + 1 < replied:
                         hidden = model.extend(
-                            torch.zeros((rows, 1), dtype=torch.int64), start + told + number, cache
+                            torch.zeros((rows, 1), dtype=torch.int64),
+                            start + prompted + number,
+                            cache,
                         )[:, 0]
         optimizer.zero_grad(set_to_none=True)
         for chunk in ids.split(max(1, 32768 // width)):
@@ -127,7 +129,7 @@ def row(recipe, *overrides, steps=(WARM_UP, MEASURED)):
 
 
 if __name__ == "__main__":
-    given = settings(argparse.ArgumentParser(description=__doc__))
+    options = settings(argparse.ArgumentParser(description=__doc__))
     mirror = "matchmaker={name: mirror}"
     cases = [
         ("kuhn-tiny",),
@@ -135,5 +137,5 @@ if __name__ == "__main__":
         ("tictactoe-tiny", mirror),
         ("tictactoe-tiny", mirror, "model.hidden_size=256"),
     ]
-    small = [row("kuhn-tiny", "rollout.games_per_step=16", steps=(1, 1))] if given.quick else []
-    record("efficiency", small or [row(*case) for case in cases], given)
+    small = [row("kuhn-tiny", "rollout.games_per_step=16", steps=(1, 1))] if options.quick else []
+    record("efficiency", small or [row(*case) for case in cases], options)

@@ -29,20 +29,20 @@ LAW = {"mean": 0.8, "sigma": 1.2}  # seconds that the answer to a play is held b
 CELLS = [*(("pinned", lag) for lag in (0, 1, 2, 4)), *(("fresh", lag) for lag in (1, 2, 4))]
 
 
-def cell(order, lag, given):
+def cell(order, lag, options):
     """Train; return the seconds from the first step on, the mean seconds of the learner, and the
     lines of metrics.jsonl."""
     changes = [
-        *("threads=1", "warmup.updates=0", f"steps={given.steps}", "evaluation.exact=false"),
-        *(f"rollout.games_per_step={given.games}", "scale.unit_games=1", "checkpoint.every=1000"),
-        *("store.every=0", "scale.fleet=processes", f"scale.workers={given.workers}"),
+        *("threads=1", "warmup.updates=0", f"steps={options.steps}", "evaluation.exact=false"),
+        *(f"rollout.games_per_step={options.games}", "scale.unit_games=1", "checkpoint.every=1000"),
+        *("store.every=0", "scale.fleet=processes", f"scale.workers={options.workers}"),
         *(f"scale.lag={lag}", f"scale.order={order}"),
     ]
-    config = on(configured("kuhn-tiny", changes), "processes", given.workers)
+    config = on(configured("kuhn-tiny", changes), "processes", options.workers)
     clock = []
 
     def through(fleet):
-        return FaultyFleet(Ready(fleet, given.workers, clock), 0, FaultPlan(**LAW))
+        return FaultyFleet(Ready(fleet, options.workers, clock), 0, FaultPlan(**LAW))
 
     with tempfile.TemporaryDirectory() as folder:
         trained(config, Path(folder) / "run", through)
@@ -53,35 +53,37 @@ def cell(order, lag, given):
 
 def unit_seconds(unit):
     """Return how long the answer to a unit is held back: what `FaultyFleet` draws with seed 0."""
-    own = Stream.from_seed(0).child("chaos").child("unit").child(unit)
-    return lognormal(own, TIME, LAW["mean"], LAW["sigma"])
+    stream = Stream.from_seed(0).child("chaos").child("unit").child(unit)
+    return lognormal(stream, TIME, LAW["mean"], LAW["sigma"])
 
 
-def modelled(order, lag, learner, given):
+def modelled(order, lag, learner, options):
     """Return the seconds that the event model says."""
-    asked = Setting(
-        workers=given.workers,
+    setting = Setting(
+        workers=options.workers,
         lag=lag,
-        steps=given.steps,
-        units=given.games,
+        steps=options.steps,
+        units=options.games,
         unit=unit_seconds,
         learner=learner,
         pull=0.0,
         timeout=1e5,
     )
-    return simulate_fresh(asked).outcome.seconds if order == "fresh" else simulate(asked).seconds
+    return (
+        simulate_fresh(setting).outcome.seconds if order == "fresh" else simulate(setting).seconds
+    )
 
 
-def main(given):
+def main(options):
     """Return a row for each order and lag."""
     rows, first = [], None
-    for order, lag in [CELLS[0], CELLS[-1]] if given.quick else CELLS:
-        seconds, learner, lines = cell(order, lag, given)
+    for order, lag in [CELLS[0], CELLS[-1]] if options.quick else CELLS:
+        seconds, learner, lines = cell(order, lag, options)
         first = first or seconds
-        own = [line.get("lag", 0.0) for line in lines]
+        lags = [line.get("lag", 0.0) for line in lines]
         row = {"order": order, "lag": str(lag), "seconds": seconds, "ratio": first / seconds}
-        row["modelled seconds"] = modelled(order, lag, learner, given)
-        row["lag, mean"] = statistics.mean(own)
+        row["modelled seconds"] = modelled(order, lag, learner, options)
+        row["lag, mean"] = statistics.mean(lags)
         row["lag, most"] = max(line.get("lag_max", line.get("lag", 0.0)) for line in lines)
         row["withheld"] = lines[-1].get("withheld_games", 0.0)
         row["load"] = os.getloadavg()[1]
@@ -99,5 +101,5 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--games", type=int, default=32, help="of a step")
-    given = settings(parser, quick={"steps": 2, "games": 4, "workers": 2})
-    record("scale-fresh", main(given), given)
+    options = settings(parser, quick={"steps": 2, "games": 4, "workers": 2})
+    record("scale-fresh", main(options), options)

@@ -29,8 +29,8 @@ def rate(name, games):
     return turns[-1] / seconds
 
 
-given, rows = settings(argparse.ArgumentParser(description=__doc__)), []
-count, seconds = (20, 0.2) if given.quick else (NUM_GAMES, SECONDS)
+options, rows = settings(argparse.ArgumentParser(description=__doc__)), []
+count, seconds = (20, 0.2) if options.quick else (NUM_GAMES, SECONDS)
 for ours, theirs in GAMES.items():
     first = rate(ours, count)
     peer, second = ask_peer("peer_games.py", theirs, seconds), rate(ours, count)
@@ -43,4 +43,4 @@ for ours, theirs in GAMES.items():
             "ratio": mine / peer["turns_per_second"],
         }
     )
-record("games", rows, given)
+record("games", rows, options)

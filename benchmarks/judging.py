@@ -31,16 +31,16 @@ def shares(run):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("runs/reproduce/vpr-released"))
-    given, rows = settings(parser, quick={"folder": TRIALS.parent / "quick" / "judging"}), []
+    options, rows = settings(parser, quick={"folder": TRIALS.parent / "quick" / "judging"}), []
     games, seeds = STUDY.setting["games"], STUDY.setting["seeds"]
-    if given.quick:
+    if options.quick:
         games, seeds = games[:1], 1
-        quick_run(recipe_of(games[0]), given.folder / f"{games[0]}-released-0" / "run")
+        quick_run(recipe_of(games[0]), options.folder / f"{games[0]}-released-0" / "run")
     for game in games:
-        runs = [given.folder / f"{game}-released-{seed}" / "run" for seed in range(seeds)]
-        found = [shares(run) for run in runs]
-        middle = statistics.median(statistics.median(own) for own in found)
-        worst = max(max(own) for own in found)
+        runs = [options.folder / f"{game}-released-{seed}" / "run" for seed in range(seeds)]
+        shares_of_runs = [shares(run) for run in runs]
+        middle = statistics.median(statistics.median(run_shares) for run_shares in shares_of_runs)
+        worst = max(max(run_shares) for run_shares in shares_of_runs)
         name = recipe_of(game)
         rows.append(row(name, middle, "share", SHARE, worst_share=worst))
-    record("judging", rows, given)
+    record("judging", rows, options)

@@ -34,16 +34,16 @@ def engine(changes):
     return LocalEngine(config)
 
 
-def one_turn(given):
+def one_turn(options):
     """Return the row of one turn: ours, TRL's and the bare model's rollouts per second."""
-    texts, length = prompts()[: given.prompts], given.new_tokens
+    texts, length = prompts()[: options.prompts], options.new_tokens
     rollouts = len(texts) * REPLIES
-    times = {"repeats": given.repeats, "warm_up": min(given.repeats - 1, 1)}
-    model = engine([f"threads={given.threads}"]).model
+    times = {"repeats": options.repeats, "warm_up": min(options.repeats - 1, 1)}
+    model = engine([f"threads={options.threads}"]).model
     ours = median_seconds(our_step(model, length, texts), **times)
-    told = len(model.tokenizer(texts[0])["input_ids"])
-    bare = median_seconds(bare_step(model, length, rollouts, told), **times)
-    peer = peer_of("one-turn", given)
+    prompt_tokens = len(model.tokenizer(texts[0])["input_ids"])
+    bare = median_seconds(bare_step(model, length, rollouts, prompt_tokens), **times)
+    peer = peer_of("one-turn", options)
     return {
         "step": "one turn",
         "model": MODEL,
@@ -55,28 +55,31 @@ def one_turn(given):
     }
 
 
-def peer_of(kind, given):
+def peer_of(kind, options):
     """Return TRL's seconds of a step, or its error."""
-    sizes = (given.prompts, given.new_tokens, given.threads)
-    steps = (1, 3) if given.quick else PEER_STEPS
+    sizes = (options.prompts, options.new_tokens, options.threads)
+    steps = (1, 3) if options.quick else PEER_STEPS
     folder = convert_packaged("smollm2-135m")
     return ask_peer("peer_language_model.py", kind, folder, *sizes, *steps)
 
 
-def several_turns(given):
+def several_turns(options):
     """Return the row of several turns; TRL's seconds, or why it has none."""
     small = ["warmup.updates=1", "rollout.games_per_step=4", "rollout.in_flight=4"]
-    changes = small if given.quick else ["warmup.updates=4"]
-    own = engine([f"threads={given.threads}", *changes])
-    methods, state = Methods.of(own.config, [game for game, _ in own.environments]), RunState()
-    warm_up(own.config, own)
+    changes = small if options.quick else ["warmup.updates=4"]
+    own_engine = engine([f"threads={options.threads}", *changes])
+    methods, state = (
+        Methods.of(own_engine.config, [game for game, _ in own_engine.environments]),
+        RunState(),
+    )
+    warm_up(own_engine.config, own_engine)
     seconds = []
-    for _ in range(given.repeats):
+    for _ in range(options.repeats):
         began = time.perf_counter()
-        state = play_round(own.config, own, methods, state).state
+        state = play_round(own_engine.config, own_engine, methods, state).state
         seconds.append(time.perf_counter() - began)
-    peer = peer_of("tools", given)
-    plays = own.config.rollout.games_per_step
+    peer = peer_of("tools", options)
+    plays = own_engine.config.rollout.games_per_step
     return {
         "step": "several turns with tools",
         "model": MODEL,
@@ -92,5 +95,5 @@ if __name__ == "__main__":
     parser.add_argument("--prompts", type=int, default=TEXTS, help="of a step of one turn")
     parser.add_argument("--new-tokens", type=int, default=NEW_TOKENS, help="of a reply")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="of each step")
-    given = settings(parser, quick={"prompts": 1, "new_tokens": 8, "repeats": 1})
-    record("language_model_step", [one_turn(given), several_turns(given)], given)
+    options = settings(parser, quick={"prompts": 1, "new_tokens": 8, "repeats": 1})
+    record("language_model_step", [one_turn(options), several_turns(options)], options)

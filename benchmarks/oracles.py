@@ -83,26 +83,26 @@ def oracle_of(name: str, options: dict[str, Any]) -> Oracle:
         for thing in vars(solver.module).values() if solver else ():
             if hasattr(thing, "cache_clear"):
                 thing.cache_clear()
-    made: Oracle = registry.bind("oracles", name, options)()
-    return made
+    oracle: Oracle = registry.bind("oracles", name, options)()
+    return oracle
 
 
 def positions(game: Searchable, oracle: Oracle, number: int) -> list[SearchablePlay]:
     """Return the first ``number`` different positions met in plays by an oracle that slips now and
     then.
     """
-    root, found = Stream.from_seed(0), dict[str, SearchablePlay]()
+    root, states = Stream.from_seed(0), dict[str, SearchablePlay]()
     for play in range(1_000_000):
         draws, state = root.child("draws").child(play), game.reset(root.child("deal").child(play))
         while not state.done:
-            found.setdefault(game.key(state, state.seat), state.clone())
-            if len(found) == number:
-                return list(found.values())
+            states.setdefault(game.key(state, state.seat), state.clone())
+            if len(states) == number:
+                return list(states.values())
             verdict = oracle.judge([state])[0]
             slip = verdict is None or draws.uniform(2 * state.plies) < SLIPS
             choice = state.legal_actions() if slip or verdict is None else sorted(verdict.best)
             state.apply(choice[draws.integer(2 * state.plies + 1, len(choice))])
-    return list(found.values())
+    return list(states.values())
 
 
 def seconds_each(
@@ -119,11 +119,11 @@ def seconds_each(
 
 def row(name: str, value: float, unit: str, aim: float | None, **more: float | None) -> Row:
     """Return a row of the table; without ``aim`` and ``met`` where nothing was aimed at."""
-    found: Row = {"what": name, "value": value, "unit": unit, **more}
+    columns: Row = {"what": name, "value": value, "unit": unit, **more}
     if aim is None:
-        return found
-    met = value <= aim if unit in ("ms", "share") else value >= aim
-    return {**found, "aim": aim, "met": "yes" if met else "no"}
+        return columns
+    is_met = value <= aim if unit in ("ms", "share") else value >= aim
+    return {**columns, "aim": aim, "met": "yes" if is_met else "no"}
 
 
 def solver(name: str, small: bool) -> Row:
@@ -189,7 +189,7 @@ def against_openspiel(small: bool) -> Row:
             times[judge] += seconds_each(judge, [state])
     speed = simulations * len(states) / sum(times[ours])
     ratio = statistics.median(
-        bot / own for bot, own in zip(times[theirs], times[ours], strict=True)
+        bot / seconds for bot, seconds in zip(times[theirs], times[ours], strict=True)
     )
     return row(
         "connect four: mcts against MCTSBot",
@@ -242,10 +242,15 @@ def spread(name: str, oracle: str, options: dict[str, Any], game: Searchable, nu
     inner = {"oracle": oracle, "options": options, "workers": 2}
     apart = oracle_of("parallel", inner)
     apart.judge(states[:64])
-    one = sum(seconds_each(lambda _: oracle_of(oracle, options).judge(states[64:]), states[:1]))
+    alone = sum(seconds_each(lambda _: oracle_of(oracle, options).judge(states[64:]), states[:1]))
     two = sum(seconds_each(lambda _: apart.judge(states[64:]), states[:1]))
     return row(
-        f"{name}: two processes", one / two, "x", None, positions=number, each_ms=1e3 * one / number
+        f"{name}: two processes",
+        alone / two,
+        "x",
+        None,
+        positions=number,
+        each_ms=1e3 * alone / number,
     )
 
 
@@ -278,9 +283,9 @@ def main() -> None:
         )
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
-    asked = settings(parser)
-    found = []
-    for each in rows(asked.only, asked.quick):
+    options = settings(parser)
+    result = []
+    for each in rows(options.only, options.quick):
         print(
             {
                 name: round(value, 4) if isinstance(value, float) else value
@@ -288,8 +293,8 @@ def main() -> None:
             },
             flush=True,
         )
-        found.append(each)
-    record("oracles", found, asked)
+        result.append(each)
+    record("oracles", result, options)
 
 
 if __name__ == "__main__":

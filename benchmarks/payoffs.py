@@ -31,13 +31,13 @@ MEMBERS, EVERY, GAMES, HALF, SECONDS, AT_ONCE = 20, 10, 256, 0.05, 300, 20
 PASSED = 2  # first snapshots that are no members: some of their replies are illegal
 
 
-def engine_of(given, folder):
+def engine_of(options, folder):
     """Return a run's configuration, and its engine with the members of its last checkpoint."""
-    steps = (given.members + PASSED) * given.every
+    steps = (options.members + PASSED) * options.every
     changes = {
         "steps": steps,
-        "rollout": {"games_per_step": given.games},
-        "league": {"every": given.every, "keep": given.members, "keeping": {"name": "newest"}},
+        "rollout": {"games_per_step": options.games},
+        "league": {"every": options.every, "keep": options.members, "keeping": {"name": "newest"}},
         "evaluation": {"exact": False},
         "checkpoint": {"every": steps, "keep": 1},
         "logging": {"sinks": []},
@@ -51,11 +51,11 @@ def engine_of(given, folder):
 
 def halves(book, members):
     """Return half of the width of each cell's interval; infinite where there is none."""
-    found = []
+    widths = []
     for pair in combinations(members, 2):
         ends = book.results(*pair).return_interval()
-        found.append(np.inf if ends is None else (ends[1] - ends[0]) / 2)
-    return np.array(found)
+        widths.append(np.inf if ends is None else (ends[1] - ends[0]) / 2)
+    return np.array(widths)
 
 
 def played(config, engine, half, at_once):
@@ -72,30 +72,31 @@ def played(config, engine, half, at_once):
 
 def compared(book, exact, members):
     """Return the largest error of a cell, and the share of intervals that hold the exact value."""
-    errors, held = [], []
+    errors, is_covered = [], []
     for pair in combinations(members, 2):
-        value, found = exact.results(*pair).mean_return, book.results(*pair)
-        low, high = found.return_interval()
-        errors.append(abs(found.mean_return - value))
-        held.append(low <= value <= high)
-    return max(errors), float(np.mean(held))
+        value, results = exact.results(*pair).mean_return, book.results(*pair)
+        low, high = results.return_interval()
+        errors.append(abs(results.mean_return - value))
+        is_covered.append(low <= value <= high)
+    return max(errors), float(np.mean(is_covered))
 
 
 def illegal_of(engine, states):
     """Return the largest mean probability of no legal action that a member has."""
-    return max(float(query_policy(engine.agent(one), states)[1].mean()) for one in engine.members)
+    agents = map(engine.agent, engine.members)
+    return max(float(query_policy(agent, states)[1].mean()) for agent in agents)
 
 
-def measured(given):
+def measured(options):
     """Return the row."""
     with tempfile.TemporaryDirectory() as folder:
-        config, engine = engine_of(given, Path(folder) / "run")
+        config, engine = engine_of(options, Path(folder) / "run")
     members, game = engine.members, engine.environments[0][0]
-    book, seconds, plays = played(config, engine, given.half, given.at_once)
+    book, seconds, plays = played(config, engine, options.half, options.at_once)
     began = time.perf_counter()
     exact = with_exact(config, engine, Payoffs())
     exact_seconds = time.perf_counter() - began
-    error, held = compared(book, exact, members)
+    error, covered = compared(book, exact, members)
     return {
         "game": game.name,
         "starts": "all",
@@ -107,7 +108,7 @@ def measured(given):
         "largest half-width": float(halves(book, members).max()),
         "aim": SECONDS,
         "largest error": error,
-        "share held": held,
+        "share held": covered,
         "largest illegal mass": illegal_of(engine, enumerate_info_states(game)),
         "exact seconds": exact_seconds,
         "threads": str(torch.get_num_threads()),
@@ -123,5 +124,5 @@ if __name__ == "__main__":
     parser.add_argument(
         "--at-once", type=int, default=AT_ONCE, help="plays per cell between two looks at widths"
     )
-    given = settings(parser, quick={"members": 3, "every": 1, "games": 16, "half": 1.0})
-    record("payoffs", [measured(given)], given)
+    options = settings(parser, quick={"members": 3, "every": 1, "games": 16, "half": 1.0})
+    record("payoffs", [measured(options)], options)

@@ -81,11 +81,11 @@ def main():
     clock = Clock()
     with tempfile.TemporaryDirectory() as output:
         try:
-            made = trainer(output, clock)
+            peer = trainer(output, clock)
         except (ImportError, ValueError) as error:
             print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
             return
-        made.train()
+        peer.train()
     print(json.dumps({"seconds": clock.median(WARM_UP)}))
 
 

@@ -52,19 +52,19 @@ def settings(parser, *free, quick=None):
         type=Path,
         help="write the results to this file; else benchmarks/results, or runs/results of a trial",
     )
-    given = parser.parse_args()
-    for name, value in (quick or {}).items() if given.quick else ():
-        if same(getattr(given, name), parser.get_default(name)):
-            setattr(given, name, value)
-    asked = {name: value for name, value in vars(given).items() if name not in FREE}
-    if not asked["quick"]:
-        del asked["quick"]
+    options = parser.parse_args()
+    for name, value in (quick or {}).items() if options.quick else ():
+        if same(getattr(options, name), parser.get_default(name)):
+            setattr(options, name, value)
+    named = {name: value for name, value in vars(options).items() if name not in FREE}
+    if not named["quick"]:
+        del named["quick"]
     whole = all(
-        same(value, parser.get_default(name)) for name, value in asked.items() if name not in free
+        same(value, parser.get_default(name)) for name, value in named.items() if name not in free
     )
-    given.out = given.out or (RESULTS if whole else TRIALS)
-    given.source = {**provenance(), "setting": asked}
-    return given
+    options.out = options.out or (RESULTS if whole else TRIALS)
+    options.source = {**provenance(), "setting": named}
+    return options
 
 
 def same(value, default):
@@ -87,16 +87,16 @@ def provenance():
 
 def portable(words):
     """Return the words of a command line without those that name a place on this machine alone."""
-    kept, skip = [], False
+    result, skip = [], False
     for word in words:
         name, _, value = word.partition("=")
         if not skip and name not in PLACES:
-            kept.append(word)
+            result.append(word)
         skip = name in PLACES and not value
-    return kept
+    return result
 
 
-def record(name, rows, given, **more):
+def record(name, rows, options, **more):
     """Print rows and write them with their source to `given.out`, a file, or NAME.json there.
 
     Args:
@@ -108,11 +108,11 @@ def record(name, rows, given, **more):
     Raises:
         ValueError: the rows are not what a results file may hold.
     """
-    document = {**given.source, **more, "rows": rows}
+    document = {**options.source, **more, "rows": rows}
     wrong = faults(document)
     if wrong:
         raise ValueError(f"{name}: " + " ".join(wrong))
-    path = given.out if given.out.suffix == ".json" else given.out / f"{name}.json"
+    path = options.out if options.out.suffix == ".json" else options.out / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(as_text(document), encoding="utf-8")
     for row in rows:

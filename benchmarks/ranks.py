@@ -58,24 +58,24 @@ ALIKE = [*SAME, "evaluation.exact=false", "store.every=0", f"checkpoint.every={S
 
 def peaks(process):
     """Wait for a process; return the peak memory of it and of its largest child, in GiB."""
-    found = {}
+    by_process = {}
     while process.poll() is None:
         for pid in [process.pid, *children(process.pid)]:
-            found[pid] = max(found.get(pid, 0.0), peak(pid))
+            by_process[pid] = max(by_process.get(pid, 0.0), peak(pid))
         time.sleep(LOOK)
-    own = found.pop(process.pid)
-    return own, max(found.values(), default=0.0)
+    peak_of_parent = by_process.pop(process.pid)
+    return peak_of_parent, max(by_process.values(), default=0.0)
 
 
 def children(pid):
     """Return the children of a process, as /proc has them."""
-    found = []
+    pids = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
-            found += map(int, path.read_text().split())
+            pids += map(int, path.read_text().split())
         except OSError:  # it has ended
             continue
-    return found
+    return pids
 
 
 def peak(pid):
@@ -87,15 +87,15 @@ def peak(pid):
     return sum(int(line.split()[1]) * 1024 / GIB for line in lines if line.startswith("VmHWM"))
 
 
-def run(asked, path):
+def run(changes, path):
     """Train once; return the digest, the seconds of an update and of a step, and the memory."""
-    command = ["sparring", "train", "kuhn-tiny", *ALIKE, *asked, "--run", str(path)]
-    with (path.parent / "said").open("w+", encoding="utf-8") as said:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+    command = ["sparring", "train", "kuhn-tiny", *ALIKE, *changes, "--run", str(path)]
+    with (path.parent / "said").open("w+", encoding="utf-8") as stderr:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
         memory = peaks(process)
         if process.returncode:
-            said.seek(0)
-            raise SystemExit(f"{command} ended with {process.returncode}:\n{said.read()[-2000:]}")
+            stderr.seek(0)
+            raise SystemExit(f"{command} ended with {process.returncode}:\n{stderr.read()[-2000:]}")
     lines = read_lines(path / TIMING)[1:]
     learn, step = (
         statistics.median(line[f"seconds/{name}"] for line in lines) for name in ("update", "round")
@@ -106,36 +106,36 @@ def run(asked, path):
 def measured(model, changes, what, rounds):
     """Return the rows of a model: one for each number of learners."""
     arms = ARMS[what]
-    found = {learners: [] for learners in arms}
+    by_learners = {learners: [] for learners in arms}
     for turn in range(rounds):
-        for learners, own in found.items():
+        for learners, runs in by_learners.items():
             with tempfile.TemporaryDirectory() as folder:
-                own.append(run([*changes, *arms[learners]], Path(folder) / "run"))
-                print(model, f"round {turn + 1}, {learners} learners:", *own[-1], flush=True)
-    return rows_of(model, found)
+                runs.append(run([*changes, *arms[learners]], Path(folder) / "run"))
+                print(model, f"round {turn + 1}, {learners} learners:", *runs[-1], flush=True)
+    return rows_of(model, by_learners)
 
 
-def rows_of(model, found):
+def rows_of(model, by_learners):
     """Return the rows of a model from what ``run`` gives, by learners."""
-    alone = [learn for _, learn, *_ in found[1]]
+    alone = [learn for _, learn, *_ in by_learners[1]]
     return [
         {
             "model": model,
             "learners": str(learners),
-            "digest": " ".join(dict.fromkeys(digest for digest, *_ in own)),
+            "digest": " ".join(dict.fromkeys(digest for digest, *_ in runs)),
             "seconds": {
-                "update": statistics.median(learn for _, learn, *_ in own),
-                "step": statistics.median(step for _, _, step, _ in own),
+                "update": statistics.median(learn for _, learn, *_ in runs),
+                "step": statistics.median(step for _, _, step, _ in runs),
             },
             "ratio": statistics.median(
-                one / learn for one, (_, learn, *_) in zip(alone, own, strict=True)
+                seconds / learn for seconds, (_, learn, *_) in zip(alone, runs, strict=True)
             ),
             "peak GiB": {
-                "training process": max(memory[0] for *_, memory in own),
-                "further learner": max(memory[1] for *_, memory in own),
+                "training process": max(memory[0] for *_, memory in runs),
+                "further learner": max(memory[1] for *_, memory in runs),
             },
         }
-        for learners, own in found.items()
+        for learners, runs in by_learners.items()
     ]
 
 
@@ -144,13 +144,13 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", nargs="?", default="ranks", choices=ARMS)
-    given = settings(parser, "what")
-    models, rounds = MODELS[given.what], ROUNDS[given.what]
-    if given.quick:
+    options = settings(parser, "what")
+    models, rounds = MODELS[options.what], ROUNDS[options.what]
+    if options.quick:
         models, rounds = {"110 thousand parameters, 64 plays a step": SHORT}, 1
     rows = [
         row
         for model, changes in models.items()
-        for row in measured(model, changes, given.what, rounds)
+        for row in measured(model, changes, options.what, rounds)
     ]
-    record(given.what, rows, given)
+    record(options.what, rows, options)

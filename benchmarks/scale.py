@@ -102,15 +102,15 @@ def digest_row(arm):
         if harm.startswith("training"):
             row["done"] = f"{killed_again_and_again(recipe, changes, path)} kills, each resumed"
         else:
-            made = []
+            fleets = []
             config = on(configured(recipe, changes), fleet, int(count))
 
             def through(fleet):
-                made.append(FaultyFleet(fleet, 0, HARM if harm != "-" else FaultPlan()))
-                return made[0]
+                fleets.append(FaultyFleet(fleet, 0, HARM if harm != "-" else FaultPlan()))
+                return fleets[0]
 
             trained(config, path, through if harm != "-" else None)
-            done = made[0].counts() if made else {}
+            done = fleets[0].counts() if fleets else {}
             row["done"] = (
                 ", ".join(f"{name} {number}" for name, number in done.items() if number) or "-"
             )
@@ -124,9 +124,9 @@ def killed_again_and_again(recipe, changes, path):
     new = ["sparring", "train", recipe, *changes, *scale, "--run", str(path)]
     resume = ["sparring", "train", "--run", str(path), "--resume"]
     for number in range(KILLS):
-        begun = (path / "config.yaml").exists()
+        has_begun = (path / "config.yaml").exists()
         process = subprocess.Popen(
-            resume if begun else new, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            resume if has_begun else new, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             process.wait(draw.uniform(2.0, 9.0))
@@ -134,17 +134,17 @@ def killed_again_and_again(recipe, changes, path):
             process.send_signal(signal.SIGKILL)
         if process.wait() == 0:  # it was done before: what is left is to go on with nothing to do
             return number
-    begun = (path / "config.yaml").exists()
-    subprocess.run(resume if begun else new, check=True, stdout=subprocess.DEVNULL)
+    has_begun = (path / "config.yaml").exists()
+    subprocess.run(resume if has_begun else new, check=True, stdout=subprocess.DEVNULL)
     return KILLS
 
 
-def digests(given):
+def digests(options):
     """Run all arms; return their rows in order."""
-    chosen = [arm for arm in arms() if given.only in arm[0]][: 2 if given.quick else None]
+    chosen = [arm for arm in arms() if options.only in arm[0]][: 2 if options.quick else None]
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
-        given.jobs, mp_context=spawn, max_tasks_per_child=1
+        options.jobs, mp_context=spawn, max_tasks_per_child=1
     ) as pool:
         futures = [pool.submit(digest_row, arm) for arm in chosen]
         rows = []
@@ -195,13 +195,13 @@ class Ready:
         return getattr(self._fleet, name)
 
     def poll(self, seconds):
-        found = self._fleet.poll(seconds)
+        messages = self._fleet.poll(seconds)
         if not self._left:
-            if found:
+            if messages:
                 self._clock.append(time.perf_counter())
-            return found
-        self._left -= len(found)
-        self._kept += found
+            return messages
+        self._left -= len(messages)
+        self._kept += messages
         if self._left:
             return []
         self._clock.append(time.perf_counter())
@@ -210,8 +210,8 @@ class Ready:
 
 def unit_seconds(unit):
     """Return how long the answer to a unit is held back: what `FaultyFleet` draws with seed 0."""
-    own = Stream.from_seed(0).child("chaos").child("unit").child(unit)
-    return lognormal(own, TIME, LAW["mean"], LAW["sigma"])
+    stream = Stream.from_seed(0).child("chaos").child("unit").child(unit)
+    return lognormal(stream, TIME, LAW["mean"], LAW["sigma"])
 
 
 def cell(workers, lag, steps):
@@ -220,24 +220,24 @@ def cell(workers, lag, steps):
         return held_back(workers, lag, steps, Path(folder) / "run")
 
 
-def latency(given):
+def latency(options):
     """Return the seconds of each cell, three times at 8 workers, and what the model says.
 
     Cells of one or two workers wait nearly all of their time: those of one number run side by side.
     """
-    rows, grid, steps = [], *(([(2, 1)], 2) if given.quick else (GRID, STEPS))
+    rows, grid, steps = [], *(([(2, 1)], 2) if options.quick else (GRID, STEPS))
     spawn = multiprocessing.get_context("spawn")
     for count in dict.fromkeys(count for count, _ in grid):
-        lags = [lag for own, lag in grid if own == count]
+        lags = [lag for group, lag in grid if group == count]
         side = len(lags) if count <= 2 else 1
         times = 3 if count == 8 else 1
         with concurrent.futures.ProcessPoolExecutor(
             side, mp_context=spawn, max_tasks_per_child=1
         ) as pool:
-            asked = [[pool.submit(cell, count, lag, steps) for _ in range(times)] for lag in lags]
-            found = [[one.result() for one in own] for own in asked]
-        for lag, own in zip(lags, found, strict=True):
-            seconds, learners = zip(*own, strict=True)
+            futures = [[pool.submit(cell, count, lag, steps) for _ in range(times)] for lag in lags]
+            results = [[future.result() for future in group] for group in futures]
+        for lag, group in zip(lags, results, strict=True):
+            seconds, learners = zip(*group, strict=True)
             modelled = held_back_seconds(
                 workers=count,
                 lag=lag,
@@ -254,7 +254,7 @@ def latency(given):
                     "seconds": took,
                     "modelled seconds": modelled,
                     "ratio": took / modelled,
-                    "all": " ".join(f"{one:.1f}" for one in seconds),
+                    "all": " ".join(f"{future:.1f}" for future in seconds),
                 }
             )
             print(rows[-1], file=sys.stderr, flush=True)
@@ -289,22 +289,22 @@ def seconds_a_step(recipe, searched, workers, steps, folder):
     return statistics.median(line["seconds/round"] for line in read_lines(folder / TIMING)[1:])
 
 
-def workers(given):
+def workers(options):
     """Return the seconds a step of each recipe with two workers and with none, by turns."""
-    rows, times, steps = [], *((1, 2) if given.quick else (3, 21))
-    for recipe, searched in TIMED[-1:] if given.quick else TIMED:
-        found = {0: [], 2: []}
+    rows, times, steps = [], *((1, 2) if options.quick else (3, 21))
+    for recipe, searched in TIMED[-1:] if options.quick else TIMED:
+        by_count = {0: [], 2: []}
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(times):
-                for count, seconds in found.items():
+                for count, seconds in by_count.items():
                     run = Path(folder) / "run"
                     seconds.append(seconds_a_step(recipe, searched, count, steps, run))
                     print(recipe, searched, count, seconds[-1], file=sys.stderr, flush=True)
-        ratio = statistics.median(a / b for a, b in zip(found[0], found[2], strict=True))
+        ratio = statistics.median(a / b for a, b in zip(by_count[0], by_count[2], strict=True))
         half = f"MCTS, {searched:,} simulations, in half of the games"
         each = {
-            f"{count} workers": " ".join(f"{one:.3g}" for one in seconds)
-            for count, seconds in found.items()
+            f"{count} workers": " ".join(f"{second:.3g}" for second in seconds)
+            for count, seconds in by_count.items()
         }
         rows.append(
             {
@@ -317,9 +317,9 @@ def workers(given):
     return rows
 
 
-def thousand(given):
+def thousand(options):
     """Return what the event model says of 1,000 workers."""
-    small = {"workers": 20, "lags": (0, 1), "steps": 2, "seeds": 1} if given.quick else {}
+    small = {"workers": 20, "lags": (0, 1), "steps": 2, "seeds": 1} if options.quick else {}
     return thousand_workers(**small)
 
 
@@ -332,5 +332,5 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=MADE)
     parser.add_argument("--jobs", type=int, default=1, help="rows of digests at a time")
     parser.add_argument("--only", default="", help="recipes whose name holds this")
-    given = settings(parser, "what", "jobs")
-    record(f"scale-{given.what}", MADE[given.what](given), given)
+    options = settings(parser, "what", "jobs")
+    record(f"scale-{options.what}", MADE[options.what](options), options)

@@ -129,7 +129,7 @@ class _Learning:
     next: int = 0
     opened: int = 0
     busy: bool = False
-    left: dict[int, int] = field(default_factory=dict)  # units of each open step
+    units_left: dict[int, int] = field(default_factory=dict)  # units of each open step
 
 
 def simulate(setting: Setting) -> Outcome:
@@ -187,25 +187,25 @@ class Model:
 
     def _open(self) -> None:
         """Open steps as far as the lag says, and learn from the next one if it is there."""
-        own, setting = self._learning, self.setting
-        while own.opened < min(own.next + setting.lag + 1, setting.steps):
-            first = own.opened * setting.units
-            own.left[own.opened] = setting.units
-            own.opened += 1
+        learning, setting = self._learning, self.setting
+        while learning.opened < min(learning.next + setting.lag + 1, setting.steps):
+            first = learning.opened * setting.units
+            learning.units_left[learning.opened] = setting.units
+            learning.opened += 1
             self._do(self.scheduler.issued(range(first, first + setting.units), self.now))
-        if not own.busy and own.left.get(own.next) == 0:
-            own.busy = True
+        if not learning.busy and learning.units_left.get(learning.next) == 0:
+            learning.busy = True
             self._at(self.now + setting.learner, self._learnt)
 
     def _learnt(self) -> None:
         """Take note that a step was learnt from."""
-        own = self._learning
-        own.busy = False
-        del own.left[own.next]
-        own.next += 1
+        learning = self._learning
+        learning.busy = False
+        del learning.units_left[learning.next]
+        learning.next += 1
         self._sums.learnt += self.setting.learner
         sums = self._sums
-        playing = sum(max(self.now - one.since, 0.0) for one in self._workers if one.units)
+        playing = sum(max(self.now - worker.since, 0.0) for worker in self._workers if worker.units)
         played, ahead = sums.played + playing, max(self._free - self.now, 0.0)
         self._marks.append(_Sums(self.now, played, sums.learnt, sums.messages - ahead, sums.lost))
         self._open()
@@ -224,26 +224,26 @@ class Model:
 
     def _start(self, worker: int) -> None:
         """Start a worker, and draw when it will die."""
-        own, setting = self._workers[worker], self.setting
-        ready = self.now if not own.life else self.now + setting.restart
-        own.life += 1
-        own.version, life = -1, own.life
+        state, setting = self._workers[worker], self.setting
+        ready = self.now if not state.life else self.now + setting.restart
+        state.life += 1
+        state.version, life = -1, state.life
         self._at(ready, lambda: self._do(self.scheduler.joined(worker, self.now)))
         if setting.deaths:
-            drawn = self._root.uniform(next(self._deaths))
-            lives = -math.log(1.0 - drawn) * HOUR / setting.deaths
+            chance = self._root.uniform(next(self._deaths))
+            lives = -math.log(1.0 - chance) * HOUR / setting.deaths
             self._at(ready + lives, lambda: self._die(worker, life))
 
     def _send(self, command: SendUnits) -> None:
         """Let a worker play, as soon as the training process comes to send it units."""
-        own, setting = self._workers[command.worker], self.setting
+        state, setting = self._workers[command.worker], self.setting
         begin = self._message(len(command.units))
         version = self._version_of(command)
-        pull = setting.pull if version > own.version else 0.0
-        own.version = max(version, own.version)
-        own.since, own.units = begin + pull, command.units
-        end = own.since + sum(map(setting.unit, command.units))
-        life = own.life
+        pull = setting.pull if version > state.version else 0.0
+        state.version = max(version, state.version)
+        state.since, state.units = begin + pull, command.units
+        end = state.since + sum(map(setting.unit, command.units))
+        life = state.life
         self._at(end, lambda: self._answer(command.worker, life))
 
     def _version_of(self, command: SendUnits) -> int:
@@ -259,11 +259,11 @@ class Model:
 
     def _answer(self, worker: int, life: int) -> None:
         """Take a worker's answer."""
-        own = self._workers[worker]
-        if own.life != life or not own.units:
+        state = self._workers[worker]
+        if state.life != life or not state.units:
             return
-        units, own.units = own.units, ()
-        self._sums.played += self.now - own.since
+        units, state.units = state.units, ()
+        self._sums.played += self.now - state.since
         self._came(units)
         self._do(self.scheduler.answered(worker, units, self.now))
         self._open()
@@ -271,16 +271,16 @@ class Model:
     def _came(self, units: Sequence[int]) -> None:
         """Take note of units that have come."""
         for unit in units:
-            self._learning.left[unit // self.setting.units] -= 1
+            self._learning.units_left[unit // self.setting.units] -= 1
 
     def _die(self, worker: int, life: int) -> None:
         """Let a worker die, unless it has done so."""
-        own = self._workers[worker]
-        if own.life != life:
+        state = self._workers[worker]
+        if state.life != life:
             return
-        if own.units:
-            self._sums.lost += max(self.now - own.since, 0.0)
-        own.units, own.life = (), own.life + 1
+        if state.units:
+            self._sums.lost += max(self.now - state.since, 0.0)
+        state.units, state.life = (), state.life + 1
         self._do(self.scheduler.lost(worker, self.now))
         wait = self.scheduler.wait(self.now)
         self._at(self.now + wait, lambda: self._do(self.scheduler.tick(self.now)))
@@ -340,10 +340,10 @@ class _FreshModel(Model):
 
     def _open(self) -> None:
         """Issue units as far as there is room; take those that came, and learn from a step."""
-        own, setting = self._learning, self.setting
-        while not own.busy and own.next < setting.steps:
+        learning, setting = self._learning, self.setting
+        while not learning.busy and learning.next < setting.steps:
             for unit in self.admission.arrived_groups[: setting.units - self._taken]:
-                lag = own.next - self._versions.pop(unit)
+                lag = learning.next - self._versions.pop(unit)
                 old = lag > setting.lag
                 self.admission.take(unit, old=old)
                 self._taken += not old
@@ -352,7 +352,7 @@ class _FreshModel(Model):
             for unit in issued:
                 self.admission.issue(unit, {unit: 1})
             if self._taken == setting.units:
-                own.busy, own.left[own.next] = True, 0
+                learning.busy, learning.units_left[learning.next] = True, 0
                 self._at(self.now + setting.learner, self._learnt)
             if issued:
                 self._do(self.scheduler.issued(issued, self.now))
@@ -414,7 +414,7 @@ def thousand_workers(
     for seed in range(seeds):
         unit = cache(lognormal_units(seed, 2.0, 0.8, plays))
         for lag in lags:
-            found = simulate(
+            outcome = simulate(
                 Setting(
                     workers=workers,
                     lag=lag,
@@ -427,16 +427,16 @@ def thousand_workers(
                 )
             )
             figures = {
-                "seconds": found.step_seconds,
-                "plays/s": workers * per_worker * plays / found.step_seconds,
-                "share in play": found.busy,
-                "share learning": found.learner_busy,
-                "share in messages": found.messages_busy,
-                "lost share": found.lost,
+                "seconds": outcome.step_seconds,
+                "plays/s": workers * per_worker * plays / outcome.step_seconds,
+                "share in play": outcome.busy,
+                "share learning": outcome.learner_busy,
+                "share in messages": outcome.messages_busy,
+                "lost share": outcome.lost,
             }
             labels = {"workers": str(workers), "lag": str(lag), "starts": "all", "limit": ""}
             row = rows.setdefault(lag, labels)
-            row["limit"] = found.limit
+            row["limit"] = outcome.limit
             for name, value in figures.items():
                 row.setdefault("values", {}).setdefault(name, {})[str(seed)] = value
     return list(rows.values())

@@ -47,7 +47,8 @@ def plays_of(run, plays):
 
 def walked(game, episode):
     """Return of a play the moves that it took at best, how it ended, and which moves went back."""
-    best, left = moves_left(final_play(game, episode).table)
+    with final_play(game, episode) as play:
+        best, moves_after = moves_left(play.table)
     moves = [turn.action.split()[-1] for turn in episode.turns if turn.action]
     back = [BACK.get(after) == before for before, after in pairwise(moves)]
     if succeeded(game, episode.returns[0]):
@@ -55,26 +56,29 @@ def walked(game, episode):
     elif episode.forfeited_by is not None:
         end = "an illegal reply"
     else:
-        end = "lost" if left is None else "out of moves"
+        end = "lost" if moves_after is None else "out of moves"
     return best, end, back
 
 
 def figures_of(run, plays):
     """Return the figures of a kept run."""
     game, episodes = plays_of(run, plays)
-    found = [walked(game, episode) for episode in episodes]
+    walks = [walked(game, episode) for episode in episodes]
     figures = {}
-    for best in sorted({best for best, _, _ in found}):
-        own = [end == "solved" for at, end, _ in found if at == best]
-        figures[f"solved, {best} moves"] = sum(own) / len(own)
-    ends = Counter(end for _, end, _ in found)
+    for best in sorted({best for best, _, _ in walks}):
+        solved = [end == "solved" for at, end, _ in walks if at == best]
+        figures[f"solved, {best} moves"] = sum(solved) / len(solved)
+    ends = Counter(end for _, end, _ in walks)
     for end in ("solved", "an illegal reply", "out of moves", "lost"):
-        figures[end] = ends[end] / len(found)
-    back = [one for _, _, own in found for one in own]
+        figures[end] = ends[end] / len(walks)
+    back = [metric_name for _, _, solved in walks for metric_name in solved]
     figures["moves back"] = sum(back) / max(len(back), 1)
     lines = read_figures(run / METRICS)
     equal = [name for name in EQUAL if any(name in line for line in lines)]
-    for name, metric in (("entropy", "sampled_entropy"), *(("equal groups", one) for one in equal)):
+    for name, metric in (
+        ("entropy", "sampled_entropy"),
+        *(("equal groups", metric_name) for metric_name in equal),
+    ):
         values = [line[metric] for line in lines if metric in line]
         figures[f"{name}, first"] = sum(values[:STEPS]) / len(values[:STEPS])
         figures[f"{name}, last"] = sum(values[-STEPS:]) / len(values[-STEPS:])
@@ -84,13 +88,13 @@ def figures_of(run, plays):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("runs/reproduce/vpr-released"))
-    given, made = settings(parser, quick={"folder": TRIALS.parent / "quick" / "walks"}), []
+    options, result_rows = settings(parser, quick={"folder": TRIALS.parent / "quick" / "walks"}), []
     arms, seeds, plays = (STUDY.setting[name] for name in ("arms", "seeds", "plays"))
-    if given.quick:
+    if options.quick:
         arms, seeds, plays = arms[:1], 1, 20
-        quick_run(recipe_of(GAME), given.folder / f"{GAME}-{arms[0]}-0" / "run")
+        quick_run(recipe_of(GAME), options.folder / f"{GAME}-{arms[0]}-0" / "run")
     for arm in arms:
-        runs = [given.folder / f"{GAME}-{arm}-{seed}" / "run" for seed in range(seeds)]
+        runs = [options.folder / f"{GAME}-{arm}-{seed}" / "run" for seed in range(seeds)]
         values = by_seed([figures_of(run, plays) for run in runs])
-        made.append({"arm": arm, "starts": "unseen", "plays": plays, "values": values})
-    record("sokoban-walks", made, given)
+        result_rows.append({"arm": arm, "starts": "unseen", "plays": plays, "values": values})
+    record("sokoban-walks", result_rows, options)

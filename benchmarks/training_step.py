@@ -140,10 +140,10 @@ def our_step(model, new_tokens, texts=None):
     def step():
         count[0] += 1
         stream = root.child(count[0])
-        asked = [
+        requests = [
             SampleRequest(ids=ids, stream=stream.child(row).key) for row, ids in enumerate(contexts)
         ]
-        results = sampler.sample(asked, params, ())
+        results = sampler.sample(requests, params, ())
         episodes = [
             episode(row, ids, result)
             for row, (ids, result) in enumerate(zip(contexts, results, strict=True))
@@ -162,13 +162,13 @@ def our_step(model, new_tokens, texts=None):
     return step
 
 
-def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, told=PROMPT_TOKENS):
+def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, prompt_tokens=PROMPT_TOKENS):
     """Return a function that runs the model alone on the same shapes: decode, forward, backward,
     AdamW.
     """
-    length = told + new_tokens
+    length = prompt_tokens + new_tokens
     ids = torch.randint(0, 40, (rows, length), generator=torch.Generator().manual_seed(0))
-    trained = [one for one in model.parameters() if one.requires_grad]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-4, fused=True)
     numbers = torch.arange(rows * length)
     tree = PrefixTree(
@@ -183,15 +183,16 @@ def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, told=PROMPT_TOKENS):
         with torch.inference_mode():
             cache = model.new_cache(rows, length)
             start = torch.zeros(rows, dtype=torch.int64)
-            hidden = model.extend(ids[:, :told], start, cache)[:, -1]
-            for position in range(told, length):
+            hidden = model.extend(ids[:, :prompt_tokens], start, cache)[:, -1]
+            for position in range(prompt_tokens, length):
                 model.logits(hidden).softmax(-1)
                 if position + 1 < length:
                     hidden = model.extend(ids[:, position : position + 1], start + position, cache)[
                         :, 0
                     ]
-        hidden = model.hidden(tree)[tree.node[:, told - 1 : -1].flatten()]
-        loss = -model.logits(hidden).log_softmax(-1).gather(1, ids[:, told:].reshape(-1, 1)).mean()
+        hidden = model.hidden(tree)[tree.node[:, prompt_tokens - 1 : -1].flatten()]
+        targets = ids[:, prompt_tokens:].reshape(-1, 1)
+        loss = -model.logits(hidden).log_softmax(-1).gather(1, targets).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -228,11 +229,11 @@ def compare(size, new_tokens, aim, quick=False):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    given = settings(parser)
-    torch.set_num_threads(given.threads)
+    options = settings(parser)
+    torch.set_num_threads(options.threads)
     cases = [("94k", 32, 3.0), ("94k", 4, 6.0), ("2.4M", 32, 2.0)]
     every = [
         (f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases
     ]
-    chosen = [("GPT-2 94k", 4, 6.0)] if given.quick else every
-    record("training_step", [compare(*case, quick=given.quick) for case in chosen], given)
+    chosen = [("GPT-2 94k", 4, 6.0)] if options.quick else every
+    record("training_step", [compare(*case, quick=options.quick) for case in chosen], options)

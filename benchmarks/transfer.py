@@ -64,28 +64,28 @@ def source(run):
     """Return how a run was trained: its command without places of this machine, and its commit."""
     first = json.loads((run / "provenance.json").read_text(encoding="utf-8"))["starts"][0]
     words = [word for word in shlex.split(first["command"]) if word != "--overwrite"]
-    kept = portable(["--folder" if word == "--run" else word for word in words])
-    return {"trained by": shlex.join(kept), "trained at": first["commit"][:8]}
+    words_to_type = portable(["--folder" if word == "--run" else word for word in words])
+    return {"trained by": shlex.join(words_to_type), "trained at": first["commit"][:8]}
 
 
 def measured(arm, run, more):
     """Return the rows of a run: what it solves of each game, legal replies and best moves."""
     how = ["--suite", SUITE, "--temperature", TEMPERATURE, "--workers", "1", "--json"]
-    said = sparring("evaluate", str(run), *how, *more)
+    stdout = sparring("evaluate", str(run), *how, *more)
     rows = []
-    for one in json.loads(said)["rows"]:
-        if not one["measured"]:
+    for entry in json.loads(stdout)["rows"]:
+        if not entry["measured"]:
             continue
-        found = one["overall"]
-        figures = {"solved": found["success"], "illegal": found["illegal"]}
-        if "optimal" in found:
-            figures["best moves"] = found["optimal"]
+        overall = entry["overall"]
+        figures = {"solved": overall["success"], "illegal": overall["illegal"]}
+        if "optimal" in overall:
+            figures["best moves"] = overall["optimal"]
         labels = {
             "arm": arm,
-            "row": one["name"],
-            "game": one["game"],
-            "starts": one["starts"],
-            "games": found["games"],
+            "row": entry["name"],
+            "game": entry["game"],
+            "starts": entry["starts"],
+            "games": overall["games"],
         }
         rows.append(row(labels, figures, run))
     return rows
@@ -96,7 +96,9 @@ if __name__ == "__main__":
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     parser.add_argument("--folder", type=Path, default=Path("runs/transfer"), help="of the runs")
     small = {"arms": ["start"], "folder": TRIALS.parent / "quick" / "transfer"}
-    given = settings(parser, quick=small)
-    changes, more = (QUICK, ["--games", "2"]) if given.quick else ([], [])
-    runs = {arm: trained(arm, given.folder, changes) for arm in given.arms}
-    record("vpr-transfer", [one for arm in runs for one in measured(arm, runs[arm], more)], given)
+    options = settings(parser, quick=small)
+    changes, more = (QUICK, ["--games", "2"]) if options.quick else ([], [])
+    runs = {arm: trained(arm, options.folder, changes) for arm in options.arms}
+    record(
+        "vpr-transfer", [entry for arm in runs for entry in measured(arm, runs[arm], more)], options
+    )

@@ -73,35 +73,35 @@ def by_pandas(folder):
 
 def filtered(table):
     """Return the episodes that QUERY asks for, by pandas."""
-    own = table[table.committed & (table.game == QUERY["game"]) & (table.role == QUERY["seat"])]
-    bad, size = own.event.isin(["illegal", "unparsable"]), own.advantage.abs()
-    seats = own.assign(bad=bad, size=size).groupby(["step", "episode_id"])[["bad", "size"]].max()
+    turns = table[table.committed & (table.game == QUERY["game"]) & (table.role == QUERY["seat"])]
+    bad, size = turns.event.isin(["illegal", "unparsable"]), turns.advantage.abs()
+    seats = turns.assign(bad=bad, size=size).groupby(["step", "episode_id"])[["bad", "size"]].max()
     return seats[seats.bad & (seats["size"] >= 1)].sort_values("size", ascending=False)
 
 
-def search_rows(given):
+def search_rows(options):
     """Return the rows about the index and the filter."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
-        view_store.write(folder, given.episodes, given.each)
+        view_store.write(folder, options.episodes, options.each)
         index, began = EpisodeIndex(), time.perf_counter()
         index.update({0: folder}, lambda runs: None)
         built = 1000 * (time.perf_counter() - began)
         answer = find(index, QUERY, {0: folder})
-        own = milliseconds(lambda: find(index, QUERY, {0: folder}), given.repeats)
-        first = milliseconds(lambda: find(index, {}, {0: folder}), given.repeats)
+        indexed = milliseconds(lambda: find(index, QUERY, {0: folder}), options.repeats)
+        first = milliseconds(lambda: find(index, {}, {0: folder}), options.repeats)
         words = milliseconds(lambda: find(index, {"text": "nowhere"}, {0: folder}), 3)
         began = time.perf_counter()
         table = by_pandas(folder)
         read = 1000 * (time.perf_counter() - began)
-        theirs = milliseconds(lambda: filtered(table), given.repeats)
+        theirs = milliseconds(lambda: filtered(table), options.repeats)
         if len(filtered(table)) != answer["total"]:
             sys.exit(f"pandas finds {len(filtered(table))} episodes, the index {answer['total']}.")
         index.close()
-    size = {"episodes": str(given.episodes)}
+    size = {"episodes": str(options.episodes)}
     return [
         {"what": "build the index", **size, "value": built, "unit": "ms"},
-        {"what": "filter, index", **size, "value": own, "unit": "ms", "aim": AIM_MS},
+        {"what": "filter, index", **size, "value": indexed, "unit": "ms", "aim": AIM_MS},
         {"what": "filter, pandas", **size, "value": theirs, "unit": "ms"},
         {"what": "read, pandas", **size, "value": read, "unit": "ms"},
         {"what": "first page, index", **size, "value": first, "unit": "ms"},
@@ -154,9 +154,9 @@ def watched(page, server, address, token, training):
     last, cursor = first, ""
     while training.poll() is None:
         time.sleep(1)
-        told = asked(address, token, f"/api/changes?since={version}")
-        if told:
-            version = version_of(told)
+        change = asked(address, token, f"/api/changes?since={version}")
+        if change:
+            version = version_of(change)
             for path in page:
                 answer = json.loads(asked(address, token, path + cursor))
                 cursor = answer.get("cursor", "")
@@ -164,7 +164,7 @@ def watched(page, server, address, token, training):
     return seconds_of(server.pid) - before, last - first
 
 
-def share_row(name, given):
+def share_row(name, options):
     """Return the row about the server's CPU beside a training of the demo, with a page open."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "runs"
@@ -177,7 +177,7 @@ def share_row(name, given):
             "demo",
         ]
         command += [
-            f"steps={given.steps}",
+            f"steps={options.steps}",
             "threads=1",
             "store.every=1",
             "--run",
@@ -198,7 +198,7 @@ def share_row(name, given):
             training.wait(20)
     return {
         "what": f"server beside a training, page of {name}",
-        "steps": str(given.steps),
+        "steps": str(options.steps),
         "value": spent / max(trained, 1e-9),
         "unit": "share",
         "aim": AIM_SHARE,
@@ -215,7 +215,7 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=15, help="of each call that is timed")
     parser.add_argument("--steps", type=int, default=130, help="of the training; 0: none")
     small = {"episodes": 400, "each": 100, "repeats": 1, "steps": 12}
-    given = settings(parser, quick=small)
-    found = search_rows(given)
-    shares = [share_row(name, given) for name in PAGES] if given.steps else []
-    record("view", [*found, *shares], given)
+    options = settings(parser, quick=small)
+    search = search_rows(options)
+    shares = [share_row(name, options) for name in PAGES] if options.steps else []
+    record("view", [*search, *shares], options)

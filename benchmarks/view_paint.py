@@ -48,9 +48,9 @@ def visit(browser, address):
     page.goto(address)
     page.wait_for_selector("html[data-loaded]")
     page.wait_for_timeout(SETTLED)
-    told = page.evaluate("() => [window.drawn, window.paints.at(-1)]")
+    paint = page.evaluate("() => [window.drawn, window.paints.at(-1)]")
     context.close()
-    return told
+    return paint
 
 
 def measured(pages, token, visits):
@@ -80,22 +80,22 @@ def trained(folder, copies):
         shutil.copytree(first, folder / f"run-{number}")
 
 
-def rows_of(given):
+def rows_of(options):
     """Return the rows of all pages."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "runs"
         folder.mkdir()
-        trained(folder, given.runs)
+        trained(folder, options.runs)
         server, base, token = served(folder)
         try:
             asked(base, token, "/api/episodes?limit=50")
             pages = {
-                f"table of {given.runs} runs": f"{base}/?view=runs",
+                f"table of {options.runs} runs": f"{base}/?view=runs",
                 "finder": f"{base}/?view=replay",
                 "replay": f"{base}/?view=replay&run=0&step=20&episode=1216",
                 "curves": f"{base}/?view=curves&runs=0&metrics=loss,legal_rate,sampled_entropy",
             }
-            return measured(pages, token, given.visits)
+            return measured(pages, token, options.visits)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(20)
@@ -107,5 +107,5 @@ if __name__ == "__main__":
     )
     parser.add_argument("--runs", type=int, default=20, help="rows of the table of runs")
     parser.add_argument("--visits", type=int, default=5, help="of each page; the median is told")
-    given = settings(parser, quick={"runs": 2, "visits": 1})
-    record("view_paint", rows_of(given), given)
+    options = settings(parser, quick={"runs": 2, "visits": 1})
+    record("view_paint", rows_of(options), options)

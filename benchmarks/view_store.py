@@ -38,9 +38,9 @@ def write(folder: Path, episodes: int, each: int) -> None:
     plays, draws = lines(), np.random.default_rng(0)
     store, credit = EpisodeStore(folder / "episodes"), CreditStore(folder / "credit")
     for step in range(1, steps + 1):
-        own = list(numbered(plays, step, each, draws))
-        store.append(step, own)
-        credit.put(step, CREDIT_COLUMNS.written(learned(step, own, draws)))
+        step_episodes = list(numbered(plays, step, each, draws))
+        store.append(step, step_episodes)
+        credit.put(step, CREDIT_COLUMNS.written(learned(step, step_episodes, draws)))
         line = {"step": step, "loss": float(draws.normal()), "legal_rate": float(draws.uniform())}
         with open(folder / "metrics.jsonl", "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
@@ -62,12 +62,12 @@ def _turn(turn: Turn) -> Turn:
     """Return a turn with tokens and a verdict."""
     values = tuple(0.5 - place for place in range(len(turn.legal_actions)))
     prompt = Segment(kind="prompt", ids=(1, 5, 7, 9, 3))
-    said = Segment(kind="sampled", ids=(13, 2), logprobs=(-0.7, -0.1), weights_version=3)
+    segment = Segment(kind="sampled", ids=(13, 2), logprobs=(-0.7, -0.1), weights_version=3)
     verdict = Verdict(
         actions=turn.legal_actions, values=values, best=frozenset(turn.legal_actions[:1])
     )
     return turn._replace(
-        segments=(prompt, said), verdict=verdict, told=f"kuhn {turn.view}", weights_version=3
+        segments=(prompt, segment), verdict=verdict, told=f"kuhn {turn.view}", weights_version=3
     )
 
 
@@ -76,12 +76,12 @@ def numbered(
 ) -> Iterator[Episode]:
     """Yield the episodes of a step: known plays, one in twenty of them with an illegal reply."""
     for number, place in enumerate(draws.integers(len(plays), size=each).tolist()):
-        found, identity = plays[place], step * each + number
-        turns = found.turns
+        play, identity = plays[place], step * each + number
+        turns = play.turns
         if draws.uniform() < 0.05:
             turns = (*turns[:-1], turns[-1]._replace(event="illegal", action=None, reply="fold"))
         yield replace(
-            found, episode_id=identity, group_id=identity, turns=turns, game=GAMES[identity % 3]
+            play, episode_id=identity, group_id=identity, turns=turns, game=GAMES[identity % 3]
         )
 
 

@@ -32,20 +32,20 @@ PARAMS = SamplingParams(max_new_tokens=NEW_TOKENS)
 def conversations(vocabulary, count, number):
     """Return requests of random prompts."""
     ids = np.random.default_rng(number).integers(0, vocabulary, (count, PROMPT))
-    return [SampleRequest(tuple(own), 1000 * number + n) for n, own in enumerate(ids.tolist())]
+    return [SampleRequest(tuple(row), 1000 * number + n) for n, row in enumerate(ids.tolist())]
 
 
 def difference(model, requests, replies):
     """Return the largest between the log-probabilities of replies and the learner's."""
     prompts = [
-        (*request.ids, *one.ids[:t])
-        for request, one in zip(requests, replies, strict=True)
-        for t in range(len(one.ids))
+        (*request.ids, *reply.ids[:t])
+        for request, reply in zip(requests, replies, strict=True)
+        for t in range(len(reply.ids))
     ]
-    said = [[(token,)] for one in replies for token in one.ids]
-    expected = np.concatenate(in_process(model).score(prompts, said, PARAMS))
-    found = [value for one in replies for value in one.logprobs]
-    return float(np.abs(expected - found).max())
+    reply_ids = [[(token,)] for reply in replies for token in reply.ids]
+    expected = np.concatenate(in_process(model).score(prompts, reply_ids, PARAMS))
+    values = [value for reply in replies for value in reply.logprobs]
+    return float(np.abs(expected - values).max())
 
 
 def measured(model, samplers, counts, rounds):
@@ -59,13 +59,13 @@ def measured(model, samplers, counts, rounds):
                 began = time.perf_counter()
                 replies = sample(sampler, requests, PARAMS, ())
                 took = time.perf_counter() - began
-                speeds[name].append(sum(len(one.ids) for one in replies) / took)
+                speeds[name].append(sum(len(reply.ids) for reply in replies) / took)
             far.append(difference(model, requests[:8], replies[:8]))
         pairs = zip(speeds["vllm"], speeds["in_process"], strict=True)
         ratio = statistics.median(theirs / ours for theirs, ours in pairs)
-        for name, own in speeds.items():
+        for name, by_round in speeds.items():
             row = {"conversations": str(count), "sampler": name}
-            row["tokens/s"] = statistics.median(own)
+            row["tokens/s"] = statistics.median(by_round)
             if name == "vllm":
                 row |= {"ratio": ratio, "error": max(far)}
             rows.append(row)
@@ -78,12 +78,12 @@ if __name__ == "__main__":
     parser.add_argument("--threads", type=int, default=1, help="of each sampler")
     parser.add_argument("--conversations", type=int, nargs="+", default=CONVERSATIONS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each sampler, by turns")
-    given = settings(parser, quick={"conversations": [1], "rounds": 1})
-    torch.set_num_threads(given.threads)
+    options = settings(parser, quick={"conversations": [1], "rounds": 1})
+    torch.set_num_threads(options.threads)
     model = load_language_model(
         MODEL, dtype="float32", training_bytes=None, device=find_device("cpu")
     )
-    samplers = {"in_process": in_process(model), "vllm": vllm(model, threads=given.threads)}
+    samplers = {"in_process": in_process(model), "vllm": vllm(model, threads=options.threads)}
     for sampler in samplers.values():  # what is measured, or started, once per process
         sample(sampler, conversations(len(model.tokenizer), 4, ROUNDS), PARAMS, ())
-    record("vllm", measured(model, samplers, given.conversations, given.rounds), given)
+    record("vllm", measured(model, samplers, options.conversations, options.rounds), options)

@@ -98,17 +98,17 @@ def pages(root: Path = ROOT) -> list[Path]:
     named = [root / name for name in ("README.md", "docs/quickstart.md", "CONTRIBUTING.md")]
     folders = [(root / "docs").rglob("*.md"), (root / "studies").glob("*/page.md")]
     others = [*map(sorted, folders), sorted((root / "benchmarks").glob("*.md"))]
-    return [*named, *(page for found in others for page in found if page not in named)]
+    return [*named, *(page for names_of in others for page in names_of if page not in named)]
 
 
 def documented(root: Path = ROOT) -> list[Command]:
     """Return the commands of all pages in their order; one that a page repeats is named once."""
-    found: dict[tuple[str, ...], Command] = {}
+    commands: dict[tuple[str, ...], Command] = {}
     for page in pages(root):
         name = str(page.relative_to(root))
         for text in commands_of(page.read_text(encoding="utf-8")):
-            found.setdefault((name, *words(text)), Command(text, name))
-    return list(found.values())
+            commands.setdefault((name, *words(text)), Command(text, name))
+    return list(commands.values())
 
 
 def commands_of(text: str) -> Iterator[str]:
@@ -128,8 +128,8 @@ def commands_of(text: str) -> Iterator[str]:
 
 def _inline(text: str) -> Iterator[str]:
     """Yield the commands that stand in sentences; a verb alone is the name of one."""
-    for found in INLINE.findall(text):
-        if not VERB.fullmatch(command := " ".join(found.split())):
+    for code in INLINE.findall(text):
+        if not VERB.fullmatch(command := " ".join(code.split())):
             yield command
 
 
@@ -236,22 +236,22 @@ def suggestion(command: Command) -> str:
 
 def complaint(commands: list[Command], entries: list[Entry]) -> str:
     """Return what is wrong with the table and the lines that mend it; "" where it is right."""
-    said = []
+    lines = []
     for command in unknown(commands, entries):
-        said += [
+        lines += [
             f"docs/commands.yaml does not know a command of {command.page}; add:",
             suggestion(command),
         ]
-    if said:
-        said.append(
+    if lines:
+        lines.append(
             "`add` is what makes it small, '' if it is. `long: WHY` in its place leaves the command "
             "to `make check-all`, `never: WHY` to nobody; docs/commands.py describes more."
         )
-    said += [
+    lines += [
         f"No page has this any more; delete its entry in docs/commands.yaml: {entry.command}"
         for entry in stale(commands, entries)
     ]
-    return "\n".join(said)
+    return "\n".join(lines)
 
 
 def main() -> None:

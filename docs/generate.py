@@ -76,8 +76,8 @@ def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
     text = inspect.getdoc(plugin.function) or ""
     claimed = set(re.findall(r"tests/\S+?\.py", text))
     name, package = plugin.name, package_of(plugin.slot).removeprefix("sparring.")
-    own = (f"/test_{name}.py", f"tests/{package.replace('.', '/')}/{name}/")
-    about = {path for path in tests if path.endswith(own[0]) or path.startswith(own[1])} | (claimed & tests.keys())
+    own_tests = (f"/test_{name}.py", f"tests/{package.replace('.', '/')}/{name}/")
+    about = {path for path in tests if path.endswith(own_tests[0]) or path.startswith(own_tests[1])} | (claimed & tests.keys())
     if about:
         return files(about)
     users = {path for path, source in tests.items() if {(plugin.slot, name), (package, name)} & mentioned(source)}
@@ -92,9 +92,9 @@ def mentioned(source: str) -> set[tuple[str, str]]:
     return {*bound, *standard, *re.findall(r"sparring\.([\w.]+)\.(\w+) import", source), *re.findall(r"sparring\.([\w.]+) import (\w+)", source)}
 
 
-def files(found: set[str]) -> str:
+def files(names: set[str]) -> str:
     """Return the number of some files in words."""
-    return f"{len(found)} file{'s' * (len(found) > 1)}"
+    return f"{len(names)} file{'s' * (len(names) > 1)}"
 
 
 def environments_page() -> str:
@@ -130,29 +130,29 @@ def seats(name: str) -> str:
     """Return the numbers of seats a game can be played with."""
     if "players" not in registry.load("environments", name).options:
         return str(make_game(name).num_seats)
-    found = []
+    counts = []
     for players in range(2, 6):
         with contextlib.suppress(SparringError):
             make_game(name, options={"players": players})
-            found.append(str(players))
-    return ", ".join(found)
+            counts.append(str(players))
+    return ", ".join(counts)
 
 
 def pages() -> dict[Path, str]:
     """Return every generated file and what it should hold."""
     docs = ROOT / "docs"
-    found = {docs / "config.md": config_page(), docs / "metrics.md": metrics_page()}
-    found |= {docs / "methods.md": methods_page(), docs / "environments.md": environments_page()}
-    found |= {credit_pages.LAB: credit_pages.lab_page(), credit_pages.RACE: credit_pages.race_page()}
-    found[self_play_page.PAGE] = self_play_page.page()
+    texts = {docs / "config.md": config_page(), docs / "metrics.md": metrics_page()}
+    texts |= {docs / "methods.md": methods_page(), docs / "environments.md": environments_page()}
+    texts |= {credit_pages.LAB: credit_pages.lab_page(), credit_pages.RACE: credit_pages.race_page()}
+    texts[self_play_page.PAGE] = self_play_page.page()
     for slot in ("environments", *METHOD_SLOTS):
         for name in registry.built_in(slot):
-            found[docs / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
+            texts[docs / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
     for page in written_pages():
-        text = found.get(page) or page.read_text(encoding="utf-8")
+        text = texts.get(page) or page.read_text(encoding="utf-8")
         if "<!-- table: " in text or "<!-- figure: " in text:
-            found[page] = measured.filled(text, measured.made())
-    return found
+            texts[page] = measured.filled(text, measured.made())
+    return texts
 
 
 def written_pages() -> list[Path]:
@@ -178,13 +178,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail if anything is stale")
     check = parser.parse_args().check
-    wanted = pages()
-    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    extra = [path for path in (ROOT / "docs" / "methods").glob("*.md") if path not in wanted]
+    texts = pages()
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    extra = [path for path in (ROOT / "docs" / "methods").glob("*.md") if path not in texts]
     if not check:
         (ROOT / "docs" / "methods").mkdir(exist_ok=True)
         for path in stale:
-            path.write_text(wanted[path], encoding="utf-8")
+            path.write_text(texts[path], encoding="utf-8")
         for path in extra:
             path.unlink()
     every = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]

@@ -105,19 +105,19 @@ def made(folder: Path = ROOT / "docs" / "tables") -> dict[str, Callable[[], str]
     Raises:
         ValueError: two modules give one name.
     """
-    found: dict[str, Callable[[], str]] = {}
+    tables: dict[str, Callable[[], str]] = {}
     for path in sorted(folder.glob("*.py")):
         spec = importlib.util.spec_from_file_location(f"table_{path.stem}", path)
         if spec is None or spec.loader is None:
             raise ValueError(f"{path} cannot be loaded.")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        if twice := found.keys() & module.MADE.keys():
+        if twice := tables.keys() & module.MADE.keys():
             raise ValueError(
                 f"{path.name} gives {', '.join(sorted(twice))}; another module of {folder} does too."
             )
-        found |= module.MADE
-    return found
+        tables |= module.MADE
+    return tables
 
 
 def filled(text: str, functions: dict[str, Callable[[], str]]) -> str:
@@ -127,8 +127,8 @@ def filled(text: str, functions: dict[str, Callable[[], str]]) -> str:
         ValueError: a marker has no function, or no end.
     """
 
-    def part(found: re.Match[str]) -> str:
-        kind, name, old = found.groups()
+    def part(match: re.Match[str]) -> str:
+        kind, name, old = match.groups()
         if name not in functions or "<!-- table:" in old or "<!-- figure:" in old:
             raise ValueError(
                 f"<!-- {kind}: {name} --> has no <!-- end -->, or docs/tables has no '{name}'."

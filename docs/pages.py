@@ -69,8 +69,8 @@ def prose(text: str) -> str:
 def sections(docstring: str) -> dict[str, str]:
     """Return a docstring cut at its headings; the text before the first one stands under ''."""
     parts = re.split(rf"^({'|'.join(HEADINGS)}):[ \n]", docstring, flags=re.MULTILINE)
-    found = dict(zip(parts[1::2], parts[2::2], strict=True))
-    return {"": parts[0].strip(), **{name: text.rstrip() if name == "Mathematics" else _flush(text) for name, text in found.items()}}
+    parts_by_name = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {"": parts[0].strip(), **{name: text.rstrip() if name == "Mathematics" else _flush(text) for name, text in parts_by_name.items()}}
 
 
 def _flush(text: str) -> str:
@@ -89,8 +89,8 @@ def mathematics(text: str) -> str:
 
 def described_options(arguments: str) -> dict[str, str]:
     """Return option -> what it means from the lines of an "Args" section."""
-    found = re.findall(r"^(\w+): (.*(?:\n[ \t]+.*)*)", arguments, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
+    entries = re.findall(r"^(\w+): (.*(?:\n[ \t]+.*)*)", arguments, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def type_text(hint: Any) -> str:
@@ -124,14 +124,14 @@ def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
     lines = [prose(parts.pop(""))]
     described = described_options(parts.pop("Args", ""))
     for heading, text in parts.items():
-        shown = prose(text if heading in AS_WRITTEN else text[:1].upper() + text[1:])
+        content = prose(text if heading in AS_WRITTEN else text[:1].upper() + text[1:])
         if heading == "Mathematics":
-            shown = mathematics(text)
+            content = mathematics(text)
         if heading == "Raises":
-            shown = "; ".join(f"`{name}`: {prose(why)}" for name, why in described_options(text).items())
+            content = "; ".join(f"`{name}`: {prose(why)}" for name, why in described_options(text).items())
         if heading == "Verified by":
-            shown = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
-        lines += ["", f"**{heading}.**{NEW_PARAGRAPH if shown.startswith(('```', '- ')) else ' '}{shown}"]
+            content = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
+        lines += ["", f"**{heading}.**{NEW_PARAGRAPH if content.startswith(('```', '- ')) else ' '}{content}"]
     lines += between
     hints = typing.get_type_hints(plugin.function)
     rows = [
@@ -140,7 +140,7 @@ def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
         if not callable(p.default) or p.default is p.empty
     ]
     lines += ["", *table(("option", "type", "default", "what"), *rows)] if rows else []
-    presets = [(f"`{name}`", ", ".join(f"`{key}={value}`" for key, value in given.items())) for name, given in plugin.presets.items()]
+    presets = [(f"`{name}`", ", ".join(f"`{key}={value}`" for key, value in values.items())) for name, values in plugin.presets.items()]
     lines += ["", *table(("preset", "sets"), *presets)] if presets else []
     return lines
 
@@ -151,8 +151,8 @@ def solver_section(name: str) -> list[str]:
     if solver is None:
         return []
     place, oracle = f"src/sparring/environments/{name}/solver.py", solver.module.ORACLE
-    told = f"[`{place}`](../../{place}), asked by oracle [`{oracle}`](oracles-{oracle}.md)."
-    return ["", "## Solver", "", told, "", *described_lines(solver, [])]
+    link = f"[`{place}`](../../{place}), asked by oracle [`{oracle}`](oracles-{oracle}.md)."
+    return ["", "## Solver", "", link, "", *described_lines(solver, [])]
 
 
 def solved_games(plugin: registry.Plugin) -> list[str]:
@@ -190,16 +190,16 @@ def exact_bias(plugin: registry.Plugin) -> list[str]:
         return []
     known: dict[str, float] = json.loads((Path(__file__).parent / "exact-bias.json").read_text(encoding="utf-8"))
     names = {plugin.name: "", **{f"{plugin.name}:{preset}": f"preset `{preset}` " for preset in plugin.presets}}
-    own = [f"{label}{bias_text(known[name])}" for name, label in names.items() if name in known]
-    if not own:
+    biases = [f"{label}{bias_text(known[name])}" for name, label in names.items() if name in known]
+    if not biases:
         return ["", "**Exact bias on the variable-length game:** not computed."]
     source = "tests/methods/credit/test_exact_bias.py"
-    told = (
+    method = (
         f"The mean gradient of groups of three, by enumeration, with the truth in every column that the estimator reads and a judge's "
         f"reward on top for those that read one; the game and the sums are in [`{source}`](../../{source}). A learning rate can mend a "
         f"positive factor, here and not in games with more than one parameter."
     )
-    return ["", f"**Exact bias on the variable-length game:** {'; '.join(own)}. {told}"]
+    return ["", f"**Exact bias on the variable-length game:** {'; '.join(biases)}. {method}"]
 
 
 def bias_text(share: float) -> str:

@@ -97,18 +97,18 @@ class Workshop:
         line = shlex.join(["sparring", "train", "demo", *steps, "--run", "runs/demo"])
         self._tell(Command(line, "runs/demo"), line, *self._forked(line, self._base, "", DAY))
 
-    def try_pages(self, wanted: Mapping[str, Sequence[tuple[Command, Entry]]]) -> None:
+    def try_pages(self, commands: Mapping[str, Sequence[tuple[Command, Entry]]]) -> None:
         """Run the commands of all pages, several pages at a time, those with most commands first."""
         context = multiprocessing.get_context("fork")
         pages, failed = context.SimpleQueue(), context.SimpleQueue()
-        longest = sorted(wanted, key=lambda page: len(wanted[page]), reverse=True)
+        longest = sorted(commands, key=lambda page: len(commands[page]), reverse=True)
         for page in [*longest, *[None] * AT_ONCE]:
             pages.put(page)
 
         def work() -> None:
             self.failed = []
             while (page := pages.get()) is not None:
-                self.try_page(page, wanted[page])
+                self.try_page(page, commands[page])
             failed.put(self.failed)
 
         workers = [context.Process(target=work) for _ in range(AT_ONCE)]
@@ -124,11 +124,11 @@ class Workshop:
             ended = ["a process that tries pages ended before its time"]
             self.failed += failed.get() if worker.exitcode == 0 else ended
 
-    def try_page(self, page: str, wanted: Iterable[tuple[Command, Entry]]) -> None:
+    def try_page(self, page: str, commands: Iterable[tuple[Command, Entry]]) -> None:
         """Run the commands of one page in their order."""
         project = self.folder / page.replace("/", "-")
         shutil.copytree(self._base, project, symlinks=True)
-        for command, entry in wanted:
+        for command, entry in commands:
             if line := entry.line(small=self.small):
                 self._once(project, command, entry, line)
 
@@ -166,35 +166,35 @@ class Workshop:
         arguments = (
             [sys.executable, "-c", ASK, line.removeprefix(QUERY)] if query else ["bash", "-c", line]
         )
-        with tempfile.TemporaryFile("w+") as said:
+        with tempfile.TemporaryFile("w+") as output:
             began = time.monotonic()
             process = subprocess.Popen(
                 arguments,
                 cwd=project,
                 stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 text=True,
                 start_new_session=True,
             )
             try:
                 process.communicate(typed, timeout=limit)
             except subprocess.TimeoutExpired:
-                said.write(f"It ran for more than {limit:.0f} s.")
+                output.write(f"It ran for more than {limit:.0f} s.")
             finally:
                 _end(process.pid)
                 process.wait()
-            said.seek(0)
-            return process.returncode, said.read(), time.monotonic() - began
+            output.seek(0)
+            return process.returncode, output.read(), time.monotonic() - began
 
     def _forked(self, line: str, project: Path, typed: str, limit: float) -> tuple[int, str, float]:
         """Run `sparring ...` in a fork of this process; return status, output and seconds."""
-        own = os.getpid()  # pages are tried side by side
-        said, asked = self.folder / f"output-{own}", self.folder / f"input-{own}"
-        asked.write_text(typed, encoding="utf-8")
+        pid = os.getpid()  # pages are tried side by side
+        output_file, input_file = self.folder / f"output-{pid}", self.folder / f"input-{pid}"
+        input_file.write_text(typed, encoding="utf-8")
         began = time.monotonic()
         process = multiprocessing.get_context("fork").Process(
-            target=_sparring, args=(words(line), project, asked, said)
+            target=_sparring, args=(words(line), project, input_file, output_file)
         )
         process.start()
         try:
@@ -204,7 +204,7 @@ class Workshop:
             _end(process.pid)
             process.join()
         output = (
-            said.read_text(encoding="utf-8", errors="replace")
+            output_file.read_text(encoding="utf-8", errors="replace")
             + f"It ran for more than {limit:.0f} s." * late
         )
         return process.exitcode or 0, output, time.monotonic() - began
@@ -236,7 +236,7 @@ def chosen(
     pages: dict[str, list[tuple[Command, Entry]]] = {}
     for command in commands:
         pages.setdefault(command.page, []).append((command, known[command.key]))
-    wanted: dict[str, list[tuple[Command, Entry]]] = {}
+    by_page: dict[str, list[tuple[Command, Entry]]] = {}
     for page, rows in pages.items():
         always = page in ALWAYS
         for group in [rows] if always else in_groups(rows, small=small):
@@ -246,9 +246,9 @@ def chosen(
                 entry.line(small=small) and re.search(only, f"{page}: {command.text}")
                 for command, entry in group
             ):
-                wanted.setdefault(page, []).extend(group)
+                by_page.setdefault(page, []).extend(group)
     order = {command: number for number, command in enumerate(commands)}
-    return {page: sorted(rows, key=lambda row: order[row[0]]) for page, rows in wanted.items()}
+    return {page: sorted(rows, key=lambda row: order[row[0]]) for page, rows in by_page.items()}
 
 
 def repeating(command: Command) -> str:
@@ -257,12 +257,12 @@ def repeating(command: Command) -> str:
     return f"make commands ONLY='{pattern}'"
 
 
-def _sparring(arguments: tuple[str, ...], project: Path, asked: Path, said: Path) -> None:
+def _sparring(arguments: tuple[str, ...], project: Path, input_file: Path, output_file: Path) -> None:
     """Run the command line in this process, which is a fork."""
     os.setsid()
     for stream, path, flags in (
-        (0, asked, os.O_RDONLY),
-        (1, said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+        (0, input_file, os.O_RDONLY),
+        (1, output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
     ):
         os.dup2(os.open(path, flags, 0o600), stream)
     os.dup2(1, 2)
@@ -276,8 +276,8 @@ def _sparring(arguments: tuple[str, ...], project: Path, asked: Path, said: Path
 
 def _runs(project: Path) -> list[Path]:
     """Return the run folders of a project, relative to it."""
-    found = (path.parent for path in project.rglob("metrics.jsonl"))
-    return [folder.relative_to(project) for folder in found if (folder / "config.yaml").is_file()]
+    folders = (path.parent for path in project.rglob("metrics.jsonl"))
+    return [folder.relative_to(project) for folder in folders if (folder / "config.yaml").is_file()]
 
 
 def _end(group: int | None) -> None:
@@ -303,11 +303,11 @@ def main() -> None:
     commands, entries = documented(), read_table()
     if wrong := complaint(commands, entries):
         sys.exit(wrong)
-    wanted = chosen(
+    by_page = chosen(
         commands, entries, only=arguments.only, rotation=arguments.rotation, small=small
     )
     if arguments.list:
-        for page, rows in wanted.items():
+        for page, rows in by_page.items():
             print(
                 *(f"{page}: {line}" for _, entry in rows if (line := entry.line(small=small))),
                 sep="\n",
@@ -318,7 +318,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="sparring-commands-") as folder:
         shop = Workshop(Path(folder).resolve(), small=small)
         shop.prepare()
-        shop.try_pages(wanted)
+        shop.try_pages(by_page)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     busy = used.ru_utime + used.ru_stime
     print(

@@ -5,12 +5,12 @@ import sparring
 run = sparring.train(
     "kuhn-tiny", "steps=40", "rollout.games_per_step=256", run="runs/first-run", overwrite=True
 )
-found = sparring.evaluate(run, games_per_seat=100)
+result = sparring.evaluate(run, games_per_seat=100)
 print(
-    f"NashConv after {run.step} steps: {found['figures']['nash_conv/kuhn_poker']:.3f}; uniform "
+    f"NashConv after {run.step} steps: {result['figures']['nash_conv/kuhn_poker']:.3f}; uniform "
     "play has 0.917."
 )
-for match in found["matches"]:
+for match in result["matches"]:
     print(f"{match['role']} against {match['opponent']}: mean return {match['return']}")
 (episode,) = sparring.play_episodes("kuhn_poker", [run, "random"], seed=1)
 print(

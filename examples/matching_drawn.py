@@ -27,8 +27,8 @@ class DrawnPlay(Play, PaintedPlay):
 
     def paint(self, canvas, seat):  # seat: who looks; None: a reader from whom nothing is hidden
         seats(canvas, Drawn.roles, self.due())
-        for one, role in enumerate(Drawn.roles):
-            cards(canvas, role, [Card(self.said.get(one, ""))], colour=seat_colour(one))
+        for place, role in enumerate(Drawn.roles):
+            cards(canvas, role, [Card(self.said.get(place, ""))], colour=seat_colour(place))
 
     def described(self, seat):  # the same in words, for who cannot see it
         if self.done:

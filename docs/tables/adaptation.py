@@ -28,9 +28,9 @@ def ceilings():
         game = make_game(name)
         for role in game.roles if name == "kuhn_poker" else game.roles[:1]:
             for reveal in (False, True) if name == "kuhn_poker" else (False,):
-                found = adaptation_ceiling(game, role=role, opponents=pool(shares), shares=shares, reveal=reveal)
-                values = (f"{value:.4f}" for value in (found.best, found.fixed, found.headroom))
-                parts = (f"{found.closed(value):.1%}" for value in (*found.most[1:], found.total[2]))
+                ceiling = adaptation_ceiling(game, role=role, opponents=pool(shares), shares=shares, reveal=reveal)
+                values = (f"{value:.4f}" for value in (ceiling.best, ceiling.fixed, ceiling.headroom))
+                parts = (f"{ceiling.closed(value):.1%}" for value in (*ceiling.most[1:], ceiling.total[2]))
                 rows.append((title, f"`{role}`", ("-", "no", "yes")[0 if name != "kuhn_poker" else 1 + reveal], *values, *parts))
     return markdown(HEAD, rows)
 

@@ -15,9 +15,9 @@ def functions():
     """Return the public functions with their parameters and first lines."""
     lines = []
     for name in sparring.__all__:
-        found = getattr(sparring, name)
-        about = inspect.getdoc(found).split("\n\n")[0].replace("\n", " ")
-        bare = [parameter.replace(annotation=parameter.empty, default=parameter.empty) for parameter in inspect.signature(found).parameters.values()]
+        function = getattr(sparring, name)
+        about = inspect.getdoc(function).split("\n\n")[0].replace("\n", " ")
+        bare = [parameter.replace(annotation=parameter.empty, default=parameter.empty) for parameter in inspect.signature(function).parameters.values()]
         lines.append((f"`{name}{inspect.Signature(bare)}`", about.replace("``", "`")))
     return markdown(("name", "what it does"), lines)
 

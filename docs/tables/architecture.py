@@ -16,9 +16,9 @@ def imported() -> dict[str, set[str]]:
     """Return the packages that each package imports."""
     packages: dict[str, set[str]] = {path.parent.name: set() for path in SOURCE.glob("*/__init__.py")}
     for path in SOURCE.glob("*/**/*.py"):
-        own = path.relative_to(SOURCE).parts[0]
+        package = path.relative_to(SOURCE).parts[0]
         names = IMPORT.findall(path.read_text(encoding="utf-8"))
-        packages[own] |= {*names} & packages.keys() - {own}
+        packages[package] |= {*names} & packages.keys() - {package}
     return packages
 
 

@@ -8,8 +8,8 @@ OPPONENTS = {"random": "random", "mcts": "MCTS, 100 simulations"}
 def tictactoe():
     """Return how often tictactoe-tiny wins, and wins or draws."""
     cells = (
-        (OPPONENTS[one["opponent"]], one["seat"], spread(one, "win", 3), spread(one, "draw", 3))
-        for one in rows("tictactoe")
+        (OPPONENTS[row["opponent"]], row["seat"], spread(row, "win", 3), spread(row, "draw", 3))
+        for row in rows("tictactoe")
     )
     return markdown(("opponent", "seat", "win", "win or draw"), cells)
 

@@ -7,13 +7,13 @@ from sparring.environments.ordinal_2x2.games import FAMILIES, NAMED, select_game
 
 def spans(numbers):
     """Return sorted numbers as text, those in a row as FIRST-LAST."""
-    found = []
+    ranges = []
     for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+            ranges.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def numbers():
@@ -21,9 +21,9 @@ def numbers():
     named = {select_games(name)[0]: name for name in NAMED}
     lines = []
     for family in FAMILIES:
-        own = select_games(family)
-        names = [f"{number} `{name}`" for number, name in sorted(named.items()) if number in own]
-        lines.append((f"`{family}`", spans(own), ", ".join(names) or "-"))
+        members = select_games(family)
+        names = [f"{number} `{name}`" for number, name in sorted(named.items()) if number in members]
+        lines.append((f"`{family}`", spans(members), ", ".join(names) or "-"))
     return markdown(("family", "numbers", "with a name"), lines)
 
 

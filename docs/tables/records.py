@@ -77,7 +77,7 @@ CREDIT = KEYS | {
 }
 
 
-def columns(schema, told):
+def columns(schema, descriptions):
     """Return the columns of a schema as a table."""
     kinds = {"struct<kind: string, name: string, step: int64>": "player", "list<element: ": "list of ", "list<item: ": "list of ", ">": "", "string": "text", "bool": "true or false", "double": "float64"}
     rows = []
@@ -85,7 +85,7 @@ def columns(schema, told):
         kind = str(getattr(field.type, "value_type", field.type) if "dictionary" in str(field.type) else field.type)
         for old, new in kinds.items():
             kind = kind.replace(old, new)
-        rows.append((f"`{field.name}`", kind, told[field.name]))
+        rows.append((f"`{field.name}`", kind, descriptions[field.name]))
     return markdown(("column", "type", "what"), rows)
 
 

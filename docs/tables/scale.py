@@ -7,21 +7,21 @@ from measured import markdown, rows, source, values
 
 def digests():
     """Return the digest of each recipe and lag by who plays, and whether all are one."""
-    found = rows("scale-digests")
-    arms = list(dict.fromkeys((one["who plays"], one["harm"]) for one in found))
+    all_rows = rows("scale-digests")
+    arms = list(dict.fromkeys((row["who plays"], row["harm"]) for row in all_rows))
     head = ("recipe", "lag", *(who if harm == "-" else f"{who}, {harm}" for who, harm in arms))
     by_run = {}
-    for one in found:
-        by_run.setdefault((one["recipe"], one["lag"]), {})[one["who plays"], one["harm"]] = one
+    for row in all_rows:
+        by_run.setdefault((row["recipe"], row["lag"]), {})[row["who plays"], row["harm"]] = row
     lines = [
-        (recipe, lag, *(own[arm]["digest"][:8] if arm in own else "-" for arm in arms))
-        for (recipe, lag), own in by_run.items()
+        (recipe, lag, *(by_arm[arm]["digest"][:8] if arm in by_arm else "-" for arm in arms))
+        for (recipe, lag), by_arm in by_run.items()
     ]
-    same = sum(len({one["digest"] for one in own.values()}) == 1 for own in by_run.values())
-    killed = sum(int(word) for one in found for word in killed_of(one["done"]))
+    same = sum(len({row["digest"] for row in by_arm.values()}) == 1 for by_arm in by_run.values())
+    killed = sum(int(word) for row in all_rows for word in killed_of(row["done"]))
     return (
         f"{markdown(head, lines)}\n\nIn {same} of {len(by_run)} rows all digests are one; "
-        f"{len(found)} runs, in which {killed} processes were killed."
+        f"{len(all_rows)} runs, in which {killed} processes were killed."
     )
 
 
@@ -37,22 +37,22 @@ def killed_of(done):
 
 def latency():
     """Return seconds of a run by workers and lag, measured and modelled."""
-    found = rows("scale-latency")
-    first = {one["workers"]: one["seconds"] for one in found if one["lag"] == "0"}
+    all_rows = rows("scale-latency")
+    first = {row["workers"]: row["seconds"] for row in all_rows if row["lag"] == "0"}
     lines = [
         (
-            one["workers"],
-            one["lag"],
-            f"{one['seconds']:.1f}",
-            f"{one['modelled seconds']:.1f}",
-            f"{one['ratio']:.2f}",
-            f"{first[one['workers']] / one['seconds']:.2f}",
-            one["all"],
+            row["workers"],
+            row["lag"],
+            f"{row['seconds']:.1f}",
+            f"{row['modelled seconds']:.1f}",
+            f"{row['ratio']:.2f}",
+            f"{first[row['workers']] / row['seconds']:.2f}",
+            row["all"],
         )
-        for one in found
+        for row in all_rows
     ]
     head = ("workers", "lag", "seconds", "modelled", "measured / modelled", "times lag 0", "each")
-    apart = [one["ratio"] for one in found]
+    apart = [row["ratio"] for row in all_rows]
     return (
         f"{markdown(head, lines)}\n\nMeasured over modelled: {min(apart):.2f} to {max(apart):.2f}."
     )
@@ -62,13 +62,13 @@ def workers():
     """Return seconds a step with two workers and with none."""
     lines = [
         (
-            one["recipe"],
-            one["opponents"],
-            one["0 workers"],
-            one["2 workers"],
-            f"{one['ratio']:.2f}",
+            row["recipe"],
+            row["opponents"],
+            row["0 workers"],
+            row["2 workers"],
+            f"{row['ratio']:.2f}",
         )
-        for one in rows("scale-workers")
+        for row in rows("scale-workers")
     ]
     head = ("recipe", "opponents", "no workers, s", "two workers, s", "times as fast")
     return markdown(head, lines)
@@ -77,19 +77,19 @@ def workers():
 def thousand():
     """Return what the model says of 1,000 workers: means over seeds, and the range of play."""
     lines = []
-    for one in rows("scale-thousand"):
-        play = values(one, "share in play")
-        mean = {name: sum(found.values()) / len(found) for name, found in one["values"].items()}
+    for row in rows("scale-thousand"):
+        play = values(row, "share in play")
+        mean = {name: sum(by_seed.values()) / len(by_seed) for name, by_seed in row["values"].items()}
         lines.append(
             (
-                one["lag"],
+                row["lag"],
                 f"{mean['seconds']:.1f}",
                 f"{mean['plays/s']:.0f}",
                 f"{mean['share in play']:.2f} ({min(play):.2f} to {max(play):.2f})",
                 f"{mean['share learning']:.2f}",
                 f"{mean['share in messages']:.2f}",
                 f"{mean['lost share']:.2%}",
-                one["limit"],
+                row["limit"],
             )
         )
     head = ("lag", "seconds a step", "plays/s", "workers in play", "learner learns")
@@ -98,21 +98,21 @@ def thousand():
 
 def fresh():
     """Return seconds of a run with heavy tails by order and lag, measured and modelled."""
-    found = rows("scale-fresh")
+    all_rows = rows("scale-fresh")
     lines = [
         (
-            one["order"],
-            one["lag"],
-            f"{one['seconds']:.1f}",
-            f"{one['ratio']:.2f}",
-            f"{one['modelled seconds']:.1f}",
-            f"{one['seconds'] / one['modelled seconds']:.2f}",
-            f"{one['lag, mean']:.2f}",
-            f"{one['lag, most']:.0f}",
-            f"{one['withheld']:.0f}",
-            f"{one['load']:.1f}",
+            row["order"],
+            row["lag"],
+            f"{row['seconds']:.1f}",
+            f"{row['ratio']:.2f}",
+            f"{row['modelled seconds']:.1f}",
+            f"{row['seconds'] / row['modelled seconds']:.2f}",
+            f"{row['lag, mean']:.2f}",
+            f"{row['lag, most']:.0f}",
+            f"{row['withheld']:.0f}",
+            f"{row['load']:.1f}",
         )
-        for one in found
+        for row in all_rows
     ]
     head = ("order", "`scale.lag`", "seconds", "times as fast", "modelled", "measured / modelled")
     return markdown((*head, "lag, mean", "lag, most", "withheld", "load"), lines)
@@ -122,13 +122,13 @@ def sharding():
     """Return what splitting weights changes: as ``ranks``, and memory."""
     lines = [
         (
-            one["model"],
-            one["learners"],
-            one["digest"],
-            *(f"{seconds:.3g}" for seconds in one["seconds"].values()),
-            *(f"{memory:.2f}" if memory else "-" for memory in one["peak GiB"].values()),
+            row["model"],
+            row["learners"],
+            row["digest"],
+            *(f"{seconds:.3g}" for seconds in row["seconds"].values()),
+            *(f"{memory:.2f}" if memory else "-" for memory in row["peak GiB"].values()),
         )
-        for one in rows("sharding")
+        for row in rows("sharding")
     ]
     head = ("parameters, plays", "learners", "digest", "update, s", "step, s")
     return markdown((*head, "training process, GiB", "each other learner, GiB"), lines)
@@ -138,13 +138,13 @@ def ranks():
     """Return what several learners change: the digest, seconds, and how many times as fast."""
     lines = [
         (
-            one["model"],
-            one["learners"],
-            one["digest"],
-            *(f"{seconds:.3g}" for seconds in one["seconds"].values()),
-            f"{one['ratio']:.2f}",
+            row["model"],
+            row["learners"],
+            row["digest"],
+            *(f"{seconds:.3g}" for seconds in row["seconds"].values()),
+            f"{row['ratio']:.2f}",
         )
-        for one in rows("ranks")
+        for row in rows("ranks")
     ]
     head = ("parameters, plays", "learners", "digest", "update, s", "step, s", "times as fast")
     return markdown(head, lines)

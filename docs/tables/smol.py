@@ -6,14 +6,14 @@ from measured import markdown, rows, source, spread, values
 def smol():
     """Return SmolLM2's figures before and while training."""
     lines = []
-    for one in rows("smol"):
+    for row in rows("smol"):
         figures = [
-            spread(one, figure) if figure in one["values"] else "-"
+            spread(row, figure) if figure in row["values"] else "-"
             for figure in ("first", "second")
         ]
-        legal = f"{100 * values(one, 'legal')[0]:.3g} %"
-        exact = f"{values(one, 'nash_conv')[0]:.3f}" if "nash_conv" in one["values"] else "-"
-        lines.append((one["recipe"], one["when"], legal, *figures, exact))
+        legal = f"{100 * values(row, 'legal')[0]:.3g} %"
+        exact = f"{values(row, 'nash_conv')[0]:.3f}" if "nash_conv" in row["values"] else "-"
+        lines.append((row["recipe"], row["when"], legal, *figures, exact))
     head = ("recipe", "when", "legal replies", "return as first", "as second", "NashConv")
     return markdown(head, lines)
 
@@ -21,8 +21,8 @@ def smol():
 def kuhn():
     """Return what SmolLM2 learns of Kuhn poker."""
     before, *_, after = rows("smol", recipe="mars/kuhn-smol")
-    legal = (f"{100 * values(one, 'legal')[0]:.3g} %" for one in (before, after))
-    gained = (spread(one, "first") for one in (before, after))
+    legal = (f"{100 * values(row, 'legal')[0]:.3g} %" for row in (before, after))
+    gained = (spread(row, "first") for row in (before, after))
     return (
         f"legal replies go from {' to '.join(legal)}, and the return as first player against "
         f"random play from {' to '.join(gained)}, {after['when']}"

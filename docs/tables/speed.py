@@ -46,21 +46,21 @@ def training_step():
         "ours / bare",
     )
     names = ("rollouts/s", "TRL rollouts/s", "ratio", "aim", "bare rollouts/s", "efficiency")
-    found = rows("training_step")
+    all_rows = rows("training_step")
     cells = (
-        (one["model"], str(one["new tokens"]), *(number(one[name]) for name in names))
-        for one in found
+        (row["model"], str(row["new tokens"]), *(number(row[name]) for name in names))
+        for row in all_rows
     )
-    return f"{markdown(head, cells)}\n\n{aims(found)}"
+    return f"{markdown(head, cells)}\n\n{aims(all_rows)}"
 
 
-def aims(found):
+def aims(all_rows):
     """Return where a step is below its aim, and how far the bare model alone would come."""
     below = [
-        f"{one['model']} with {one['new tokens']} tokens ({number(one['ratio'])} times TRL; "
-        f"the bare model {number(one['bare rollouts/s'] / one['TRL rollouts/s'])})"
-        for one in found
-        if one["ratio"] < one["aim"]
+        f"{row['model']} with {row['new tokens']} tokens ({number(row['ratio'])} times TRL; "
+        f"the bare model {number(row['bare rollouts/s'] / row['TRL rollouts/s'])})"
+        for row in all_rows
+        if row["ratio"] < row["aim"]
     ]
     return f"Below their aim: {', '.join(below)}." if below else "All reach their aims."
 
@@ -69,13 +69,13 @@ def language_model_step():
     """Return the same for a pretrained model with adapters; why TRL has no figure, where it has."""
     head = ("step", "rollouts/s", "TRL rollouts/s", "ratio", "bare rollouts/s", "ours / bare")
     names = ("rollouts/s", "TRL rollouts/s", "ratio", "bare rollouts/s", "efficiency")
-    found = rows("language_model_step")
+    all_rows = rows("language_model_step")
     cells = (
-        (one["step"], *("-" if one.get(name) is None else number(one[name]) for name in names))
-        for one in found
+        (row["step"], *("-" if row.get(name) is None else number(row[name]) for name in names))
+        for row in all_rows
     )
-    said = [f"TRL 1.16 on {one['step']}: `{one['TRL says']}`" for one in found if "TRL says" in one]
-    return "\n\n".join((markdown(head, cells), *said))
+    notes = [f"TRL 1.16 on {row['step']}: `{row['TRL says']}`" for row in all_rows if "TRL says" in row]
+    return "\n\n".join((markdown(head, cells), *notes))
 
 
 def adapters():
@@ -83,14 +83,14 @@ def adapters():
     head = ("threads", "conversations with", "seconds per token", "ratio", "aim, at most", "replies")
     cells = (
         (
-            one["threads"],
-            one["what"],
-            number(one["seconds"]),
-            number(one["ratio"]),
-            number(one["aim"]) if "aim" in one else "-",
-            one.get("replies", "-"),
+            row["threads"],
+            row["what"],
+            number(row["seconds"]),
+            number(row["ratio"]),
+            number(row["aim"]) if "aim" in row else "-",
+            row.get("replies", "-"),
         )
-        for one in rows("adapters")
+        for row in rows("adapters")
     )
     return markdown(head, cells)
 
@@ -99,7 +99,7 @@ def peers():
     """Return ours beside every peer that was measured on the same work."""
     steps = rows("training_step")
     ours, theirs, ratios = (
-        ends(one[name] for one in steps) for name in ("rollouts/s", "TRL rollouts/s", "ratio")
+        ends(step[name] for step in steps) for name in ("rollouts/s", "TRL rollouts/s", "ratio")
     )
     what = f"whole training steps in {len(steps)} settings, rollouts/s"
     cells = [(what, ours, f"TRL 1.16: {theirs}", ratios, "step")]
@@ -108,16 +108,16 @@ def peers():
     what = "a training step of SmolLM2-135M with adapters, rollouts/s"
     cells.append((what, ours, f"TRL 1.16: {theirs}", ratio, "language model"))
     for game, name in (("tic_tac_toe", "tic-tac-toe"), ("kuhn_poker", "Kuhn poker")):
-        found = row("games", game=game)
+        game_row = row("games", game=game)
         ours, theirs, ratio = (
-            number(found[figure]) for figure in ("turns/s", "TextArena turns/s", "ratio")
+            number(game_row[figure]) for figure in ("turns/s", "TextArena turns/s", "ratio")
         )
         what = f"random play of {name}, turns/s"
         cells.append((what, ours, f"TextArena 0.7.4: {theirs}", ratio, "games"))
-    for one in (one for one in rows("credit") if "ratio" in one):
-        what = f"{ESTIMATORS[one['estimator']]} on {one['turns']:,} turns, seconds"
-        theirs = f"its released loops: {number(one['released'])}"
-        cells.append((what, number(one["seconds"]), theirs, number(one["ratio"]), "credit"))
+    for step in (step for step in rows("credit") if "ratio" in step):
+        what = f"{ESTIMATORS[step['estimator']]} on {step['turns']:,} turns, seconds"
+        theirs = f"its released loops: {number(step['released'])}"
+        cells.append((what, number(step["seconds"]), theirs, number(step["ratio"]), "credit"))
     what = "connect four: mcts against MCTSBot"
     ratio = number(row("oracles", what=what)["value"])
     cells.append(("tree search in connect four", "-", "OpenSpiel's MCTSBot", ratio, "oracles"))
@@ -128,20 +128,20 @@ def peers():
     return markdown(head, linked)
 
 
-def ends(found):
+def ends(numbers):
     """Return the smallest and the largest of some figures."""
-    found = list(found)
-    return f"{number(min(found))} to {number(max(found))}"
+    numbers = list(numbers)
+    return f"{number(min(numbers))} to {number(max(numbers))}"
 
 
 def efficiency():
     """Return tokens per second of the loop and of the bare model."""
-    found = (
+    named_rows = (
         (name, row("efficiency", recipe=recipe, overrides=more))
         for (recipe, more), name in LOOPS.items()
     )
     names = ("tokens/s", "bare tokens/s", "efficiency", "aim")
-    cells = ((name, *(number(one[figure]) for figure in names)) for name, one in found)
+    cells = ((name, *(number(entry[figure]) for figure in names)) for name, entry in named_rows)
     return markdown(("recipe", "tokens/s", "bare tokens/s", "ours / bare", "aim"), cells)
 
 
@@ -166,18 +166,18 @@ def games():
 
 def credit():
     """Return seconds on a million turns, and how much faster two are than released loops."""
-    found = rows("credit")
-    against = [one for one in found if "ratio" in one]
-    alone = {one["estimator"]: one["seconds"] for one in found if "ratio" not in one}
+    all_rows = rows("credit")
+    against = [row for row in all_rows if "ratio" in row]
+    alone = {row["estimator"]: row["seconds"] for row in all_rows if "ratio" not in row}
     slowest = max(alone, key=lambda name: alone[name])
     names = list(dict.fromkeys([*ESTIMATORS, slowest]))
     cells = [
         (
-            f"{ESTIMATORS[one['estimator']]}, times the released loops",
-            number(one["ratio"]),
+            f"{ESTIMATORS[row['estimator']]}, times the released loops",
+            number(row["ratio"]),
             RATIO_AIM,
         )
-        for one in against
+        for row in against
     ]
     for name in names:
         label = ESTIMATORS.get(name, f"`{name}`") + (
@@ -190,8 +190,8 @@ def credit():
 def oracles():
     """Return the speed of the oracles, and judging's share of a step."""
     cells = (
-        (one["what"], one["unit"], number(one["value"]), number(one["aim"]) if "aim" in one else "")
-        for one in rows("oracles")
+        (row["what"], row["unit"], number(row["value"]), number(row["aim"]) if "aim" in row else "")
+        for row in rows("oracles")
     )
     return markdown(("what", "unit", "figure", "aim"), cells)
 
@@ -205,11 +205,11 @@ def chat():
     rest = ("prefill ratio", *parts, "peak GiB of play", "peak GiB")
     cells = (
         (
-            one["recipe"],
-            *(f"{one[name]:,}" for name in whole),
-            *(number(one[name]) for name in rest),
+            row["recipe"],
+            *(f"{row[name]:,}" for name in whole),
+            *(number(row[name]) for name in rest),
         )
-        for one in rows("chat")
+        for row in rows("chat")
     )
     return markdown(("recipe", *whole, *rest), cells)
 
@@ -219,15 +219,15 @@ def checkpoints():
     sizes = ("largest file, MiB", "all files, MiB", "written, MiB")
     cells = (
         (
-            one["model"],
-            one["snapshots"],
-            one["checkpoint"],
-            f"{one['memory ratio']:.3f}",
-            number(one["aim"]),
-            *(number(one[name]) for name in sizes),
-            number(one["seconds"]),
+            row["model"],
+            row["snapshots"],
+            row["checkpoint"],
+            f"{row['memory ratio']:.3f}",
+            number(row["aim"]),
+            *(number(row[name]) for name in sizes),
+            number(row["seconds"]),
         )
-        for one in rows("checkpoints")
+        for row in rows("checkpoints")
     )
     head = ("model", "snapshots", "checkpoint", "memory / largest file", "aim, at most")
     return markdown((*head, *sizes, "seconds"), cells)
@@ -249,18 +249,18 @@ def payoffs():
     )
     cells = (
         (
-            str(one["members"]),
-            str(one["cells"]),
-            f"{one['plays']:,}",
-            number(one["seconds"]),
-            str(one["aim"]),
-            number(one["plays/s"]),
-            f"{one['largest half-width']:.3f}",
-            f"{one['largest error']:.3f}",
-            f"{100 * one['share held']:.0f} %",
-            f"{one['exact seconds']:.1f}",
+            str(row["members"]),
+            str(row["cells"]),
+            f"{row['plays']:,}",
+            number(row["seconds"]),
+            str(row["aim"]),
+            number(row["plays/s"]),
+            f"{row['largest half-width']:.3f}",
+            f"{row['largest error']:.3f}",
+            f"{100 * row['share held']:.0f} %",
+            f"{row['exact seconds']:.1f}",
         )
-        for one in rows("payoffs")
+        for row in rows("payoffs")
     )
     return markdown(head, cells)
 

@@ -18,13 +18,13 @@ def aim(row):
 
 def view():
     """Return times of the index and of a filter, and the server's share of processor time."""
-    lines = [(one["what"], shown(one), aim(one)) for one in rows("view")]
+    lines = [(row["what"], shown(row), aim(row)) for row in rows("view")]
     return markdown(("what", "figure", "aim, at most"), lines)
 
 
 def paint():
     """Return when each page is drawn, and its largest paint."""
-    lines = [(one["page"], one["what"], shown(one), aim(one)) for one in rows("view_paint")]
+    lines = [(row["page"], row["what"], shown(row), aim(row)) for row in rows("view_paint")]
     return markdown(("page", "what", "median", "aim, at most"), lines)
 
 

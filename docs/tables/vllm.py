@@ -5,18 +5,18 @@ from measured import markdown, rows, source
 
 def speed():
     """Return tokens a second of both samplers by the number of conversations."""
-    found = {}
-    for one in rows("vllm"):
-        found.setdefault(one["conversations"], {})[one["sampler"]] = one
+    by_count = {}
+    for row in rows("vllm"):
+        by_count.setdefault(row["conversations"], {})[row["sampler"]] = row
     lines = [
         (
             count,
-            f"{own['in_process']['tokens/s']:.0f}",
-            f"{own['vllm']['tokens/s']:.0f}",
-            f"{own['vllm']['ratio']:.2f}",
-            f"{own['vllm']['error']:.1e}",
+            f"{by_sampler['in_process']['tokens/s']:.0f}",
+            f"{by_sampler['vllm']['tokens/s']:.0f}",
+            f"{by_sampler['vllm']['ratio']:.2f}",
+            f"{by_sampler['vllm']['error']:.1e}",
         )
-        for count, own in found.items()
+        for count, by_sampler in by_count.items()
     ]
     head = ("conversations", "in_process, tokens/s", "vllm, tokens/s", "times as many")
     return markdown((*head, "log-probabilities apart by"), lines)

@@ -22,9 +22,9 @@ def smol():
     head = ("", "legal replies", "best moves as X", "best moves as O", "return as X", "return as O")
     names = ("legal", "best as X", "best as O", "return as X", "return as O")
     lines = []
-    for one in rows("vpr-smol"):
-        found = (spread(one, name) if name in one["values"] else "-" for name in names)
-        lines.append((one["when"], *found))
+    for row in rows("vpr-smol"):
+        figures = (spread(row, name) if name in row["values"] else "-" for name in names)
+        lines.append((row["when"], *figures))
     return markdown(head, lines)
 
 
@@ -32,18 +32,18 @@ def transfer():
     """Return what SmolLM2 solves of puzzles and of word problems, after each stage of training."""
     head = ("after", "row", "starts", "games", "solved", "illegal replies", "best moves")
     lines = []
-    for one in rows("vpr-transfer"):
-        best = spread(one, "best moves") if "best moves" in one["values"] else "-"
-        figures = (spread(one, "solved"), spread(one, "illegal"), best)
-        lines.append((one["arm"], one["row"], one["starts"], str(one["games"]), *figures))
+    for row in rows("vpr-transfer"):
+        best = spread(row, "best moves") if "best moves" in row["values"] else "-"
+        figures = (spread(row, "solved"), spread(row, "illegal"), best)
+        lines.append((row["arm"], row["row"], row["starts"], str(row["games"]), *figures))
     return markdown(head, lines)
 
 
 def trained_by():
     """Return how the runs of that table were trained."""
     arms = {
-        one["arm"]: f"`{one['trained by'].removeprefix('sparring train ')}` at {one['trained at']}"
-        for one in rows("vpr-transfer")
+        row["arm"]: f"`{row['trained by'].removeprefix('sparring train ')}` at {row['trained at']}"
+        for row in rows("vpr-transfer")
     }
     return "; ".join(f"{arm} by {how}" for arm, how in arms.items()) + "."
 
@@ -55,10 +55,10 @@ def walks():
     course = ("entropy, first", "entropy, last", "equal groups, first", "equal groups, last")
     head = ("learns by", *(f"solved of {best}" for best in range(1, 5)))
     lines = []
-    for one in rows("sokoban-walks"):
+    for row in rows("sokoban-walks"):
         names = (*solved, *ends, *course)
-        found = (spread(one, name) if name in one["values"] else "-" for name in names)
-        lines.append((ARMS[one["arm"]], *found))
+        figures = (spread(row, name) if name in row["values"] else "-" for name in names)
+        lines.append((ARMS[row["arm"]], *figures))
     return markdown((*head, *ends, *course), lines)
 
 
@@ -67,11 +67,11 @@ def judging():
     head = ("recipe", "judging's share of a step", "largest", "at most", "met")
     lines = [
         (
-            f"`{one['what']}`",
-            *(f"{one[name]:.2f}" for name in ("value", "worst_share", "aim")),
-            one["met"],
+            f"`{row['what']}`",
+            *(f"{row[name]:.2f}" for name in ("value", "worst_share", "aim")),
+            row["met"],
         )
-        for one in rows("judging")
+        for row in rows("judging")
     ]
     return markdown(head, lines)
 
@@ -85,13 +85,13 @@ def claims():
             gains.append(less(first, second, figure))
             lines.append((what, who, task, shown(gains[-1])))
 
-    of_table = [one for one in rows("vpr-table") if one["starts"] in TRAINED]
-    for (one, other), what in COMPARED.items():
+    of_table = [method for method in rows("vpr-table") if method["starts"] in TRAINED]
+    for (method, other), what in COMPARED.items():
         for game, title in GAMES.items():
-            pair = (cell(results("vpr-methods"), game, one), cell(results("vpr-methods"), OUTCOMES_OF.get(game, game), other))
+            pair = (cell(results("vpr-methods"), game, method), cell(results("vpr-methods"), OUTCOMES_OF.get(game, game), other))
             add("tiny model", title, what, *pair, "return over the run")
         for task, title in TASKS.items():
-            pair = (_of_table(of_table, task, one), _of_table(of_table, OUTCOMES_OF_TABLE.get(task, task), other))
+            pair = (_of_table(of_table, task, method), _of_table(of_table, OUTCOMES_OF_TABLE.get(task, task), other))
             add("table", title, what, *pair, "return, end")
     for first in rows("vpr-general", learns_by="vpr", starts="unseen"):
         empty = first["empty cells"]
@@ -100,11 +100,11 @@ def claims():
     return worded(("compared", "learner", "task", "gain", "verdict"), lines, sides(gains, "ahead", "behind"))
 
 
-def _of_table(found, task, method):
+def _of_table(table_rows, task, method):
     """Return the row of a task and a method on the table of logits, in groups of 8, or None."""
-    wanted = (task, TABLE_ARMS[method], 8)
-    own = [one for one in found if (one["task"], one["learns by"], one["group"]) == wanted]
-    return own[0] if own else None
+    key = (task, TABLE_ARMS[method], 8)
+    matches = [row for row in table_rows if (row["task"], row["learns by"], row["group"]) == key]
+    return matches[0] if matches else None
 
 
 MADE = {

@@ -3,9 +3,9 @@
     import sparring
 
     run = sparring.train("kuhn-tiny", "steps=60")
-    found = sparring.evaluate(run)
+    result = sparring.evaluate(run)
 
-The functions are those of ``sparring.api``, which is imported when one of them is first used.
+The module ``sparring.api`` holds the functions and is imported at their first use.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names of the package, those of the public API among them."""
+    """Return the names of the package and of the public API."""
     return sorted({*globals(), *__all__})

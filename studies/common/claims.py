@@ -48,8 +48,8 @@ def verdicts(result: Mapping[str, Any]) -> list[dict[str, str]]:
     pairs = [zip(ends[better], ends[worse], strict=True) for better, worse, _ in raced]
     gains = [mean_interval([b - a for a, b in pair]) for pair in pairs]
     return [
-        {"claim": claim, "compared": f"{worse} - {better}", **found}
-        for (better, worse, claim), found in zip(raced, judged(gains), strict=True)
+        {"claim": claim, "compared": f"{worse} - {better}", **verdict}
+        for (better, worse, claim), verdict in zip(raced, judged(gains), strict=True)
     ]
 
 
@@ -96,7 +96,7 @@ def correlations(
     ends = {
         row["estimator"]: row["final"]["mean"] for row in result["rows"] if "refused" not in row
     }
-    found = {}
+    coefficients = {}
     for key in LAB_KEYS:
         pairs = [
             (lab[name][key]["mean"], end)
@@ -104,8 +104,8 @@ def correlations(
             if name in lab and lab[name][key]["mean"] is not None
         ]
         known = rank_correlation(pairs) if len(pairs) > 2 else None
-        found[key] = math.nan if known is None else known
-    return found
+        coefficients[key] = math.nan if known is None else known
+    return coefficients
 
 
 def _probability(value: float) -> str:

@@ -10,7 +10,7 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from sparring.cli.text import complain, say
+from sparring.cli.text import print_stderr, say
 from sparring.report.terminal import PlainConsole
 from studies.common.study import Setting, Study, load, names, reproduce
 from studies.common.study_tables import check_publishable, comparison, publish_results, write
@@ -50,7 +50,7 @@ def run(
     files += publish_results(name, document) if publish else []
     if as_json:
         print(json.dumps(document, sort_keys=True))
-    tell = complain if as_json else say
+    tell = print_stderr if as_json else say
     tell(f"Wrote {', '.join(map(str, files))}.")
     for line in comparison(name, document):
         tell(line)
@@ -65,10 +65,12 @@ def _document(
     command = f"sparring reproduce {name}" + (" --quick" if quick else "")
     try:
         return reproduce(
-            study, setting, path, command=command, workers=workers, quick=quick, watch=complain
+            study, setting, path, command=command, workers=workers, quick=quick, watch=print_stderr
         )
     except KeyboardInterrupt:
-        complain(f"Stopped. What is done is kept in {path}; the same command goes on from there.")
+        print_stderr(
+            f"Stopped. What is done is kept in {path}; the same command goes on from there."
+        )
         raise typer.Exit(130) from None
 
 

@@ -94,7 +94,11 @@ def read(config: RunConfig) -> tuple[Base, Needs]:
     if section.name == CHOOSE:
         around: Any = make_game(CHOOSE, options=section.options)
         beneath = around.inner.made_by
-        candidates = {key: one for key, one in section.options.items() if key != "environment"}
+        candidates = {
+            key: option_value
+            for key, option_value in section.options.items()
+            if key != "environment"
+        }
     options = beneath["options"]
     plain = {key: value for key, value in options.items() if key not in WITHIN}
     strict = options.get("malformed") == "illegal"
@@ -115,16 +119,16 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
     plain = make_game(base.name, options=base.options)
     teams = teams_of(plain)
 
-    def roles(wanted: Sequence[bool]) -> list[str]:
-        return [role for role, team in zip(plain.roles, teams, strict=True) if wanted[team]]
+    def roles(chosen: Sequence[bool]) -> list[str]:
+        return [role for role, team in zip(plain.roles, teams, strict=True) if chosen[team]]
 
     options = dict(base.options)
-    deducers = roles([one.deduces for one in needs])
+    deducers = roles([need.deduces for need in needs])
     if deducers:
-        strict = any(one.strict for one in needs)
+        strict = any(need.strict for need in needs)
         malformed = {"malformed": "illegal"} if strict else {}
         options |= {"deduce": True, "deducers": deducers, **malformed}
-    kinds = [one.candidates for one in needs if one.candidates is not None]
+    kinds = [need.candidates for need in needs if need.candidates is not None]
     if not kinds:
         return make_game(base.name, options=options, illegal=base.illegal)
     if any(kind != kinds[0] for kind in kinds):
@@ -132,7 +136,7 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
             f"cross play: one player chooses by {quoted(kinds[0])}, the other by "
             f"{quoted(kinds[1])}; a game has candidates of one kind."
         )
-    choosers = roles([one.candidates is not None for one in needs])
+    choosers = roles([need.candidates is not None for need in needs])
     around = {"environment": {"name": base.name, "options": options}, **kinds[0]}
     return make_game(CHOOSE, options={**around, "choosers": choosers}, illegal=base.illegal)
 
@@ -153,18 +157,18 @@ def match(game: Environment, players: Sequence[Agent], *, games: int, stream: St
     specs = [untrained_spec(game, number, names, stream.child(number)) for number in range(games)]
     episodes = with_results(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
     outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
-    legal, said = [], []
+    legal, spoken = [], []
     for name in (FIRST, SECOND):
-        own = [turn for one in episodes for turn in one.turns if names[turn.seat] == name]
-        illegal, replies = illegal_replies(own)
+        own_turns = [turn for play in episodes for turn in play.turns if names[turn.seat] == name]
+        illegal, replies = illegal_replies(own_turns)
         legal.append(1.0 - illegal / max(replies, 1))
-        said.append(_spoken(own, tuple(getattr(game, "called", ()))))
-    return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, said)
+        spoken.append(_spoken(own_turns, tuple(getattr(game, "called", ()))))
+    return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, spoken)
 
 
 def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> Spoken:
     """Return how varied a player's texts are."""
-    texts = [one.action for one in turns if not one.legal_actions and one.event == "ok"]
+    texts = [turn.action for turn in turns if not turn.legal_actions and turn.event == "ok"]
     counts = Counter(pattern(text, called) for text in texts if text is not None)
     return Spoken(counts.total(), len(counts), max(counts.values(), default=0))
 
@@ -212,32 +216,34 @@ def matrix(
                 f"{next(iter(bases))} in {quoted(base.options)} of {base.name}; name runs of one "
                 "game."
             )
-    found, stream = [], Stream.from_seed(seed)
+    rows, stream = [], Stream.from_seed(seed)
     for first, second in pairs:
         game = game_for(base, [needs[first], needs[second]])
         came = match(game, [agents[first], agents[second]], games=games, stream=stream)
-        said = [one._asdict() for one in came.said]
-        found.append({"first": first, "second": second, **came._asdict(), "said": said})
-    return found
+        speeches = [speech._asdict() for speech in came.said]
+        rows.append({"first": first, "second": second, **came._asdict(), "said": speeches})
+    return rows
 
 
 def pairs_of(main: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]]:
     """Return every pair of main players, both ways, and of each other one with each main one."""
     beside = [
-        pair for one, two in itertools.product(others, main) for pair in ((one, two), (two, one))
+        pair
+        for first, two in itertools.product(others, main)
+        for pair in ((first, two), (two, first))
     ]
     return [*itertools.product(main, main), *beside]
 
 
 if __name__ == "__main__":
-    given: Mapping[str, Any] = json.loads(sys.argv[1])
+    inputs: Mapping[str, Any] = json.loads(sys.argv[1])
     place = Path(sys.argv[2]).parent
     measured = matrix(
-        {name: place.parent / folder for name, folder in given["runs"].items()},
-        given["bots"],
-        [tuple(pair) for pair in given["pairs"]],
-        games=given["games"],
-        seed=given["seed"],
-        starts=given.get("starts"),
+        {name: place.parent / folder for name, folder in inputs["runs"].items()},
+        inputs["bots"],
+        [tuple(pair) for pair in inputs["pairs"]],
+        games=inputs["games"],
+        seed=inputs["seed"],
+        starts=inputs.get("starts"),
     )
     write_bytes_atomic(Path(sys.argv[2]), json.dumps(measured).encode())

@@ -11,10 +11,10 @@ from sparring.api.cells import (
     Measure,
     Row,
     by_seed,
-    exporting,
     module_cell,
     seed_rows,
-    training,
+    training_cell,
+    with_export,
 )
 from studies.common.self_played import Arm
 from studies.common.study import Setting
@@ -51,30 +51,30 @@ def cells(
         shares: cells that a seed's matches are shared out to, so that a study of long matches does
             not end on one core.
     """
-    made, origin = list[Cell](), begins or {}
+    result, origin = list[Cell](), begins or {}
     for seed in range(setting["seeds"]):
         runs = dict[str, Cell]()
         for arm in setting["arms"]:
-            recipe, own = arms[arm]
-            changes = [f"seed={seed}", "threads=1", *always, *own, *setting["changes"]]
-            kept = exporting(measure) if arm in origin.values() else measure
+            recipe, arm_changes = arms[arm]
+            changes = [f"seed={seed}", "threads=1", *always, *arm_changes, *setting["changes"]]
+            measure_of = with_export(measure) if arm in origin.values() else measure
             first = runs[origin[arm]] if arm in origin else None
             key, name = (arm, seed), f"{arm}-{seed}"
-            runs[arm] = training(key, name, recipe, changes, kept, begins=first)
-        given = {
-            "runs": {arm: one.folder for arm, one in runs.items()},
+            runs[arm] = training_cell(key, name, recipe, changes, measure_of, begins=first)
+        inputs = {
+            "runs": {arm: run.folder for arm, run in runs.items()},
             "bots": dict(bots),
             "games": setting["games"],
             "seed": seed,
             **({"starts": dict(starts)} if starts else {}),
         }
-        made += runs.values()
-        made += _matches(given, pairs, seed, shares, [one.key for one in runs.values()])
-    return made
+        result += runs.values()
+        result += _matches(inputs, pairs, seed, shares, [run.key for run in runs.values()])
+    return result
 
 
 def _matches(
-    given: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     pairs: Sequence[Pair],
     seed: int,
     shares: int,
@@ -83,23 +83,23 @@ def _matches(
     """Return the cells of a seed's matches.
 
     Args:
-        given: what ``cross_play`` is told, but for the pairs.
+        inputs: the inputs of ``cross_play``, except the pairs.
         pairs: who meets whom; share k has every ``shares``th from the k-th on.
         seed: of the runs.
         shares: number of cells.
         after: keys of the runs.
     """
-    made = []
+    result = []
     for share in range(shares):
-        told = {**given, "pairs": [list(pair) for pair in pairs[share::shares]]}
+        part = {**inputs, "pairs": [list(pair) for pair in pairs[share::shares]]}
         name = f"{MATRIX}-{seed}" + (f"-{share}" if shares > 1 else "")
-        made.append(module_cell(PLAYED, told, key=(MATRIX, seed, share), name=name, after=after))
-    return made
+        result.append(module_cell(PLAYED, part, key=(MATRIX, seed, share), name=name, after=after))
+    return result
 
 
 def rows(
     setting: Setting,
-    kept: CellRecords,
+    records: CellRecords,
     *,
     pairs: Sequence[Pair],
     labels: Callable[[Pair], Row],
@@ -111,18 +111,18 @@ def rows(
 
     Args:
         setting: of the study.
-        kept: of all cells.
+        records: of all cells.
         pairs: who met whom.
         labels: of a pair.
         figures: of a match, see ``cross_play.matrix``.
     """
-    runs = {key: one for key, one in kept.items() if key[0] != MATRIX}
-    found = seed_rows(runs, lambda arm: {"arm": arm, "starts": "all"}, dict)
-    shares = 1 + max(key[2] for key in kept if key[0] == MATRIX)
+    runs = {key: record for key, record in records.items() if key[0] != MATRIX}
+    result = seed_rows(runs, lambda arm: {"arm": arm, "starts": "all"}, dict)
+    shares = 1 + max(key[2] for key in records if key[0] == MATRIX)
     for place, pair in enumerate(pairs):
         each, share = divmod(place, shares)
-        matches = [kept[MATRIX, seed, share]["found"][each] for seed in range(setting["seeds"])]
-        values = by_seed([figures(one) for one in matches])
+        matches = [records[MATRIX, seed, share]["found"][each] for seed in range(setting["seeds"])]
+        values = by_seed([figures(record) for record in matches])
         games = setting["games"] * setting["seeds"]
-        found.append({**labels(pair), "starts": "all", "games": games, "values": values})
-    return found
+        result.append({**labels(pair), "starts": "all", "games": games, "values": values})
+    return result

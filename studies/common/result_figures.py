@@ -37,10 +37,12 @@ class Results:
 
     def rows(self, **labels: Any) -> list[Row]:
         """Return the rows with these labels (`trained_on` stands for "trained on")."""
-        wanted = {label.replace("_", " "): value for label, value in labels.items()}
-        found = self.document["rows"]
+        labels_of_rows = {label.replace("_", " "): value for label, value in labels.items()}
+        all_rows = self.document["rows"]
         return [
-            row for row in found if all(row.get(label) == value for label, value in wanted.items())
+            row
+            for row in all_rows
+            if all(row.get(label) == value for label, value in labels_of_rows.items())
         ]
 
     def row(self, **labels: Any) -> Row:
@@ -49,10 +51,10 @@ class Results:
         Raises:
             ValueError: there is none, or more than one.
         """
-        found = self.rows(**labels)
-        if len(found) != 1:
-            raise ValueError(f"{self.where} has {len(found)} rows with {labels}; one is wanted.")
-        return found[0]
+        matches = self.rows(**labels)
+        if len(matches) != 1:
+            raise ValueError(f"{self.where} has {len(matches)} rows with {labels}; one is wanted.")
+        return matches[0]
 
     def source(self) -> str:
         """Return a line for under a table: where its figures come from."""
@@ -61,8 +63,8 @@ class Results:
 
     def origin(self) -> str:
         """Return the commit, the date and the versions, as the end of a sentence."""
-        found = self.document["versions"].items()
-        versions = ", ".join(f"{package} {version}" for package, version in found)
+        packages = self.document["versions"].items()
+        versions = ", ".join(f"{package} {version}" for package, version in packages)
         commit, _, dirty = (self.document["commit"] or "").partition("-")
         changed = " with changes" if dirty else ""
         at = f"at commit {commit[:7]}{changed}" if commit else "from an installed package"
@@ -96,8 +98,8 @@ def values(of: Row, figure: str) -> list[float]:
 
 def mean(of: Row, figure: str) -> float:
     """Return the mean of a figure over seeds."""
-    found = values(of, figure)
-    return sum(found) / len(found)
+    numbers = values(of, figure)
+    return sum(numbers) / len(numbers)
 
 
 def points(of: Row, prefix: str) -> list[tuple[int, str]]:
@@ -125,42 +127,44 @@ def interval(of: Row, figure: str, *, low: float = -math.inf, high: float = math
         low: the least that the figure can be.
         high: the most.
     """
-    found = mean_interval(values(of, figure))
+    estimate = mean_interval(values(of, figure))
     if figure in of.get("intervals", {}):
         ends = of["intervals"][figure]
-        found = Interval(mean=found.mean, low=ends[0], high=ends[1], count=1, level=0.95)
-    return clipped(found, low, high)
+        estimate = Interval(mean=estimate.mean, low=ends[0], high=ends[1], count=1, level=0.95)
+    return clipped(estimate, low, high)
 
 
-def clipped(found: Interval, low: float, high: float) -> Interval:
+def clipped(estimate: Interval, low: float, high: float) -> Interval:
     """Return an interval with its ends held to [low, high]; one that is open stays open."""
-    if not math.isfinite(found.high - found.low):
-        return found
-    ends = {"low": min(max(found.low, low), high), "high": max(min(found.high, high), low)}
-    return Interval(mean=found.mean, count=found.count, level=found.level, **ends)
+    if not math.isfinite(estimate.high - estimate.low):
+        return estimate
+    ends = {"low": min(max(estimate.low, low), high), "high": max(min(estimate.high, high), low)}
+    return Interval(mean=estimate.mean, count=estimate.count, level=estimate.level, **ends)
 
 
-def shown(found: Interval, digits: int = 2) -> str:
+def shown(estimate: Interval, digits: int = 2) -> str:
     """Return an interval as "mean [low, high]"; the mean alone where one run gives no interval."""
-    mean, low, high = (f"{part + 0.0:.{digits}f}" for part in (found.mean, found.low, found.high))
-    if not math.isfinite(found.high - found.low):
+    mean, low, high = (
+        f"{part + 0.0:.{digits}f}" for part in (estimate.mean, estimate.low, estimate.high)
+    )
+    if not math.isfinite(estimate.high - estimate.low):
         return mean
     return f"{mean} [{low}, {high}]".replace(f"-{0:.{digits}f}", f"{0:.{digits}f}")
 
 
 def spread(of: Row, figure: str, digits: int = 2, **ends: float) -> str:
     """Return a figure of a row as text: `text` as it was kept, or mean and interval over seeds."""
-    kept = of.get("text", {}).get(figure)
-    return str(kept) if kept is not None else shown(interval(of, figure, **ends), digits)
+    text = of.get("text", {}).get(figure)
+    return str(text) if text is not None else shown(interval(of, figure, **ends), digits)
 
 
-def less(one: Row, other: Row, figure: str) -> Interval:
+def less(row: Row, other: Row, figure: str) -> Interval:
     """Return by how much a figure is larger in one row, paired by the seeds that both have.
 
     Raises:
         ValueError: they share no seed.
     """
-    ours, theirs = one["values"][figure], other["values"][figure]
+    ours, theirs = row["values"][figure], other["values"][figure]
     shared = sorted(ours.keys() & theirs.keys(), key=int)
     if not shared:
         raise ValueError(f"The rows share no seed for {figure}, so nothing can be paired.")
@@ -183,23 +187,23 @@ def sides(
 
     The words are corrected for the number of the differences; a table says so by ``CORRECTED``.
     """
-    found = decided([zero_probability(one) for one in differences])
+    decisions = decided([zero_probability(difference) for difference in differences])
     return [
-        (above if one.mean > 0.0 else below) if known else neither
-        for one, known in zip(differences, found, strict=True)
+        (above if difference.mean > 0.0 else below) if known else neither
+        for difference, known in zip(differences, decisions, strict=True)
     ]
 
 
-def chance_beyond(found: Interval, level: float = 0.0, *, above: bool = True) -> float:
+def chance_beyond(estimate: Interval, level: float = 0.0, *, above: bool = True) -> float:
     """Return the two-sided p that a mean is at a level; 1 where it is not beyond it.
 
     Args:
-        found: the mean with its interval, by ``mean_interval``.
+        estimate: the mean with its interval, by ``mean_interval``.
         level: that the mean is to be beyond.
         above: whether it is to be above the level; else below.
     """
-    beyond = found.mean > level if above else found.mean < level
-    return zero_probability(found, level=level) if beyond else 1.0
+    beyond = estimate.mean > level if above else estimate.mean < level
+    return zero_probability(estimate, level=level) if beyond else 1.0
 
 
 def markdown(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:

@@ -58,10 +58,12 @@ def as_text(document: Mapping[str, Any]) -> str:
 
 def surroundings() -> dict[str, Any]:
     """Return the versions and the machine of this process."""
-    installed = {found.metadata["Name"].replace("-", "_") for found in metadata.distributions()}
-    own = {name: metadata.version(name) for name in PACKAGES if name in installed}
+    installed = {
+        distribution.metadata["Name"].replace("-", "_") for distribution in metadata.distributions()
+    }
+    packages = {name: metadata.version(name) for name in PACKAGES if name in installed}
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "processor": processor()}
-    return {"versions": {"python": platform.python_version(), **own}, "machine": machine}
+    return {"versions": {"python": platform.python_version(), **packages}, "machine": machine}
 
 
 def processor() -> str:
@@ -70,25 +72,25 @@ def processor() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return platform.processor()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1] if found else platform.processor()
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1] if match else platform.processor()
 
 
 def faults(document: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the content of a results file that is published, in words."""
-    found = [f"It lacks '{key}'." for key in KEYS if key not in document]
+    messages = [f"It lacks '{key}'." for key in KEYS if key not in document]
     if len(str(document.get("command", "")).split()) < 2:
-        found.append("Its 'command' is not a whole command line.")
+        messages.append("Its 'command' is not a whole command line.")
     if not re.match(r"[0-9a-f]{7,40}(-dirty)?$", str(document.get("commit", ""))):
-        found.append(f"Its 'commit' is {document.get('commit')!r}; write the hash of one.")
+        messages.append(f"Its 'commit' is {document.get('commit')!r}; write the hash of one.")
     if "python" not in document.get("versions", {}):
-        found.append("Its 'versions' lack 'python'.")
+        messages.append("Its 'versions' lack 'python'.")
     rows = document.get("rows") or []
     for number, row in enumerate(rows):
-        found += [f"Row {number}: {fault}" for fault in row_faults(row)]
+        messages += [f"Row {number}: {fault}" for fault in row_faults(row)]
     if any("text" in row for row in rows) and LOST not in document.get("note", ""):
-        found.append(f"Rows have 'text'; say in 'note' that {LOST}.")
-    return found
+        messages.append(f"Rows have 'text'; say in 'note' that {LOST}.")
+    return messages
 
 
 def row_faults(row: Mapping[str, Any]) -> list[str]:

@@ -20,9 +20,9 @@ def points_along(run: Path, game: str, roles: tuple[str, str]) -> dict[str, floa
         roles: of both seats.
     """
     rounds = RunFolder.open(run).config()["environments"][0]["options"]["rounds"]
-    one, two = (f"return/{game}/{role}" for role in roles)
+    first, two = (f"return/{game}/{role}" for role in roles)
     return {
-        f"{ALONG}{line['step']}": (line[one] + line[two]) / (2 * rounds)
+        f"{ALONG}{line['step']}": (line[first] + line[two]) / (2 * rounds)
         for line in metrics(run)
         if line["step"] % SHOWN == 0
     }

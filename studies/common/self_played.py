@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, Measure, metrics, training
+from sparring.api.cells import Cell, Measure, RunCommand, metrics, training_cell
 from sparring.run.folder import RunFolder
 from studies.common.study import Setting
 
@@ -38,22 +38,24 @@ def trained(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) ->
         setting: of the study, with "changes" to all arms.
         measure: what is kept of it.
     """
-    recipe, own = of
+    recipe, arm_changes = of
     always = (f"seed={seed}", "threads=1", "evaluation.every=100000")
-    changes = [*always, *setting["changes"], *own]
-    return training((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
+    changes = [*always, *setting["changes"], *arm_changes]
+    return training_cell((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
 
 
-def self_played(run: Path, ask: Ask, *, plays: int, seed: int) -> list[dict[str, Any]]:
+def self_played(
+    run: Path, run_command: RunCommand, *, plays: int, seed: int
+) -> list[dict[str, Any]]:
     """Return what ``sparring evaluate RUN --self-plays`` finds, environment by environment.
 
     Args:
         run: its folder.
-        ask: runs the command.
+        run_command: runs the command.
         plays: of each environment, the run's policies in all seats.
         seed: of these plays.
     """
-    return played(ask(["sparring", "evaluate", str(run), *playing(plays, seed)]))
+    return played(run_command(["sparring", "evaluate", str(run), *playing(plays, seed)]))
 
 
 def playing(plays: int, seed: int) -> list[str]:
@@ -62,13 +64,15 @@ def playing(plays: int, seed: int) -> list[str]:
     return ["--self-plays", str(plays), *few, "--json"]
 
 
-def played(said: str) -> list[dict[str, Any]]:
+def played(stdout: str) -> list[dict[str, Any]]:
     """Return what `sparring evaluate` has said of self-play, environment by environment."""
-    found: list[dict[str, Any]] = json.loads(said)["self_plays"]
-    return found
+    rows: list[dict[str, Any]] = json.loads(stdout)["self_plays"]
+    return rows
 
 
 def sampled_tokens(run: Path) -> float:
     """Return how many tokens all seats of a run have sampled in training."""
     games: int = RunFolder.open(run).config()["rollout"]["games_per_step"]
-    return float(sum(one["turns_per_game"] * one["reply_tokens"] * games for one in metrics(run)))
+    return float(
+        sum(line["turns_per_game"] * line["reply_tokens"] * games for line in metrics(run))
+    )

@@ -13,23 +13,23 @@ from sparring.core.records import Interval
 from sparring.ops.statistics import student_quantile
 
 
-def zero_probability(found: Interval, *, level: float = 0.0) -> float:
+def zero_probability(estimate: Interval, *, level: float = 0.0) -> float:
     """Return the two-sided p that a mean is 0, from its interval by ``mean_interval``.
 
     p = 2 P(T > |mean - level| / standard error), T Student's t with count - 1 degrees of freedom; 1
     where fewer than two values leave no estimate.
 
     Args:
-        found: the mean with its interval.
+        estimate: the mean with its interval.
         level: another value than 0 that the mean is compared with.
     """
-    if found.count < 2 or not math.isfinite(found.high - found.low):
+    if estimate.count < 2 or not math.isfinite(estimate.high - estimate.low):
         return 1.0
-    degrees = found.count - 1
-    error = (found.high - found.low) / 2 / student_quantile(degrees, found.level)
+    degrees = estimate.count - 1
+    error = (estimate.high - estimate.low) / 2 / student_quantile(degrees, estimate.level)
     if error == 0:
-        return 1.0 if found.mean == level else 0.0
-    return float(2 * stdtr(degrees, -abs(found.mean - level) / error))
+        return 1.0 if estimate.mean == level else 0.0
+    return float(2 * stdtr(degrees, -abs(estimate.mean - level) / error))
 
 
 def share_probability(share: float, count: int, level: float) -> float:

@@ -33,7 +33,7 @@ FOLDER = Path(__file__).resolve().parents[1]
 QUICK = "A quick run: it shows that everything works, and its figures measure nothing."
 
 
-def _nothing(setting: Setting, kept: CellRecords) -> dict[str, Any]:
+def _nothing(setting: Setting, records: CellRecords) -> dict[str, Any]:
     """Return no further fields."""
     return {}
 
@@ -120,14 +120,14 @@ def reproduce(
     """
     cells = study.cells(setting)
     with disk_errors(folder), hold_folder(folder):
-        kept = run_cells(cells, Workplace(folder), workers or os.cpu_count() or 1, watch)
+        records = run_cells(cells, Workplace(folder), workers or os.cpu_count() or 1, watch)
     document = {
         "command": command,
         "setting": dict(setting),
         **surroundings(),
-        **origin(kept.values()),
-        "rows": study.rows(setting, kept),
-        **study.fields(setting, kept),
+        **origin(records.values()),
+        "rows": study.rows(setting, records),
+        **study.fields(setting, records),
     }
     if quick:
         document |= {"setting": {**document["setting"], "quick": True}, "note": QUICK}

@@ -14,23 +14,23 @@ METHODS = {
 }
 
 
-def part(one: Row, figure: str, digits: int = 2) -> str:
+def part(row: Row, figure: str, digits: int = 2) -> str:
     """Return a share with its interval, held to [0, 1]."""
-    return spread(one, figure, digits, low=0.0, high=1.0)
+    return spread(row, figure, digits, low=0.0, high=1.0)
 
 
-def when(one: Row, point: str) -> str:
+def when(row: Row, point: str) -> str:
     """Return the name of the return at "half" or at "the end" of a row's run."""
-    if "text" in one:
+    if "text" in row:
         return f"return at {point}"
-    if point == "half" and "return, half" not in one["values"]:
-        curve = points(one, "return after ")
+    if point == "half" and "return, half" not in row["values"]:
+        curve = points(row, "return after ")
         early = [name for games, name in curve if games <= curve[-1][0] / 2]
         return early[-1] if early else curve[0][1]
     return f"return, {point.removeprefix('the ')}"
 
 
-def returns(one: Row, task: str) -> list[str]:
+def returns(row: Row, task: str) -> list[str]:
     """Return the return at half of a run and at its end."""
     low = -1.0 if task == "tictactoe" else 0.0
-    return [spread(one, when(one, point), low=low, high=1.0) for point in ("half", "the end")]
+    return [spread(row, when(row, point), low=low, high=1.0) for point in ("half", "the end")]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand
 from sparring.core.files import parse_json
 from studies.common.study import Setting, Study
 
@@ -40,41 +40,41 @@ def comparison(game: str, setting: Setting) -> Cell:
     )
 
 
-def measured(folder: Path, said: str, ask: Ask) -> Any:
+def measured(folder: Path, stdout: str, run_command: RunCommand) -> Any:
     """Return a comparison, without the figures of single seats."""
-    found = parse_json(said)
-    (report,) = found["games"]
+    document = parse_json(stdout)
+    (report,) = document["games"]
     rows = [{key: row[key] for key in row if key != "seats"} for row in report["rows"]]
-    return {"settings": found["settings"], "game": {**report, "rows": rows}}
+    return {"settings": document["settings"], "game": {**report, "rows": rows}}
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return the rows of all games, each with its game."""
-    games = [kept[game,]["found"]["game"] for game in setting["games"]]
-    return [row(report["game"], one) for report in games for one in report["rows"]]
+    games = [records[game,]["found"]["game"] for game in setting["games"]]
+    return [row(report["game"], entry) for report in games for entry in report["rows"]]
 
 
-def row(game: str, one: Mapping[str, Any]) -> Row:
+def row(game: str, entry: Mapping[str, Any]) -> Row:
     """Return the row of an estimator in a game: what it measured with its seed, or why not."""
-    labels = {"game": game, "estimator": one["estimator"], "starts": "all"}
-    if "refused" in one:
-        return {**labels, "refused": one["refused"]}
+    labels = {"game": game, "estimator": entry["estimator"], "starts": "all"}
+    if "refused" in entry:
+        return {**labels, "refused": entry["refused"]}
     values, intervals = {}, {}
     for key in KEYS:
-        found = one[key] if isinstance(one[key], dict) else {"mean": one[key]}
-        if found["mean"] is not None:
-            values[key] = {"0": found["mean"]}
-        if found.get("low") is not None:
-            intervals[key] = [found["low"], found["high"]]
+        ends = entry[key] if isinstance(entry[key], dict) else {"mean": entry[key]}
+        if ends["mean"] is not None:
+            values[key] = {"0": ends["mean"]}
+        if ends.get("low") is not None:
+            intervals[key] = [ends["low"], ends["high"]]
     return {**labels, "values": values, "intervals": intervals}
 
 
-def fields(setting: Setting, kept: CellRecords) -> dict[str, Any]:
+def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
     """Return the settings of the comparisons, and what is to be said of each game."""
-    found = [kept[game,]["found"] for game in setting["games"]]
-    reports = [one["game"] for one in found]
+    measured_games = [records[game,]["found"] for game in setting["games"]]
+    reports = [result["game"] for result in measured_games]
     games = [{key: report[key] for key in report if key != "rows"} for report in reports]
-    return {"setting": found[0]["settings"], "games": games}
+    return {"setting": measured_games[0]["settings"], "games": games}
 
 
 STUDY = Study(

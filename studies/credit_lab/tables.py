@@ -33,32 +33,36 @@ def comparison(results: Results) -> dict[str, Any]:
     return {"settings": results.document["setting"], "games": reports}
 
 
-def ends(kept: Any) -> dict[str, float]:
+def ends(figure: Any) -> dict[str, float]:
     """Return an interval as the library's pages want it."""
-    return kept if isinstance(kept, dict) else dict(zip(("mean", "low", "high"), kept, strict=True))
+    return (
+        figure
+        if isinstance(figure, dict)
+        else dict(zip(("mean", "low", "high"), figure, strict=True))
+    )
 
 
 def rows(results: Results, game: str) -> list[dict[str, Any]]:
     """Return the rows of a game as the lab made them."""
-    found = []
-    for one in results.rows(game=game):
-        row: dict[str, Any] = {"estimator": one["estimator"]}
-        if "refused" in one:
-            found.append({**row, "refused": one["refused"]})
+    entries = []
+    for result_row in results.rows(game=game):
+        row: dict[str, Any] = {"estimator": result_row["estimator"]}
+        if "refused" in result_row:
+            entries.append({**row, "refused": result_row["refused"]})
             continue
         for key in credit_page.KEYS:
-            low, high = one["intervals"].get(key, (None, None))
-            mean = one["values"][key]["0"] if key in one["values"] else None
+            low, high = result_row["intervals"].get(key, (None, None))
+            mean = result_row["values"][key]["0"] if key in result_row["values"] else None
             row[key] = {"mean": mean, "low": low, "high": high}
-        found.append(row)
-    return found
+        entries.append(row)
+    return entries
 
 
 def charts(results: Results) -> dict[str, str]:
     """Return the chart of each game by file name."""
     result = comparison(results)
     images = credit_page.image_paths(result, Path("credit-lab.md"))
-    return {Path(images[one["game"]]).name: chart(one) for one in result["games"]}
+    return {Path(images[report["game"]]).name: chart(report) for report in result["games"]}
 
 
 MADE: dict[str, Maker] = {}

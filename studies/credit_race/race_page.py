@@ -45,9 +45,9 @@ def lab_chart(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -
     """Return final distance against the lab's variance as an <svg> element."""
     points = []
     for row in result["rows"]:
-        found = lab.get(row["estimator"], {}).get("variance_scaled")
-        if "refused" not in row and found is not None and found["mean"] is not None:
-            points.append((row["estimator"], found["mean"], row["final"]["mean"]))
+        variance = lab.get(row["estimator"], {}).get("variance_scaled")
+        if "refused" not in row and variance is not None and variance["mean"] is not None:
+            points.append((row["estimator"], variance["mean"], row["final"]["mean"]))
     return scatter_chart(
         points,
         title="Does truth pay?",
@@ -64,7 +64,7 @@ def page(
     charts: Sequence[str],
     lab: Mapping[str, Mapping[str, Any]] | None,
     *,
-    said: Sequence[Mapping[str, str]] | None = None,
+    verdict_rows: Sequence[Mapping[str, str]] | None = None,
     note: str = "",
 ) -> str:
     """Return the page as Markdown.
@@ -74,7 +74,7 @@ def page(
         command: the command line that makes the page.
         charts: names of the charts, in the folder ``images`` beside the page.
         lab: of ``lab_rows``; without it the page has no figures of the lab.
-        said: of ``verdicts``; left out, they are found from the result.
+        verdict_rows: of ``verdicts``; None: from the result.
         note: a line on where the figures come from.
     """
     settings = result["settings"]
@@ -116,13 +116,15 @@ def page(
     lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in result["rows"]:
         if "refused" not in row:
-            own = [_lab_cell(lab.get(row["estimator"]), key) for key in LAB_KEYS] if lab else []
-            lines.append(f"| {' | '.join([row['estimator'], *cells(row), *own])} |")
+            lab_cells = (
+                [_lab_cell(lab.get(row["estimator"]), key) for key in LAB_KEYS] if lab else []
+            )
+            lines.append(f"| {' | '.join([row['estimator'], *cells(row), *lab_cells])} |")
     refused = [row for row in result["rows"] if "refused" in row]
     lines += ["", *(f"Not raced: `{row['estimator']}`: {row['refused']}\n" for row in refused)]
-    lines += claims_table(verdicts(result) if said is None else said)
+    lines += claims_table(verdicts(result) if verdict_rows is None else verdict_rows)
     if lab:
-        shown = ", ".join(
+        coefficients = ", ".join(
             f"{key.replace('_', ', ')} {value:.2f}"
             for key, value in correlations(result, lab).items()
         )
@@ -130,12 +132,13 @@ def page(
             "",
             "## Truth and success",
             "",
-            f"Spearman's rank correlation of the lab's figures with the final distance: {shown}.",
+            "Spearman's rank correlation of the lab's figures with the final distance: "
+            f"{coefficients}.",
         ]
     return "\n".join(lines) + "\n"
 
 
-def claims_table(said: Sequence[Mapping[str, str]]) -> list[str]:
+def claims_table(verdict_rows: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the part of the page on published claims, from what ``verdicts`` gives."""
     columns = ("claim", "compared", "difference", "p", "corrected", "verdict")
     return [
@@ -143,22 +146,22 @@ def claims_table(said: Sequence[Mapping[str, str]]) -> list[str]:
         "",
         "Paired by seed; a positive difference is in favour of the claim.",
         (
-            f"{len(said)} comparisons are made: p is of Student's t, and corrected for their "
-            "number by Holm's"
+            f"{len(verdict_rows)} comparisons are made: p is of Student's t, and corrected for "
+            "their number by Holm's"
         ),
         f"method. A claim is held if the corrected p is below {LEVEL}.",
         "",
         "| claim | compared | difference of final distance | p | p, corrected | verdict |",
         "|---|---|---|---|---|---|",
-        *(f"| {' | '.join(one[key] for key in columns)} |" for one in said),
+        *(f"| {' | '.join(verdict[key] for key in columns)} |" for verdict in verdict_rows),
     ]
 
 
-def _interval(found: Mapping[str, float | None]) -> str:
+def _interval(interval: Mapping[str, float | None]) -> str:
     """Return a mean with its interval."""
-    if found["low"] is None or found["high"] is None:
-        return f"{found['mean']:.3f}"
-    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+    if interval["low"] is None or interval["high"] is None:
+        return f"{interval['mean']:.3f}"
+    return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
 
 
 def _lab_cell(row: Mapping[str, Any] | None, key: str) -> str:

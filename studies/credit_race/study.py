@@ -49,14 +49,14 @@ def raced(estimator: str, seed: int, setting: Setting) -> Cell:
     return module_cell(MODULE, options, key=(estimator, seed), name=f"{name}-{seed}")
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return the rows, the smallest final distance first, and the refused last."""
-    lab = lab_of(kept[GAME,]["found"]["game"])
+    lab = lab_of(records[GAME,]["found"]["game"])
     seeds: dict[str, list[Mapping[str, Any]]] = {}
-    for key, cell in kept.items():
+    for key, cell in records.items():
         if key != (GAME,):
             seeds.setdefault(key[0], []).append(cell["found"])
-    return [row(one, lab) for one in sorted(starmap(over_seeds, seeds.items()), key=rank)]
+    return [row(entry, lab) for entry in sorted(starmap(over_seeds, seeds.items()), key=rank)]
 
 
 def over_seeds(estimator: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -84,19 +84,19 @@ def rank(row: Mapping[str, Any]) -> tuple[bool, float, str]:
     return refused, 0.0 if refused else float(np.mean(row["ends"])), row["estimator"]
 
 
-def row(one: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -> Row:
+def row(entry: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -> Row:
     """Return the row of an estimator: values per seed, its curve, and what the lab says of it."""
-    labels = {"estimator": one["estimator"], "starts": "all"}
-    if "refused" in one:
-        return {**labels, "refused": one["refused"]}
-    pairs = {"final": one["ends"], "mean": one["means"]}
+    labels = {"estimator": entry["estimator"], "starts": "all"}
+    if "refused" in entry:
+        return {**labels, "refused": entry["refused"]}
+    pairs = {"final": entry["ends"], "mean": entry["means"]}
     values = {key: {str(seed): value for seed, value in enumerate(of)} for key, of in pairs.items()}
-    own = lab.get(one["estimator"])
-    figures = {key: None if own is None else own[key]["mean"] for key in LAB_KEYS}
-    return {**labels, "values": values, "lab": figures, "curve": one["curve"]}
+    lab_figures = lab.get(entry["estimator"])
+    figures = {key: None if lab_figures is None else lab_figures[key]["mean"] for key in LAB_KEYS}
+    return {**labels, "values": values, "lab": figures, "curve": entry["curve"]}
 
 
-def fields(setting: Setting, kept: CellRecords) -> dict[str, Any]:
+def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
     """Return the settings of the race."""
     race = {"recipe": RECIPE, "overrides": list(setting["changes"]), "seeds": setting["seeds"]}
     return {"setting": race}

@@ -17,65 +17,72 @@ ENDS = re.compile(r"(\S+) \[(\S+), (\S+)\]")
 
 def page(results: Results) -> str:
     """Return the page, with links to the charts in the folder ``images`` beside it."""
-    found = results.document
-    said = kept_claims(results) if "claims" in found else None
-    options: dict[str, Any] = {"said": said, "note": capitalised(results)}
-    return credit_race_page.page(race(results), found["command"], CHARTS, lab(results), **options)
+    document = results.document
+    verdict_rows = kept_claims(results) if "claims" in document else None
+    options: dict[str, Any] = {"verdict_rows": verdict_rows, "note": capitalised(results)}
+    return credit_race_page.page(
+        race(results), document["command"], CHARTS, lab(results), **options
+    )
 
 
 def race(results: Results) -> dict[str, Any]:
     """Return the race that the file is of, `settings` and `rows`."""
-    rows = [race_row(one) for one in results.rows()]
+    rows = [race_row(row) for row in results.rows()]
     return {"settings": results.document["setting"], "rows": rows}
 
 
 def lab(results: Results) -> dict[str, dict[str, Any]]:
     """Return what the lab says of each estimator that raced."""
     return {
-        one["estimator"]: {key: {"mean": value} for key, value in one["lab"].items()}
-        for one in results.rows()
-        if any(value is not None for value in one.get("lab", {}).values())
+        row["estimator"]: {key: {"mean": value} for key, value in row["lab"].items()}
+        for row in results.rows()
+        if any(value is not None for value in row.get("lab", {}).values())
     }
 
 
-def race_row(one: Row) -> dict[str, Any]:
+def race_row(row: Row) -> dict[str, Any]:
     """Return a row as the race made it; without values per seed, with its figures as printed."""
-    if "refused" in one:
-        return {"estimator": one["estimator"], "refused": one["refused"]}
-    if "values" not in one:
-        printed = {key: text_ends(value) for key, value in one["text"].items()}
-        return {"estimator": one["estimator"], **printed}
-    spans = {key: interval(one, key) for key in ("final", "mean")}
-    shown = {key: {"mean": s.mean, "low": s.low, "high": s.high} for key, s in spans.items()}
-    return {"estimator": one["estimator"], "ends": values(one, "final"), **shown}
+    if "refused" in row:
+        return {"estimator": row["estimator"], "refused": row["refused"]}
+    if "values" not in row:
+        printed = {key: text_ends(value) for key, value in row["text"].items()}
+        return {"estimator": row["estimator"], **printed}
+    spans = {key: interval(row, key) for key in ("final", "mean")}
+    intervals = {key: {"mean": s.mean, "low": s.low, "high": s.high} for key, s in spans.items()}
+    return {"estimator": row["estimator"], "ends": values(row, "final"), **intervals}
 
 
 def text_ends(text: str) -> dict[str, float]:
     """Return the numbers of "0.2 [0.1, 0.3]"."""
-    found = ENDS.fullmatch(text)
-    if found is None:
+    match = ENDS.fullmatch(text)
+    if match is None:
         raise ValueError(f"'{text}' is no interval; write e.g. '0.2 [0.1, 0.3]'.")
-    return ends([float(part) for part in found.groups()])
+    return ends([float(part) for part in match.groups()])
 
 
 def kept_claims(results: Results) -> list[dict[str, str]]:
     """Return what comparisons say of which the differences alone were kept."""
-    found = results.document
-    spans = [text_ends(claim["difference"]) for claim in found["claims"]]
-    gains = [Interval(**span, count=found["setting"]["seeds"], level=0.95) for span in spans]
-    said = race_claims.judged(gains)
-    return [{**verdict, **claim} for claim, verdict in zip(found["claims"], said, strict=True)]
+    document = results.document
+    spans = [text_ends(claim["difference"]) for claim in document["claims"]]
+    gains = [Interval(**span, count=document["setting"]["seeds"], level=0.95) for span in spans]
+    verdict_rows = race_claims.judged(gains)
+    return [
+        {**verdict, **claim}
+        for claim, verdict in zip(document["claims"], verdict_rows, strict=True)
+    ]
 
 
 def charts(results: Results) -> dict[str, str]:
     """Return the charts by file name; none where the file has no curves."""
-    result, curves = race(results), {one["estimator"]: one.get("curve") for one in results.rows()}
+    result, curves = race(results), {row["estimator"]: row.get("curve") for row in results.rows()}
     if not any(curves.values()):
         return {}
-    rows = [{**one, "curve": curves[one["estimator"]]} for one in result["rows"]]
-    drawn = {**result, "rows": rows}
-    first = credit_race_page.chart(drawn)
-    return dict(zip(CHARTS, (first, credit_race_page.lab_chart(drawn, lab(results))), strict=True))
+    rows = [{**row, "curve": curves[row["estimator"]]} for row in result["rows"]]
+    page_result = {**result, "rows": rows}
+    first = credit_race_page.chart(page_result)
+    return dict(
+        zip(CHARTS, (first, credit_race_page.lab_chart(page_result, lab(results))), strict=True)
+    )
 
 
 MADE: dict[str, Maker] = {}

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from studies.common.study import Setting, Study
 
 LEVELS = {"demo": 0.10, "leduc-tiny": 1.0}  # the NashConv that every seed should end at or below
@@ -25,7 +25,7 @@ def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     most = max(count for _, count in setting["recipes"])
     return [
-        training(
+        training_cell(
             (recipe, seed),
             f"{recipe}-{seed}",
             recipe,
@@ -38,28 +38,28 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, level: float) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand, *, level: float) -> dict[str, Any]:
     """Return the figures of a run."""
     lines = metrics(run)
     name = next(key for line in lines for key in line if key.startswith("nash_conv/"))
-    found = [(line["step"], line[name]) for line in lines if name in line]
-    first = next((step for step, value in found if value <= level), None)
-    after = [value for step, value in found if first is not None and step >= first]
+    points = [(line["step"], line[name]) for line in lines if name in line]
+    first = next((step for step, value in points if value <= level), None)
+    after = [value for step, value in points if first is not None and step >= first]
     return {
-        "nash_conv": found[-1][1],
+        "nash_conv": points[-1][1],
         "worst from the level on": max(after, default=None),
         "first step at the level": first,
         "legal replies": lines[-1]["legal_rate"],
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per recipe, with the value of each seed."""
 
     def labels(recipe: str) -> Row:
         return {"recipe": recipe, "level": LEVELS.get(recipe, LEVEL), "starts": "all"}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

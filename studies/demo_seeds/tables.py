@@ -15,11 +15,11 @@ FIGURES = (
 
 def seeds(results: Results, recipe: str) -> str:
     """Return a recipe's figures by seed."""
-    one = results.row(recipe=recipe)
-    figures, level = one["values"], f"{one['level']:g}"
+    row = results.row(recipe=recipe)
+    figures, level = row["values"], f"{row['level']:g}"
     head = ("seed", "last NashConv", f"<= {level} from step", "to the end at most", "legal", "s")
     lines = []
-    for seed in seeds_of(one, "nash_conv"):
+    for seed in seeds_of(row, "nash_conv"):
         last, first, worst, legal, seconds = (figures[name].get(seed) for name in FIGURES)
         cells = (f"{last:.3f}", text(first, "d"), text(worst, ".3f"), text(legal, ".2%"))
         lines.append((seed, *cells, text(seconds, ".0f")))
@@ -33,8 +33,8 @@ def text(value: float | None, form: str) -> str:
 
 def reached(results: Results, recipe: str) -> str:
     """Return how many seeds end at or below the recipe's level, in words."""
-    one = results.row(recipe=recipe)
-    last, level = values(one, "nash_conv"), one["level"]
+    row = results.row(recipe=recipe)
+    last, level = values(row, "nash_conv"), row["level"]
     within = f"{sum(value <= level for value in last)} of {len(last)}"
     return f"{within} seeds end at {level:g} or below, the worst at {max(last):.3f}"
 
@@ -48,8 +48,8 @@ def average(results: Results, recipe: str) -> str:
 
 def seconds(results: Results, recipe: str) -> str:
     """Return how long the runs of a recipe took."""
-    found = values(results.row(recipe=recipe), "seconds")
-    return f"{min(found):.0f} to {max(found):.0f} seconds"
+    numbers = values(results.row(recipe=recipe), "seconds")
+    return f"{min(numbers):.0f} to {max(numbers):.0f} seconds"
 
 
 def every(results: Results) -> str:

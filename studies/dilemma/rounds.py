@@ -35,7 +35,7 @@ LOST = "points a round lost to always-defect"
 LEGAL = "legal replies"
 OPENS = "cooperates at first"
 AFTER = "cooperates after "  # and own and the other's last choices
-PAIRS = [(one, two) for one in (COOPERATE, DEFECT) for two in (COOPERATE, DEFECT)]
+PAIRS = [(first, two) for first in (COOPERATE, DEFECT) for two in (COOPERATE, DEFECT)]
 
 
 def figures(run: Path, plays: int) -> dict[str, float | None]:
@@ -71,7 +71,7 @@ def figures_of(game: Environment, policy: Agent, plays: int) -> dict[str, float 
     return {
         BOTH: ended.count((COOPERATE, COOPERATE)) / len(ended),
         NEITHER: ended.count((DEFECT, DEFECT)) / len(ended),
-        WITH_ITSELF: sum(sum(one.returns) / 2 / rounds for one in itself) / len(itself),
+        WITH_ITSELF: sum(sum(play.returns) / 2 / rounds for play in itself) / len(itself),
         AGAINST: points,
         LOST: defected.returns[0] / rounds - points,
         LEGAL: sum(turn.event == "ok" for turn in turns) / len(turns),
@@ -89,19 +89,21 @@ def strategy(episodes: Sequence[Episode]) -> dict[str, float | None]:
             first.append(rounds[0][seat] == COOPERATE)
             for last, now in itertools.pairwise(rounds):
                 later[last[seat], last[1 - seat]].append(now[seat] == COOPERATE)
-    named = {f"{AFTER}{one}, {two}": found for (one, two), found in later.items()}
+    named = {
+        f"{AFTER}{left_player}, {two}": numbers for (left_player, two), numbers in later.items()
+    }
     return {
-        name: sum(found) / len(found) if found else None
-        for name, found in {OPENS: first, **named}.items()
+        name: sum(numbers) / len(numbers) if numbers else None
+        for name, numbers in {OPENS: first, **named}.items()
     }
 
 
 def chosen(episode: Episode) -> list[tuple[str, str]]:
     """Return what seats 0 and 1 did in each round; what was played for an illegal reply counts."""
-    one, two = (
+    first, two = (
         [str(turn.action) for turn in episode.turns if turn.seat == seat] for seat in (0, 1)
     )
-    return list(zip(one, two, strict=True))
+    return list(zip(first, two, strict=True))
 
 
 def _played(
@@ -114,6 +116,6 @@ def _played(
 
 
 if __name__ == "__main__":
-    given: dict[str, Any] = json.loads(sys.argv[1])
-    found = figures(Path(given["run"]), given["plays"])
-    write_bytes_atomic(Path(sys.argv[2]), json.dumps(found).encode())
+    inputs: dict[str, Any] = json.loads(sys.argv[1])
+    result = figures(Path(inputs["run"]), inputs["plays"])
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(result).encode())

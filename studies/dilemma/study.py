@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, seed_rows, training_cell
 from sparring.core.files import parse_json
 from studies.common.rounds_along import points_along
 from studies.common.study import Setting, Study
@@ -28,7 +28,7 @@ MATCH = "evaluation.opponents=[]"  # measured here with more plays
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        training(
+        training_cell(
             (arm, seed),
             f"{arm}-{seed}",
             ARMS[arm],
@@ -40,28 +40,28 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
-        said: what training printed.
-        ask: runs the plays that are measured.
+        stdout: standard output of training.
+        run_command: runs the plays that are measured.
         plays: see ``studies.dilemma.rounds.figures``.
     """
-    given = json.dumps({"run": str(run), "plays": plays})
-    ask(["python", "-m", MODULE, given, str(run / FOUND)])
+    inputs = json.dumps({"run": str(run), "plays": plays})
+    run_command(["python", "-m", MODULE, inputs, str(run / FOUND)])
     along = points_along(run, "repeated_dilemma", ("row", "column"))
     return {**parse_json((run / FOUND).read_bytes()), **along}
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm, with the values of each seed."""
 
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": "all", "plays": setting["plays"]}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

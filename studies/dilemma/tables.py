@@ -45,7 +45,7 @@ def ends(results: Results) -> str:
 
 def strategies(results: Results) -> str:
     """Return how often each seed's policy cooperates, at first and by the last round."""
-    pairs = [f"{one}, {two}" for one, two in PAIRS]
+    pairs = [f"{first}, {two}" for first, two in PAIRS]
     names = (OPENS, *(f"{AFTER}{pair}" for pair in pairs))
     head = ("learner", "seed", "first round", *(f"after {pair}" for pair in pairs))
     lines = [
@@ -58,24 +58,24 @@ def strategies(results: Results) -> str:
 
 def verdict(results: Results) -> str:
     """Return in how many seeds each arm reaches what was asked for."""
-    wanted = (
+    intro = (
         f"Asked for: with alignment more than {LEAST_BOTH} of the rounds in mutual cooperation, "
         f"and at most {MOST_LOST} points a round lost to always-defect; naive learners defect, in "
         f"more than {LEAST_BOTH} of the rounds both."
     )
-    said = [wanted]
+    sentences = [intro]
     for row in results.rows(arm=ALIGNED):
         both = [value > LEAST_BOTH for value in values(row, BOTH)]
         lost = [value <= MOST_LOST for value in values(row, LOST)]
         every = sum(map(all, zip(both, lost, strict=True)))
-        said.append(
+        sentences.append(
             f"**{ALIGNED}**: cooperation in {sum(both)}, at most so much lost in {sum(lost)}, both "
             f"in {every} of {seeds_in_words(row)}."
         )
     for row in results.rows(arm=NAIVE):
-        found = sum(value > LEAST_BOTH for value in values(row, NEITHER))
-        said.append(f"**{NAIVE}**: defection in {found} of {seeds_in_words(row)}.")
-    return " ".join(said)
+        count = sum(value > LEAST_BOTH for value in values(row, NEITHER))
+        sentences.append(f"**{NAIVE}**: defection in {count} of {seeds_in_words(row)}.")
+    return " ".join(sentences)
 
 
 def charts(results: Results) -> dict[str, str]:

@@ -53,44 +53,46 @@ def lesson(game: str, method: str, part: str, **changes: Any) -> Labels:
 def lessons(setting: Setting) -> list[Labels]:
     """Return all cells of a setting."""
     every = [*uniform_starts(setting), *random_starts(setting), *team_sizes(setting)]
-    return [one for one in every if one["part"] in setting["parts"]]
+    return [lesson for lesson in every if lesson["part"] in setting["parts"]]
 
 
 def uniform_starts(setting: Setting) -> list[Labels]:
     """Return the cells that begin with uniform policies, of which nothing is random."""
-    found = []
+    result = []
     for game in setting["games"]:
-        found += [lesson(game, name, "uniform start") for name in ("SP", "FSP")]
+        result += [lesson(game, name, "uniform start") for name in ("SP", "FSP")]
         if game != "seek_attack_defend":
-            found.append(lesson(game, "PSRO uniform", "uniform start", rounds=19))
+            result.append(lesson(game, "PSRO uniform", "uniform start", rounds=19))
         for solver in (RELEASED, EXACT):
             for name in ("PSRO Nash", "FXP"):
-                found.append(lesson(game, name, "uniform start", solver=solver))
+                result.append(lesson(game, name, "uniform start", solver=solver))
         if game == "seek_attack_defend":
-            found.append(lesson(game, "FXP", "longer phases", solver=EXACT, steps=1000))
-    return found
+            result.append(lesson(game, "FXP", "longer phases", solver=EXACT, steps=1000))
+    return result
 
 
 def random_starts(setting: Setting) -> list[Labels]:
     """Return the cells that begin with random policies."""
-    own, found = {"start": "random", "seeds": setting["seeds"]}, []
+    options, result = {"start": "random", "seeds": setting["seeds"]}, []
     for game in [game for game in setting["games"] if game != "seek_attack_defend"]:
-        found += [lesson(game, name, "random start", **own) for name in ("SP", "FSP")]
+        result += [lesson(game, name, "random start", **options) for name in ("SP", "FSP")]
         for solver in (RELEASED, EXACT):
             for name in ("PSRO Nash", "FXP", "FXP, one counter"):
-                found.append(lesson(game, name, "random start", solver=solver, **own))
+                result.append(lesson(game, name, "random start", solver=solver, **options))
         for name in ("gridworld", "gridworld, one counter"):
-            changes = {"solver": RELEASED, "steps": 200, **own}
-            found.append(lesson(game, name, "gridworld form", **changes))
+            changes = {"solver": RELEASED, "steps": 200, **options}
+            result.append(lesson(game, name, "gridworld form", **changes))
         for eta in setting["etas"]:
-            found.append(lesson(game, "FXP", "self share", solver=EXACT, eta=eta, **own))
-    return found
+            result.append(lesson(game, "FXP", "self share", solver=EXACT, eta=eta, **options))
+    return result
 
 
 def team_sizes(setting: Setting) -> list[Labels]:
     """Return the cells of self-play in the example, with teams of several sizes."""
-    own = {"start": "random", "seeds": setting["size seeds"]}
-    return [lesson("example", "SP", "team size", members=size, **own) for size in setting["sizes"]]
+    options = {"start": "random", "seeds": setting["size seeds"]}
+    return [
+        lesson("example", "SP", "team size", members=size, **options) for size in setting["sizes"]
+    ]
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -100,22 +102,22 @@ def cells(setting: Setting) -> list[Cell]:
 
 def cell(labels: Labels) -> Cell:
     """Return the cell of a method."""
-    given = {name: value for name, value in labels.items() if name != "part"}
-    if given["solver"] == "-":
-        del given["solver"]
+    inputs = {name: value for name, value in labels.items() if name != "part"}
+    if inputs["solver"] == "-":
+        del inputs["solver"]
     name = "-".join(str(value) for value in labels.values())
-    return module_cell(MODULE, given, key=tuple(labels.values()), name=name)
+    return module_cell(MODULE, inputs, key=tuple(labels.values()), name=name)
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per cell and answer, with what the released code has where it was measured."""
-    found = []
+    result = []
     for labels in lessons(setting):
-        for answer, seeds in kept[tuple(labels.values())]["found"].items():
-            shown = {**labels, "answer": answer, "starts": "all"}
-            shown["released"] = released(labels, answer)
-            found.append({**shown, "values": by_seed(seeds)})
-    return found
+        for answer, seeds in records[tuple(labels.values())]["found"].items():
+            row_labels = {**labels, "answer": answer, "starts": "all"}
+            row_labels["released"] = released(labels, answer)
+            result.append({**row_labels, "values": by_seed(seeds)})
+    return result
 
 
 def released(labels: Labels, answer: str) -> float | None:

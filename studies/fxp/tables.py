@@ -24,18 +24,18 @@ def number(value: float | None) -> str:
 
 def uniform(results: Results) -> str:
     """Return the table from uniform policies, beside that of the released code."""
-    found = results.rows(part="uniform start")
-    games = list(dict.fromkeys(row["game"] for row in found))
+    rows = results.rows(part="uniform start")
+    games = list(dict.fromkeys(row["game"] for row in rows))
     lines = []
-    for method, solver, answer in keys(found, "method", "solver", "answer"):
+    for method, solver, answer in keys(rows, "method", "solver", "answer"):
         cells = [method, SOLVERS[solver], ANSWERS[answer]]
         for game in games:
-            own = {"method": method, "solver": solver, "answer": answer, "game": game}
-            row = next(iter(results.rows(part="uniform start", **own)), None)
+            labels = {"method": method, "solver": solver, "answer": answer, "game": game}
+            row = next(iter(results.rows(part="uniform start", **labels)), None)
             cells += ["-"] * 3 if row is None else [number(row["released"]), *both(row)]
         lines.append(cells)
     heads = [f"{NAMES[game]}: {what}" for game in games for what in ("released", "team", "one")]
-    return f"{markdown(['method', 'solver', 'answer', *heads], lines)}\n\n{near(found)}"
+    return f"{markdown(['method', 'solver', 'answer', *heads], lines)}\n\n{near(rows)}"
 
 
 def both(row: Row) -> list[str]:
@@ -43,22 +43,24 @@ def both(row: Row) -> list[str]:
     return [number(mean(row, "team")), number(mean(row, "one seat"))]
 
 
-def keys(found: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
+def keys(rows: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
     """Return the different values of labels, in their order."""
-    return list(dict.fromkeys(tuple(row[label] for label in labels) for row in found))
+    return list(dict.fromkeys(tuple(row[label] for label in labels) for row in rows))
 
 
-def near(found: Sequence[Row]) -> str:
+def near(rows: Sequence[Row]) -> str:
     """Return how many figures are near the released code's, and what the linear program does."""
-    known = [row for row in found if row["released"] is not None]
+    known = [row for row in rows if row["released"] is not None]
     off = [row for row in known if abs(mean(row, "team") - row["released"]) > NEAR]
-    said = [f"{len(known) - len(off)} of {len(known)} figures are within {NEAR} of the released."]
+    sentences = [
+        f"{len(known) - len(off)} of {len(known)} figures are within {NEAR} of the released."
+    ]
     if off:
         names = (f"{row['method']}, {NAMES[row['game']]}" for row in off)
-        said.append(f"Not: {'; '.join(names)}.")
-    exact = [row for row in found if row["solver"] == "nash" and row["answer"] == "mixture"]
+        sentences.append(f"Not: {'; '.join(names)}.")
+    exact = [row for row in rows if row["solver"] == "nash" and row["answer"] == "mixture"]
     parts = (f"{row['method']} {number(mean(row, 'team'))} ({NAMES[row['game']]})" for row in exact)
-    return " ".join([*said, f"With the linear program: {', '.join(parts)}."])
+    return " ".join([*sentences, f"With the linear program: {', '.join(parts)}."])
 
 
 def longer(results: Results) -> str:
@@ -69,17 +71,17 @@ def longer(results: Results) -> str:
 
 def starts(results: Results) -> str:
     """Return how many random starts lead to the equilibrium of teams, and what is exploitable."""
-    found, lines = results.rows(part="random start"), []
-    for method, solver, answer in keys(found, "method", "solver", "answer"):
+    rows, lines = results.rows(part="random start"), []
+    for method, solver, answer in keys(rows, "method", "solver", "answer"):
         cells = [method, SOLVERS[solver], ANSWERS[answer]]
-        for (game,) in keys(found, "game"):
-            own = {"method": method, "solver": solver, "answer": answer, "game": game}
-            row = results.row(part="random start", **own)
+        for (game,) in keys(rows, "game"):
+            labels = {"method": method, "solver": solver, "answer": answer, "game": game}
+            row = results.row(part="random start", **labels)
             cells += [share(row), number(mean(row, "team")), number(max(values(row, "team")))]
         lines.append(cells)
     heads = [
         f"{NAMES[game]}: {what}"
-        for (game,) in keys(found, "game")
+        for (game,) in keys(rows, "game")
         for what in ("reached", "mean", "worst")
     ]
     return markdown(["method", "solver", "answer", *heads], lines)
@@ -87,24 +89,24 @@ def starts(results: Results) -> str:
 
 def share(row: Row) -> str:
     """Return how many seeds reached the equilibrium of teams."""
-    found = values(row, "team")
-    return f"{sum(value < REACHED for value in found)} of {len(found)}"
+    numbers = values(row, "team")
+    return f"{sum(value < REACHED for value in numbers)} of {len(numbers)}"
 
 
 def sizes(results: Results) -> str:
     """Return how often self-play reaches the equilibrium of teams, by the size of a team."""
-    found = results.rows(part="team size")
-    head = ("members", *(str(row["members"]) for row in found))
+    rows = results.rows(part="team size")
+    head = ("members", *(str(row["members"]) for row in rows))
     return markdown(
-        head, [("reached", *map(share, found)), ("mean", *(number(mean(r, "team")) for r in found))]
+        head, [("reached", *map(share, rows)), ("mean", *(number(mean(r, "team")) for r in rows))]
     )
 
 
 def gridworld(results: Results) -> str:
     """Return the gridworld's form by what is read off it."""
-    found, lines = results.rows(part="gridworld form"), []
-    for game, method in keys(found, "game", "method"):
-        rows = [row for row in found if (row["game"], row["method"]) == (game, method)]
+    grid_rows, lines = results.rows(part="gridworld form"), []
+    for game, method in keys(grid_rows, "game", "method"):
+        rows = [row for row in grid_rows if (row["game"], row["method"]) == (game, method)]
         cells = [
             cell for row in rows for cell in (number(row["released"]), number(mean(row, "team")))
         ]
@@ -117,15 +119,15 @@ def gridworld(results: Results) -> str:
 def shares(results: Results) -> str:
     """Return FXP by its share of self-play."""
     usual = results.rows(part="random start", method="FXP", solver="nash")
-    found = [*usual, *results.rows(part="self share")]
+    all_rows = [*usual, *results.rows(part="self share")]
     lines = []
-    for game, answer in keys(found, "game", "answer"):
-        rows = [row for row in found if (row["game"], row["answer"]) == (game, answer)]
+    for game, answer in keys(all_rows, "game", "answer"):
+        rows = [row for row in all_rows if (row["game"], row["answer"]) == (game, answer)]
         by_share = {row["eta"]: row for row in rows}
         lines.append(
             [NAMES[game], ANSWERS[answer], *(share(by_share[e]) for e in sorted(by_share))]
         )
-    heads = [f"{eta:g}" for eta in sorted({row["eta"] for row in found})]
+    heads = [f"{eta:g}" for eta in sorted({row["eta"] for row in all_rows})]
     return markdown(["game", "answer", *heads], lines)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from studies.common.study import Setting, Study
 
 PSRO, FXP = "league/teams-psro-tiny", "league/teams-fxp-tiny"
@@ -60,32 +60,34 @@ def cell(arm: str, game: str, seed: int, setting: Setting) -> Cell:
         *setting["changes"],
     ]
     name = f"{arm}-{game}-{seed}".replace(",", "")
-    return training(
+    return training_cell(
         (arm, game, seed), name, recipe, words, partial(measured, answers=answers, games=games)
     )
 
 
-def measured(run: Path, said: str, ask: Ask, answers: list[str], games: int) -> dict[str, Any]:
+def measured(
+    run: Path, stdout: str, run_command: RunCommand, answers: list[str], games: int
+) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
-        said: what training printed.
-        ask: runs further commands.
+        stdout: standard output of training.
+        run_command: runs further commands.
         answers: those that are measured; the first is the run's own, found at each evaluation.
         games: plays of a step.
     """
     lines = metrics(run)
     evaluated = [line for line in lines if team(line) is not None]
     curve = {line["step"] * games: team(line) for line in evaluated}
-    found = {answers[0]: evaluated[-1]}
+    by_answer = {answers[0]: evaluated[-1]}
     for answer in answers[1:]:
         words = ["sparring", "evaluate", str(run), "--answer", answer, "--games", "2", "--json"]
-        found[answer] = json.loads(ask(words))["figures"]
+        by_answer[answer] = json.loads(run_command(words))["figures"]
     return {
         "answers": {
             name: {"team": team(figures), "one seat": figures[ONE]}
-            for name, figures in found.items()
+            for name, figures in by_answer.items()
         },
         "curve": {f"{AFTER}{plays}": value for plays, value in curve.items()},
         "legal replies": lines[-1]["legal_rate"],
@@ -97,19 +99,19 @@ def team(figures: dict[str, float]) -> float | None:
     return figures.get(TEAM)
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per game, arm and answer, with the values of each seed."""
     apart: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for (arm, game, seed), one in kept.items():
-        measured_ = one["found"]
+    for (arm, game, seed), record in records.items():
+        measured_ = record["found"]
         for number, (answer, figures) in enumerate(measured_["answers"].items()):
             values = {**figures, "legal replies": measured_["legal replies"]}
             values |= measured_["curve"] if number == 0 else {}
-            apart[arm, game, answer, seed] = {**one, "found": values}
+            apart[arm, game, answer, seed] = {**record, "found": values}
 
     def labels(arm: str, game: str, answer: str) -> Row:
-        shown = {"game": game, "members": GAMES[game], "method": arm, "answer": answer}
-        return {**shown, "starts": "all"}
+        row_labels = {"game": game, "members": GAMES[game], "method": arm, "answer": answer}
+        return {**row_labels, "starts": "all"}
 
     return seed_rows(apart, labels, dict)
 

@@ -21,9 +21,9 @@ AFTER = "team after "
 
 def teams(results: Results) -> str:
     """Return how exploitable each answer is, means over seeds, and how many seeds reached it."""
-    found, lines = results.rows(), []
-    games = [game for (game,) in keys(found, "game")]
-    for method, answer in keys(found, "method", "answer"):
+    rows, lines = results.rows(), []
+    games = [game for (game,) in keys(rows, "game")]
+    for method, answer in keys(rows, "method", "answer"):
         cells = [method, ANSWERS[answer]]
         for game in games:
             row = results.row(method=method, answer=answer, game=game)
@@ -35,18 +35,18 @@ def teams(results: Results) -> str:
             ]
         lines.append(cells)
     heads = [f"{NAMES[game]}: {what}" for game in games for what in ("reached", *FIGURES)]
-    said = "\n".join(f"- {NAMES[game]}: {verdict(results, game)}." for game in games)
-    legal = min(value for row in found for value in values(row, "legal replies"))
+    sentences = "\n".join(f"- {NAMES[game]}: {verdict(results, game)}." for game in games)
+    legal = min(value for row in rows for value in values(row, "legal replies"))
     spoken = f"Legal replies in the last step: {legal:.1%} or more in every run."
-    return f"{markdown(['method', 'answer', *heads], lines)}\n\n{said}\n\n{spoken}"
+    return f"{markdown(['method', 'answer', *heads], lines)}\n\n{sentences}\n\n{spoken}"
 
 
 def verdict(results: Results, game: str) -> str:
     """Return which answers are the equilibrium of teams in every seed, in some, and in none."""
     parts: dict[str, list[str]] = {"every seed": [], "some seeds": [], "no seed": []}
     for row in results.rows(game=game):
-        found = [value < REACHED for value in values(row, "team")]
-        when = "every seed" if all(found) else "some seeds" if any(found) else "no seed"
+        is_reached = [value < REACHED for value in values(row, "team")]
+        when = "every seed" if all(is_reached) else "some seeds" if any(is_reached) else "no seed"
         parts[when].append(f"{row['method']} ({ANSWERS[row['answer']]})")
     return "; ".join(f"in {when} {', '.join(names)}" for when, names in parts.items() if names)
 
@@ -56,8 +56,8 @@ FIGURES = ("team", "team, worst", "one")
 
 def share(row: Row) -> str:
     """Return how many seeds reached the equilibrium of teams."""
-    found = values(row, "team")
-    return f"{sum(value < REACHED for value in found)} of {len(found)}"
+    numbers = values(row, "team")
+    return f"{sum(value < REACHED for value in numbers)} of {len(numbers)}"
 
 
 def worst(row: Row) -> str:
@@ -69,16 +69,16 @@ def by_plays(results: Results) -> str:
     """Return the team exploitability of each run's own answer by plays, means over seeds."""
     lines, every = [], shared(results)
     for row in results.rows():
-        found = [value for plays, value in curve(row, AFTER) if plays in every]
-        if found:
-            lines.append([NAMES[row["game"]], row["method"], *map(number, found)])
+        numbers = [value for plays, value in curve(row, AFTER) if plays in every]
+        if numbers:
+            lines.append([NAMES[row["game"]], row["method"], *map(number, numbers)])
     return markdown(["game", "method", *(f"{plays:,}" for plays in sorted(every))], lines)
 
 
 def shared(results: Results) -> set[int]:
     """Return after how many plays of training every run was measured."""
-    found = [{plays for plays, _ in points(row, AFTER)} for row in results.rows()]
-    return set.intersection(*(own for own in found if own))
+    plays_of_rows = [{plays for plays, _ in points(row, AFTER)} for row in results.rows()]
+    return set.intersection(*(row_plays for row_plays in plays_of_rows if row_plays))
 
 
 MADE: dict[str, Maker] = {

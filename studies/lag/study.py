@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from sparring.run.folder import RunFolder
 from studies.common.study import Setting, Study
 
@@ -22,7 +22,7 @@ AFTER = "NashConv after "  # and a number of plays
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        training(
+        training_cell(
             (lag, seed),
             f"lag{lag}-{seed}",
             RECIPE,
@@ -34,17 +34,17 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     lines, name = metrics(run), f"nash_conv/{GAME}"
     games = _games(run)
-    found = [(line["step"] * games, line[name]) for line in lines if name in line]
+    points = [(line["step"] * games, line[name]) for line in lines if name in line]
     return {
-        "NashConv, end": found[-1][1],
-        "NashConv, mean": sum(value for _, value in found) / len(found),
+        "NashConv, end": points[-1][1],
+        "NashConv, mean": sum(value for _, value in points) / len(points),
         "legal replies": lines[-1]["legal_rate"],
         "ratio_p99": sum(line["ratio_p99"] for line in lines) / len(lines),
-        **{f"{AFTER}{plays}": value for plays, value in found},
+        **{f"{AFTER}{plays}": value for plays, value in points},
     }
 
 
@@ -53,13 +53,13 @@ def _games(run: Path) -> int:
     return int(RunFolder.open(run).config()["rollout"]["games_per_step"])
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per lag, with the values of each seed."""
 
     def labels(lag: int) -> Row:
         return {"lag": lag, "starts": "all"}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

@@ -35,9 +35,9 @@ def lags(results: Results) -> str:
 
 def cells(row: Row, first: Row, seeds: list[str]) -> tuple[str, ...]:
     """Return the line of a lag."""
-    own = row["values"]["NashConv, end"]
+    by_seed = row["values"]["NashConv, end"]
     alone = row is first
-    parts = [str(row["lag"]), *(f"{own[seed]:.3f}" for seed in seeds)]
+    parts = [str(row["lag"]), *(f"{by_seed[seed]:.3f}" for seed in seeds)]
     for figure in FIGURES[:2]:
         parts += [f"{mean(row, figure):.3f}", "-" if alone else shown(less(row, first, figure), 3)]
     return (*parts, f"{mean(row, 'legal replies'):.1%}", f"{mean(row, 'ratio_p99'):.2f}")
@@ -51,7 +51,8 @@ def on_the_way(results: Results) -> str:
     chosen = plays[part - 1 :: part]
     head = ("plays", *(f"lag {lag}" for lag in curves))
     lines = [
-        (f"{number:,.0f}", *(f"{own[number]:.3f}" for own in curves.values())) for number in chosen
+        (f"{number:,.0f}", *(f"{points[number]:.3f}" for points in curves.values()))
+        for number in chosen
     ]
     return markdown(head, lines)
 
@@ -61,10 +62,10 @@ def verdict(rows: list[Row], first: Row) -> str:
     others = [row for row in rows if row is not first]
     gaps = [less(row, first, FIGURES[0]) for row in others]
     words = sides(gaps, "worse", "better", "not told apart")
-    said = (f"lag {row['lag']}: {word}" for row, word in zip(others, words, strict=True))
+    parts = (f"lag {row['lag']}: {word}" for row, word in zip(others, words, strict=True))
     return (
         "NashConv at the end beside lag 0, seed by seed, corrected for the number of comparisons "
-        f"(Holm): {'; '.join(said)}."
+        f"(Holm): {'; '.join(parts)}."
     )
 
 

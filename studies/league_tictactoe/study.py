@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from sparring.run.folder import RunFolder
 from studies.common.study import Setting, Study
 
@@ -34,7 +34,7 @@ def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     measure = partial(measured, games=setting["games"])
     return [
-        training(
+        training_cell(
             (arm, seed),
             f"{arm}-{seed}",
             RECIPE,
@@ -46,20 +46,20 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, games: int) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand, *, games: int) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
-        said: what training printed.
-        ask: runs the matches.
+        stdout: standard output of training.
+        run_command: runs the matches.
         games: of each match.
     """
     lines = metrics(run)
     words = ["sparring", "evaluate", str(run), "--games", str(games), "--no-exact", "--json"]
     for opponent in OPPONENTS.values():
         words += ["--opponent", opponent]
-    matches = json.loads(ask(words))["matches"]
+    matches = json.loads(run_command(words))["matches"]
     plays = int(RunFolder.open(run).config()["rollout"]["games_per_step"])
     return {
         **{name: value for match in matches for name, value in shares(match)},
@@ -86,22 +86,22 @@ def on_the_way(line: Mapping[str, Any], plays: int) -> list[tuple[str, float]]:
         line: the metrics of a step.
         plays: of a step.
     """
-    found = []
+    points = []
     for name, value in line.items():
         kind, *parts = name.split("/")
         if kind == "match" and parts[-1] == "win_or_draw":
             _, opponent, role, share = parts
-            found.append((f"{figure(role, opponent, share)}{AFTER}{line['step'] * plays}", value))
-    return found
+            points.append((f"{figure(role, opponent, share)}{AFTER}{line['step'] * plays}", value))
+    return points
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm, with the values of each seed."""
 
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": "all"}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

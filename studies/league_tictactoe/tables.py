@@ -18,17 +18,17 @@ def ends(results: Results) -> str:
     lines = []
     for row in results.rows():
         for place, seed in enumerate(seeds_of(row)):
-            found = [values(row, figure(role, to, "win_or_draw"))[place] for to, role in columns]
+            numbers = [values(row, figure(role, to, "win_or_draw"))[place] for to, role in columns]
             minutes = values(row, "seconds")[place] / 60
             distinct = values(row, "distinct plays")[place]
-            shown = (f"{value:.3f}" for value in found)
-            lines.append((row["arm"], seed, *shown, f"{distinct:.0%}", f"{minutes:.0f}"))
+            texts = (f"{value:.3f}" for value in numbers)
+            lines.append((row["arm"], seed, *texts, f"{distinct:.0%}", f"{minutes:.0f}"))
     return markdown((*head, "distinct plays", "minutes"), lines)
 
 
 def verdict(results: Results) -> str:
     """Return in how many seeds each arm reaches what was asked for."""
-    said = []
+    parts = []
     for row in results.rows():
         seeds = len(values(row, "seconds"))
         reached = sum(
@@ -39,9 +39,9 @@ def verdict(results: Results) -> str:
             f"{min(_least(row, place, to) for place in range(seeds)):.3f} against {NAMES[to]}"
             for to in ASKED
         )
-        said.append(f"the {row['arm']}: {reached} of {seeds} seeds (the least share: {lows})")
-    wanted = " and ".join(f"{least} against {NAMES[to]}" for to, least in ASKED.items())
-    return f"Win or draw at least {wanted}, as X and as O. It is reached by {'; by '.join(said)}."
+        parts.append(f"the {row['arm']}: {reached} of {seeds} seeds (the least share: {lows})")
+    levels = " and ".join(f"{least} against {NAMES[to]}" for to, least in ASKED.items())
+    return f"Win or draw at least {levels}, as X and as O. It is reached by {'; by '.join(parts)}."
 
 
 def _least(row: Row, place: int, opponent: str) -> float:
@@ -52,7 +52,7 @@ def _least(row: Row, place: int, opponent: str) -> float:
 def charts(results: Results) -> dict[str, str]:
     """Return a chart per opponent: the share won or drawn against plays, means over seeds."""
     seeds = len(values(results.rows()[0], "seconds"))
-    found = {}
+    files = {}
     for opponent in OPPONENTS:
         series = [
             Series(
@@ -64,10 +64,10 @@ def charts(results: Results) -> dict[str, str]:
         ]
         title = f"Win or draw against {NAMES[opponent]}"
         note = f"mean over {seeds} seeds"
-        found[f"league-tictactoe-{opponent}.svg"] = line_chart(
+        files[f"league-tictactoe-{opponent}.svg"] = line_chart(
             series, title=title, note=note, x_label="plays", standalone=True
         )
-    return found
+    return files
 
 
 MADE: dict[str, Maker] = {

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from sparring.run.folder import RunFolder
 from studies.common.study import Setting, Study
 from studies.league_tictactoe.study import AFTER, shares
@@ -41,7 +41,7 @@ def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost; the mirror may have fewer seeds."""
     measure = partial(measured, games=setting["games"], plays=setting["plays"])
     return [
-        training(
+        training_cell(
             (arm, seed),
             f"{arm}-{seed}",
             RECIPE,
@@ -54,39 +54,41 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, games: int, plays: int) -> dict[str, Any]:
+def measured(
+    run: Path, stdout: str, run_command: RunCommand, *, games: int, plays: int
+) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:
         run: its folder.
-        said: what training printed.
-        ask: runs the matches.
+        stdout: standard output of training.
+        run_command: runs the matches.
         games: of each match.
         plays: of the policy against itself.
     """
     words = ["sparring", "evaluate", str(run), "--games", str(games), "--opponent", OPPONENT]
-    found = json.loads(ask([*words, "--self-plays", str(plays), "--no-exact", "--json"]))
-    (own,) = found["self_plays"]
-    illegal = own["illegal"]
+    document = json.loads(run_command([*words, "--self-plays", str(plays), "--no-exact", "--json"]))
+    (game,) = document["self_plays"]
+    illegal = game["illegal"]
     step_plays = int(RunFolder.open(run).config()["rollout"]["games_per_step"])
     return {
-        DIFFER: own["distinct"],
-        COMMON: own["commonest"],
+        DIFFER: game["distinct"],
+        COMMON: game["commonest"],
         LEGAL: 1.0 - illegal["mean"],
         LOW: 1.0 - illegal["high"],
         HIGH: 1.0 - illegal["low"],
-        **{name: value for match in found["matches"] for name, value in shares(match)},
-        **{f"{ALONG}{one['step'] * step_plays}": one["distinct_share"] for one in metrics(run)},
+        **{name: value for match in document["matches"] for name, value in shares(match)},
+        **{f"{ALONG}{line['step'] * step_plays}": line["distinct_share"] for line in metrics(run)},
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm, with the values of each seed."""
 
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": "all", "plays": setting["plays"], "games": setting["games"]}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

@@ -57,23 +57,23 @@ def _lines(row: Row) -> list[tuple[str, ...]]:
 def verdict(results: Results) -> str:
     """Return in how many seeds each arm reaches what was asked for."""
     (start,) = results.rows(arm=START)
-    said = [_reached(row, start) for row in results.rows() if row["arm"] != START]
-    wanted = (
+    sentences = [_reached(row, start) for row in results.rows() if row["arm"] != START]
+    intro = (
         f"Asked for are at least {FEWEST} {DIFFER} of {_label(results, 'plays')}, at least {LEAST} "
         f"of {LEGAL}, and as X a share won or drawn against random play above the start's, "
         "intervals apart."
     )
-    return " ".join((wanted, *said))
+    return " ".join((intro, *sentences))
 
 
 def _reached(row: Row, start: Row) -> str:
     """Return in how many seeds an arm reaches each part of what was asked for, and all."""
     seeds = seeds_of(row)
-    found = [reached(row, start, place) for place in range(len(seeds))]
-    parts = [sum(one[part] for one in found) for part in range(3)]
+    counts = [reached(row, start, place) for place in range(len(seeds))]
+    parts = [sum(count[part] for count in counts) for part in range(3)]
     return (
         f"**{row['arm']}**: {DIFFER} in {parts[0]}, {LEGAL} in {parts[1]}, share as X in "
-        f"{parts[2]}, all three in {sum(map(all, found))} of {seeds_in_words(row)}."
+        f"{parts[2]}, all three in {sum(map(all, counts))} of {seeds_in_words(row)}."
     )
 
 
@@ -101,13 +101,13 @@ def won(row: Row, place: int, role: str) -> Interval:
 
 def _label(results: Results, name: str) -> int:
     """Return a label that all rows have in common."""
-    (found,) = {int(row[name]) for row in results.rows()}
-    return found
+    (number,) = {int(row[name]) for row in results.rows()}
+    return number
 
 
-def _ends(found: Interval) -> tuple[float, float, float]:
+def _ends(estimate: Interval) -> tuple[float, float, float]:
     """Return a share and the ends of its interval."""
-    return found.mean, found.low, found.high
+    return estimate.mean, estimate.low, estimate.high
 
 
 def _shown(mean: float, low: float, high: float) -> str:

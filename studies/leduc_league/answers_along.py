@@ -44,17 +44,17 @@ def _at(path: Path, step: int, answers: Sequence[str]) -> dict[str, Any]:
     config, engine, _ = load_run(path, step)
     game = engine.environments[0][0]
     states = enumerate_info_states(game, limit=config.evaluation.max_states)
-    found: dict[str, Any] = {"step": step}
+    distances: dict[str, Any] = {"step": step}
     for answer in answers:
         agent: Any
         if answer == BEST:
             agent = answer_of(engine, with_exact(config, engine, Payoffs(), itself=False), "nash")
         else:
             agent = load_answer(path, config, engine, step, answer)
-        found[answer] = nash_conv(game, states, agent).nash_conv
-    return found
+        distances[answer] = nash_conv(game, states, agent).nash_conv
+    return distances
 
 
 if __name__ == "__main__":
-    found = along(Path(sys.argv[1]), json.loads(sys.argv[2]))
-    write_bytes_atomic(Path(sys.argv[3]), json.dumps(found).encode())
+    points = along(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    write_bytes_atomic(Path(sys.argv[3]), json.dumps(points).encode())

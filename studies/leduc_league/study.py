@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import (
-    Ask,
     Cell,
     CellRecords,
     Row,
+    RunCommand,
     metrics,
     module_cell,
     seed_rows,
-    training,
+    training_cell,
 )
 from sparring.core.files import parse_json
 from sparring.run.folder import RunFolder
@@ -74,42 +74,44 @@ AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50)
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost; a solver that draws nothing has one seed."""
-    found = []
+    result = []
     for seed in range(setting["seeds"]):
-        found += [_trained(arm, seed, setting) for arm in setting["arms"]]
-        found += [
+        result += [_trained(arm, seed, setting) for arm in setting["arms"]]
+        result += [
             _table(name, seed, setting)
             for name in setting["tables"]
             if seed == 0 or name not in REFERENCES
         ]
-    return found
+    return result
 
 
 def _trained(arm: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of an arm with a seed."""
     changes, answers = ARMS[arm]
     words = [*changes, f"seed={seed}", "threads=1", *setting["changes"]]
-    return training((arm, seed), f"{arm}-{seed}", RECIPE, words, partial(measured, answers=answers))
+    return training_cell(
+        (arm, seed), f"{arm}-{seed}", RECIPE, words, partial(measured, answers=answers)
+    )
 
 
 def _table(name: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of a tabular algorithm with a seed."""
-    given = {"algorithm": name, "games": [GAME], "at": setting["at"], "most": {}, "seed": seed}
-    return module_cell(TABULAR, given, key=(name, seed), name=f"table {name}-{seed}")
+    inputs = {"algorithm": name, "games": [GAME], "at": setting["at"], "most": {}, "seed": seed}
+    return module_cell(TABULAR, inputs, key=(name, seed), name=f"table {name}-{seed}")
 
 
-def measured(run: Path, said: str, ask: Ask, answers: list[str]) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand, answers: list[str]) -> dict[str, Any]:
     """Return the figures of a run: by answer its NashConv, at the end and after numbers of plays.
 
     Args:
         run: its folder.
-        said: what training printed.
-        ask: runs further commands.
+        stdout: standard output of training.
+        run_command: runs further commands.
         answers: those that are measured.
     """
     lines, config = metrics(run), RunFolder.open(run).config()
     file = run / "answers.json"
-    ask(["python", "-m", ALONG, str(run), json.dumps(answers), str(file)])
+    run_command(["python", "-m", ALONG, str(run), json.dumps(answers), str(file)])
     along = parse_json(file.read_bytes())
     ends = {answer: along[-1][answer] for answer in answers}
     return {
@@ -125,7 +127,7 @@ def curve(
     along: list[Mapping[str, Any]], answer: str, config: Mapping[str, Any]
 ) -> dict[str, float]:
     """Return an answer's NashConv after each number of plays, from the figures of checkpoints."""
-    return {f"{AFTER}{plays(one['step'], config)}": one[answer] for one in along}
+    return {f"{AFTER}{plays(point['step'], config)}": point[answer] for point in along}
 
 
 def plays(step: int, config: Mapping[str, Any]) -> int:
@@ -135,19 +137,19 @@ def plays(step: int, config: Mapping[str, Any]) -> int:
     return int(step * config["rollout"]["games_per_step"] + taken * league["plays"])
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per arm and answer, and one per tabular algorithm, with each seed's values."""
     apart: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for (name, seed), one in kept.items():
-        found = one["found"]
+    for (name, seed), record in records.items():
+        distances = record["found"]
         if name not in ARMS:
-            values = {AFTER + n: gap for n, gap in _after(found[GAME])}
-            end = {GAP: found[GAME]["NashConv, end"]}
-            apart["table", name, "its own", seed] = {**one, "found": {**end, **values}}
+            values = {AFTER + n: gap for n, gap in _after(distances[GAME])}
+            end = {GAP: distances[GAME]["NashConv, end"]}
+            apart["table", name, "its own", seed] = {**record, "found": {**end, **values}}
             continue
-        rest = {"plays": found["plays"], "legal replies": found["legal replies"]}
-        for answer, figures in found["answers"].items():
-            apart["model", name, answer, seed] = {**one, "found": {**figures, **rest}}
+        rest = {"plays": distances["plays"], "legal replies": distances["legal replies"]}
+        for answer, figures in distances["answers"].items():
+            apart["model", name, answer, seed] = {**record, "found": {**figures, **rest}}
 
     def labels(kind: str, name: str, answer: str) -> Row:
         return {"policy": kind, "arm": name, "answer": answer, "starts": "all"}
@@ -155,9 +157,9 @@ def rows(setting: Setting, kept: CellRecords) -> list[Row]:
     return seed_rows(apart, labels, dict)
 
 
-def _after(found: Mapping[str, float]) -> list[tuple[str, float]]:
+def _after(distances: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return (answers, NashConv) along a tabular algorithm."""
-    return [(name.removeprefix(AFTER), gap) for name, gap in found.items() if AFTER in name]
+    return [(name.removeprefix(AFTER), gap) for name, gap in distances.items() if AFTER in name]
 
 
 STUDY = Study(

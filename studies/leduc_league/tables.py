@@ -35,12 +35,12 @@ UNITS = {"CFR": "50 passes"}  # of the others: answers of each side
 
 def ends(results: Results) -> str:
     """Return the NashConv of each arm and answer by seed, and beside the mirror, paired."""
-    found = results.rows(policy="model")
-    seeds = seeds_of(found[0], GAP)
+    rows = results.rows(policy="model")
+    seeds = seeds_of(rows[0], GAP)
     head = ("arm", "answer", *(f"seed {seed}" for seed in seeds), "mean")
     pairs = ("less the mirror's same answer", "less the mirror's average of weights")
     lines = []
-    for row in found:
+    for row in rows:
         by_seed = (f"{value:.3f}" for value in values(row, GAP))
         gaps = (spread(row, GAP, 3, low=0.0), _beside(results, row, row["answer"]))
         cells = (row["arm"], NAMES[row["answer"]], *by_seed, *gaps)
@@ -58,15 +58,15 @@ def _beside(results: Results, row: Row, answer: str) -> str:
 
 def verdict(results: Results) -> str:
     """Return which answers of populations are below the mirror's average, and which above."""
-    said: dict[str, list[str]] = {"less": [], "more": [], "not told apart": []}
+    rows_by_word: dict[str, list[str]] = {"less": [], "more": [], "not told apart": []}
     mirror, rows = results.row(policy="model", arm=MIRROR, answer=AVERAGE), _populations(results)
     words = sides([less(row, mirror, GAP) for row in rows], "more", "less", "not told apart")
     for row, word in zip(rows, words, strict=True):
-        said[word].append(_named(row))
+        rows_by_word[word].append(_named(row))
     parts = [
-        ("less exploitable", said["less"]),
-        ("more exploitable", said["more"]),
-        ("not told apart from it", said["not told apart"]),
+        ("less exploitable", rows_by_word["less"]),
+        ("more exploitable", rows_by_word["more"]),
+        ("not told apart from it", rows_by_word["not told apart"]),
     ]
     lists = (f"{what}: {', '.join(names) if names else 'none'}" for what, names in parts)
     return (
@@ -77,8 +77,8 @@ def verdict(results: Results) -> str:
 
 def _populations(results: Results) -> list[Row]:
     """Return the rows of answers that a population gives with the plays it had."""
-    found = results.rows(policy="model")
-    return [row for row in found if row["arm"] != MIRROR and row["answer"] != BEST]
+    rows = results.rows(policy="model")
+    return [row for row in rows if row["arm"] != MIRROR and row["answer"] != BEST]
 
 
 def _named(row: Row) -> str:
@@ -117,18 +117,18 @@ def charts(results: Results) -> dict[str, str]:
     tables = results.rows(policy="table")
     levels = [Reference(label=f"{row['arm']}, by tables", value=mean(row, GAP)) for row in tables]
     arms = list(dict.fromkeys(row["arm"] for row in results.rows(policy="model")))
-    wanted = {
+    titles = {
         "own": ("its own answer", {arm: OWN.get(arm, AVERAGE) for arm in arms}),
         "last": ("last policy", dict.fromkeys(arms, LAST)),
         "average": ("average of weights", dict.fromkeys(arms, AVERAGE)),
     }
-    found = {}
-    for name, (what, answers) in wanted.items():
+    files = {}
+    for name, (what, answers) in titles.items():
         series = [
             Series(name=arm, points=curve(results.row(arm=arm, answer=answer), AFTER))
             for arm, answer in answers.items()
         ]
-        found[f"league-leduc-{name}.svg"] = line_chart(
+        files[f"league-leduc-{name}.svg"] = line_chart(
             series,
             title=f"NashConv in Leduc poker, {what}",
             note=f"mean over {len(values(results.rows()[0], GAP))} seeds",
@@ -136,7 +136,7 @@ def charts(results: Results) -> dict[str, str]:
             references=levels,
             standalone=True,
         )
-    return found
+    return files
 
 
 MADE: dict[str, Maker] = {

@@ -25,9 +25,9 @@ def verdict(results: Results) -> str:
     """Return how far the recipe is from what was asked for."""
     far = farthest(results, FIVE, AIMS)
     seeds = len(results.row(recipe=FIVE)["values"]["legal replies"])
-    said = "held" if far <= WITHIN else "not held"
+    outcome = "held" if far <= WITHIN else "not held"
     return (
-        f"Asked for: 1/3, 1/3, 0 within {WITHIN} after the three iterations. **{said}**: over "
+        f"Asked for: 1/3, 1/3, 0 within {WITHIN} after the three iterations. **{outcome}**: over "
         f"{seeds} seeds at most {far:.3f} away."
     )
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed, training_cell
 from sparring.config.parts import written
 from sparring.config.recipe import load_recipe
 from studies.common.study import Setting, Study
@@ -63,7 +63,7 @@ def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     games = setting["games_per_role"]
     return [
-        training(
+        training_cell(
             (game, arm, seed),
             f"{game}-{arm}-{seed}",
             GAMES[game],
@@ -82,38 +82,40 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, games: int, seed: int) -> list[dict[str, Any]]:
+def measured(
+    run: Path, stdout: str, run_command: RunCommand, *, games: int, seed: int
+) -> list[dict[str, Any]]:
     """Return the rows of pools of a run, with the plays of a seed."""
-    return pools(run, ask, games, f"--seed={seed}")
+    return pools(run, run_command, games, f"--seed={seed}")
 
 
-def pools(run: Path, ask: Ask, games: int, *more: str) -> list[dict[str, Any]]:
+def pools(run: Path, run_command: RunCommand, games: int, *more: str) -> list[dict[str, Any]]:
     """Return what `sparring evaluate --adaptation` says of the pools of opponents of a run.
 
     Args:
         run: its folder.
-        ask: runs the command.
+        run_command: runs the command.
         games: trials of a role and an opponent.
         more: further words of the command.
     """
     words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games), *more]
-    found = json.loads(ask([*words, "--oracle=none", "--json"]))
-    return [row for row in found["adaptation"] if row["opponent"] is None]
+    document = json.loads(run_command([*words, "--oracle=none", "--json"]))
+    return [row for row in document["adaptation"] if row["opponent"] is None]
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per game, arm, role and pool, with the values of each seed."""
-    found = []
+    result = []
     for game in setting["games"]:
         for arm in setting["arms"]:
-            ran = [kept[game, arm, seed]["found"] for seed in range(setting["seeds"])]
-            for place, one in enumerate(ran[0]):
-                own = [_figures(rows[place]) for rows in ran]
-                labels = {"game": game, "arm": arm, "role": one["role"], "starts": "all"}
-                labels |= {"met": one["trained"]}
-                exact = {"best": one["best"], "fixed": one["fixed"], "ceiling": one["ceiling"]}
-                found.append({**labels, **exact, "values": by_seed(own)})
-    return found
+            ran = [records[game, arm, seed]["found"] for seed in range(setting["seeds"])]
+            for place, row in enumerate(ran[0]):
+                figures = [_figures(rows[place]) for rows in ran]
+                labels = {"game": game, "arm": arm, "role": row["role"], "starts": "all"}
+                labels |= {"met": row["trained"]}
+                exact = {"best": row["best"], "fixed": row["fixed"], "ceiling": row["ceiling"]}
+                result.append({**labels, **exact, "values": by_seed(figures)})
+    return result
 
 
 def _figures(row: dict[str, Any]) -> dict[str, float]:
@@ -127,7 +129,7 @@ def _figures(row: dict[str, Any]) -> dict[str, float]:
         "closed": exact["closed"],
         "return": exact["returns"],
         "illegal": exact["illegal"],
-        "sampled": [one["mean"] for one in row["attempts"]],
+        "sampled": [attempt["mean"] for attempt in row["attempts"]],
     }
     return {
         f"{name} {number}": value

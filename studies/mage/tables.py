@@ -34,12 +34,12 @@ def learnt(results: Results) -> str:
     attempts = (f"attempt {number}" for number in range(1, LAST + 1))
     head = ("game", "learns by", "role", "opponents", *attempts, "at most, attempts 2 and 3")
     lines = []
-    for one in results.rows():
-        count = len(one["ceiling"])
-        shares = [spread(one, f"closed {number}") for number in range(1, count + 1)]
-        most = " ".join(f"{share:.2f}" for share in one["ceiling"][1:]) or "-"
+    for row in results.rows():
+        count = len(row["ceiling"])
+        shares = [spread(row, f"closed {number}") for number in range(1, count + 1)]
+        most = " ".join(f"{share:.2f}" for share in row["ceiling"][1:]) or "-"
         cells = (*shares, *["-"] * (LAST - count), most)
-        lines.append((one["game"], NAMES[one["arm"]], one["role"], met(one), *cells))
+        lines.append((row["game"], NAMES[row["arm"]], row["role"], met(row), *cells))
     return markdown(head, lines)
 
 
@@ -47,14 +47,14 @@ def adapts(results: Results) -> str:
     """Return for the recipes whether the last attempt closes more than the first, and than none."""
     head = ("game", "role", "opponents", "attempt 3 less attempt 1", "attempt 3", "verdict")
     lines, chances = [], []
-    for one in results.rows(arm=CUMULATIVE):
-        first, last = one["values"]["closed 1"], one["values"][f"closed {LAST}"]
+    for row in results.rows(arm=CUMULATIVE):
+        first, last = row["values"]["closed 1"], row["values"][f"closed {LAST}"]
         gain = less({"values": {"x": last}}, {"values": {"x": first}}, "x")
         every = all(last[seed] > first[seed] for seed in last)
-        parts = (chance_beyond(gain), chance_beyond(interval(one, f"closed {LAST}")))
+        parts = (chance_beyond(gain), chance_beyond(interval(row, f"closed {LAST}")))
         chances.append(max(parts) if every else 1.0)
-        cells = (shown(gain), spread(one, f"closed {LAST}"))
-        lines.append((one["game"], one["role"], met(one), *cells))
+        cells = (shown(gain), spread(row, f"closed {LAST}"))
+        lines.append((row["game"], row["role"], met(row), *cells))
     words = ("held" if known else "not held" for known in decided(chances))
     return worded(head, lines, words)
 
@@ -63,21 +63,21 @@ def claims(results: Results) -> str:
     """Return how far the recipes are ahead of each other arm in the last attempt, by seed."""
     head = ("game", "role", "opponents", "cumulative, by attempt, less", "attempt 3", "verdict")
     lines, gaps = [], []
-    for one in results.rows(arm=CUMULATIVE):
+    for row in results.rows(arm=CUMULATIVE):
         for arm in ARMS[1:]:
-            place = {name: one[name] for name in ("game", "role", "met")}
+            place = {name: row[name] for name in ("game", "role", "met")}
             for other in results.rows(arm=arm, **place):
                 last = 1 if arm == SINGLE else LAST  # of single plays all are first attempts
                 theirs = {"values": {"x": other["values"][f"closed {last}"]}}
-                ahead = less({"values": {"x": one["values"][f"closed {LAST}"]}}, theirs, "x")
+                ahead = less({"values": {"x": row["values"][f"closed {LAST}"]}}, theirs, "x")
                 gaps.append(ahead)
-                lines.append((one["game"], one["role"], met(one), NAMES[arm], shown(ahead)))
+                lines.append((row["game"], row["role"], met(row), NAMES[arm], shown(ahead)))
     return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 
-def met(one: Row) -> str:
+def met(row: Row) -> str:
     """Return whether training met the opponents of a row."""
-    return "met in training" if one["met"] else "held out"
+    return "met in training" if row["met"] else "held out"
 
 
 MADE: dict[str, Maker] = {

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from studies.common.self_played import UNTRAINED, Arm, trained
 from studies.common.study import Setting, Study
 from studies.mage.study import pools
@@ -36,29 +36,31 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, games: int) -> list[dict[str, Any]]:
+def measured(
+    run: Path, stdout: str, run_command: RunCommand, *, games: int
+) -> list[dict[str, Any]]:
     """Return the rows of pools of a run; a note is any text, so that nothing is exact."""
-    return pools(run, ask, games, "--no-exact")
+    return pools(run, run_command, games, "--no-exact")
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm, role and pool of opponents, with the values of each seed."""
-    found = []
+    result = []
     for arm in setting["arms"]:
-        ran = [one["found"] for (name, _), one in kept.items() if name == arm]
-        for place, one in enumerate(ran[0]):
-            labels = {"arm": arm, "role": one["role"], "met": one["trained"], "starts": "all"}
-            exact = {"best": one["best"], "fixed": one["fixed"], "ceiling": one["ceiling"]}
-            own = [_figures(rows[place]) for rows in ran]
-            trials = one["attempts"][0]["trials"]
-            found.append({**labels, **exact, "trials": trials, "values": by_seed(own)})
-    return found
+        ran = [record["found"] for (name, _), record in records.items() if name == arm]
+        for place, record in enumerate(ran[0]):
+            labels = {"arm": arm, "role": record["role"], "met": record["trained"], "starts": "all"}
+            exact = {"best": record["best"], "fixed": record["fixed"], "ceiling": record["ceiling"]}
+            figures = [_figures(rows[place]) for rows in ran]
+            trials = record["attempts"][0]["trials"]
+            result.append({**labels, **exact, "trials": trials, "values": by_seed(figures)})
+    return result
 
 
 def _figures(row: dict[str, Any]) -> dict[str, float]:
     """Return the figures of a pool: the headroom closed and the return by attempt, the forfeits."""
-    shares = {f"closed {at}": one["mean"] for at, one in enumerate(row["closed"], 1)}
-    returns = {f"return {at}": one["mean"] for at, one in enumerate(row["attempts"], 1)}
+    shares = {f"closed {at}": attempt["mean"] for at, attempt in enumerate(row["closed"], 1)}
+    returns = {f"return {at}": attempt["mean"] for at, attempt in enumerate(row["attempts"], 1)}
     return {**shares, **returns, "forfeits": row["forfeits"]}
 
 

@@ -31,11 +31,13 @@ def attempts(results: Results) -> str:
     columns = (f"attempt {number}" for number in range(1, LAST + 1))
     head = ("model", "role", "opponents", *columns, "forfeits", "at most, attempts 2 and 3")
     lines = []
-    for one in (row for arm in NAMES for row in results.rows(arm=arm)):
-        shares = [spread(one, f"closed {number}") for number in range(1, LAST + 1)]
-        most = " ".join(f"{share:.2f}" for share in one["ceiling"][1:]) or "-"
-        lost = spread(one, "forfeits", low=0.0, high=1.0)
-        lines.append((NAMES[one["arm"]], one["role"], met(one), *shares, lost, most))
+    for trained_row in (row for arm in NAMES for row in results.rows(arm=arm)):
+        shares = [spread(trained_row, f"closed {number}") for number in range(1, LAST + 1)]
+        most = " ".join(f"{share:.2f}" for share in trained_row["ceiling"][1:]) or "-"
+        lost = spread(trained_row, "forfeits", low=0.0, high=1.0)
+        lines.append(
+            (NAMES[trained_row["arm"]], trained_row["role"], met(trained_row), *shares, lost, most)
+        )
     return markdown(head, lines)
 
 
@@ -49,17 +51,17 @@ def learns(results: Results) -> str:
     adapts, gains = list[float](), list[Interval]()
     both = results.rows(arm=WARM_UP) and results.rows(arm=TRAINED)
     for met_before in (True, False) if both else ():
-        own, before = (_both_roles(results, arm, met_before) for arm in (TRAINED, WARM_UP))
+        trained, before = (_both_roles(results, arm, met_before) for arm in (TRAINED, WARM_UP))
         last, first = f"closed {LAST}", "closed 1"
-        gain = less(own, {"values": {last: own["values"][first]}}, last)
-        ahead = less(own, before, last)
+        gain = less(trained, {"values": {last: trained["values"][first]}}, last)
+        ahead = less(trained, before, last)
         seeds = (
             f"{value - before['values'][last][seed]:.2f}"
-            for seed, value in own["values"][last].items()
+            for seed, value in trained["values"][last].items()
         )
-        adapts.append(max(chance_beyond(gain), chance_beyond(interval(own, last))))
+        adapts.append(max(chance_beyond(gain), chance_beyond(interval(trained, last))))
         gains.append(ahead)
-        cells = (spread(own, last), shown(gain), shown(ahead), " ".join(seeds))
+        cells = (spread(trained, last), shown(gain), shown(ahead), " ".join(seeds))
         lines.append((met({"met": met_before}), *cells))
     known = decided([*adapts, *map(zero_probability, gains)])
     words = [
@@ -75,8 +77,10 @@ def _both_roles(results: Results, arm: str, met_before: bool) -> Row:
     first, second = results.rows(arm=arm, met=met_before)
     return {
         "values": {
-            name: {seed: (value + second["values"][name][seed]) / 2 for seed, value in own.items()}
-            for name, own in first["values"].items()
+            name: {
+                seed: (value + second["values"][name][seed]) / 2 for seed, value in by_seed.items()
+            }
+            for name, by_seed in first["values"].items()
         }
     }
 

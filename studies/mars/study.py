@@ -16,7 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Measure, Row, metrics, seed_rows, training
+from sparring.api.cells import (
+    Cell,
+    CellRecords,
+    Measure,
+    Row,
+    RunCommand,
+    metrics,
+    seed_rows,
+    training_cell,
+)
 from sparring.core.files import parse_json
 from studies.common.study import Setting, Study
 
@@ -54,9 +63,14 @@ HELD_OUT = ("connect_four", "leduc_poker", "hanabi_simple")
 
 def arms(setting: Setting) -> list[tuple[str, str]]:
     """Return (trained on, variant) of what is trained."""
-    wanted = setting.get("trained on", tuple(COMPARED))
-    found = [(on, one) for on, variants in COMPARED.items() for one in variants if on in wanted]
-    return [UNTRAINED, *(arm for arm in found if arm[1] in setting["variants"])]
+    trained_on = setting.get("trained on", tuple(COMPARED))
+    pairs = [
+        (on, variant)
+        for on, variants in COMPARED.items()
+        for variant in variants
+        if on in trained_on
+    ]
+    return [UNTRAINED, *(arm for arm in pairs if arm[1] in setting["variants"])]
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -78,7 +92,7 @@ def cell(key: tuple[str, str, int], more: Sequence[str], measure: Measure) -> Ce
         others = [change for change in more if not change.startswith("steps=")]
         more = ["steps=1", "learner.learning_rate=0.0", *others]
     changes = [*arm_changes(trained_on, variant), f"seed={seed}", "threads=1", *more]
-    return training(key, "-".join(map(str, key)), RECIPE, changes, measure)
+    return training_cell(key, "-".join(map(str, key)), RECIPE, changes, measure)
 
 
 def arm_changes(trained_on: str, variant: str) -> list[str]:
@@ -101,7 +115,7 @@ def arm_changes(trained_on: str, variant: str) -> list[str]:
     return [*SETTING, f"environments={json.dumps(games)}", plays, *VARIANTS[variant]]
 
 
-def evaluated(games: int | None) -> Callable[[Path, str, Ask], Any]:
+def evaluated(games: int | None) -> Callable[[Path, str, RunCommand], Any]:
     """Return what gives the rows of a run on the suite.
 
     Args:
@@ -109,23 +123,23 @@ def evaluated(games: int | None) -> Callable[[Path, str, Ask], Any]:
     """
     fewer = [] if games is None else ["--games", str(games)]
 
-    def measure(run: Path, said: str, ask: Ask) -> Any:
+    def measure(run: Path, stdout: str, run_command: RunCommand) -> Any:
         metrics(run)  # of a whole run
         words = ["sparring", "evaluate", str(run), "--suite", SUITE, *fewer, "--workers", "1"]
-        return parse_json(ask([*words, "--json"]))["rows"]
+        return parse_json(run_command([*words, "--json"]))["rows"]
 
     return measure
 
 
 def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return figure by name: of each row, and mean scores of trained-on and held-out games."""
-    found = {row["name"]: figure(row) for row in rows}
+    by_name = {row["name"]: figure(row) for row in rows}
     scores = {
         row["name"]: row["overall"]["score"]["mean"] for row in rows if row["kind"] != "exact"
     }
     for name, games in {"three games": TRAINED, "held out": HELD_OUT}.items():
-        found[name] = sum(scores[game] for game in games) / len(games)
-    return found
+        by_name[name] = sum(scores[game] for game in games) / len(games)
+    return by_name
 
 
 def figure(row: Mapping[str, Any]) -> float:
@@ -136,13 +150,13 @@ def figure(row: Mapping[str, Any]) -> float:
     return float(row["overall"]["return"]["mean"])
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per training set and variant, with the value of each seed."""
 
     def labels(trained_on: str, variant: str) -> Row:
         return {"trained on": trained_on, "variant": variant, "starts": "all"}
 
-    return seed_rows(kept, labels, figures)
+    return seed_rows(records, labels, figures)
 
 
 STUDY = Study(

@@ -72,13 +72,13 @@ SMALLER_IS_BETTER = {"kuhn_poker-exact"}
 def arms(results: Results, figures: Mapping[str, str]) -> str:
     """Return a table of figures, one line per arm."""
     lines = []
-    for one in results.rows():
+    for row in results.rows():
         cells = []
         for figure in figures:
             low, high = ENDS[figure]
-            cells.append(spread(one, figure, DIGITS.get(figure, 2), low=low, high=high))
-        seeds = str(len(one["values"]["seconds"]))
-        lines.append((one["trained on"], one["variant"], seeds, *cells))
+            cells.append(spread(row, figure, DIGITS.get(figure, 2), low=low, high=high))
+        seeds = str(len(row["values"]["seconds"]))
+        lines.append((row["trained on"], row["variant"], seeds, *cells))
     return markdown(("trained on", "variant", "seeds", *figures.values()), lines)
 
 
@@ -87,16 +87,16 @@ def comparisons(results: Results) -> list[Comparison]:
 
     A gain above 0 favours the claim.
     """
-    run = {(one["trained on"], one["variant"]) for one in results.rows()}
-    found = []
+    run = {(row["trained on"], row["variant"]) for row in results.rows()}
+    result = []
     for claim, compared in CLAIMS.items():
         for figure, better, worse in compared:
             if not {better, worse} <= run:
                 continue
             first, second = (worse, better) if figure in SMALLER_IS_BETTER else (better, worse)
             gain = less(arm(results, first), arm(results, second), figure)
-            found.append((claim, figure, better, worse, gain))
-    return found
+            result.append((claim, figure, better, worse, gain))
+    return result
 
 
 def arm(results: Results, key: Arm) -> Row:
@@ -106,12 +106,12 @@ def arm(results: Results, key: Arm) -> Row:
 
 def claims(results: Results) -> str:
     """Return the paper's claims, each with its comparisons and what they say."""
-    found = comparisons(results)
-    said = judged([gain for *_, gain in found], digits=2)
+    tested = comparisons(results)
+    verdicts = judged([gain for *_, gain in tested], digits=2)
     lines, before = [], None
-    for (claim, figure, better, worse, _gain), told in zip(found, said, strict=True):
+    for (claim, figure, better, worse, _gain), verdict_row in zip(tested, verdicts, strict=True):
         compared = f"{name(figure)}: {arm_name(better, worse)}"
-        verdict = (told[key] for key in ("difference", "p", "corrected", "verdict"))
+        verdict = (verdict_row[key] for key in ("difference", "p", "corrected", "verdict"))
         lines.append((claim if claim != before else "", compared, *verdict))
         before = claim
     return markdown(("claim of the paper", "compared", "gain", "p", "p, corrected", "here"), lines)

@@ -66,25 +66,25 @@ class Round:
     def best(self) -> float:
         """The largest sum of both seats' points: every item goes to whom it is worth more."""
         kinds = zip(self.scenario.counts, *self.scenario.values, strict=True)
-        return sum(held * max(values) for held, *values in kinds) / self.total
+        return sum(count * max(values) for count, *values in kinds) / self.total
 
     @property
     def preferred(self) -> Claims:
         """Of each seat, all of the kind of which an item is worth the most to it, and no other."""
-        one, two = (
+        first, two = (
             tuple(
-                held if value == max(values) else 0
-                for held, value in zip(self.scenario.counts, values, strict=True)
+                count if value == max(values) else 0
+                for count, value in zip(self.scenario.counts, values, strict=True)
             )
             for values in self.scenario.values
         )
-        return one, two
+        return first, two
 
     @property
     def conflict(self) -> bool:
         """Whether more is named of some kind than there is."""
         named = zip(self.scenario.counts, *self.claims, strict=True)
-        return any(one + two > held for held, one, two in named)
+        return any(first + two > count for count, first, two in named)
 
 
 class TakeAll(TextAgent):
@@ -112,7 +112,7 @@ class Plays:
 
     def points(self, seat: int) -> float:
         """Return the mean points of a seat."""
-        return _mean([one.points()[seat] for one in self.rounds])
+        return _mean([round_.points()[seat] for round_ in self.rounds])
 
 
 def played(
@@ -133,44 +133,48 @@ def played(
     root = Stream.from_seed(0).child("split").child("".join(names))
     specs = [untrained_spec(game, number, names, root.child(number)) for number in range(count)]
     episodes = with_results(play_teams(specs, dict(zip(names, agents, strict=True))))
-    found = [
-        one
+    rounds = [
+        round_
         for episode in episodes
-        for one in rounds_of(specs[episode.episode_id], episode)
-        if one.scenario not in known
+        for round_ in rounds_of(specs[episode.episode_id], episode)
+        if round_.scenario not in known
     ]
-    if not found:
+    if not rounds:
         raise GameError(f"{game.name}: training met every start; write scenarios=20, say.")
     turns = [turn for episode in episodes for turn in episode.turns if turn.agent == names[0]]
-    return Plays(rounds=found, legal=_mean([turn.event == "ok" for turn in turns]))
+    return Plays(rounds=rounds, legal=_mean([turn.event == "ok" for turn in turns]))
 
 
 def rounds_of(spec: EpisodeSpec, episode: Any) -> list[Round]:
     """Return the rounds of a play; what was played for an illegal reply counts as taken."""
     rules: Any = spec.game
-    said = [[turn for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
-    found: list[Round] = []
-    for number, both in enumerate(zip(*said, strict=True)):
+    turns_by_seat = [[turn for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
+    rounds: list[Round] = []
+    for number, both in enumerate(zip(*turns_by_seat, strict=True)):
         start = rules.inner.reset(spec.deal.child(number)).start
-        one, two = (tuple(map(int, turn.action.split())) for turn in both)
-        before = (found[-1].scenario.counts, found[-1].claims) if found else None
-        found.append(
-            Round(scenario=start, claims=(one, two), total=rules.inner.source.total, before=before)
+        first, two = (tuple(map(int, turn.action.split())) for turn in both)
+        before = (rounds[-1].scenario.counts, rounds[-1].claims) if rounds else None
+        rounds.append(
+            Round(
+                scenario=start, claims=(first, two), total=rules.inner.source.total, before=before
+            )
         )
-    return found
+    return rounds
 
 
 def strategy(rounds: Sequence[Round]) -> dict[str, float | None]:
     """Return what a policy in both seats takes, and how it answers what the other took before."""
-    claims = [(one, seat) for one in rounds for seat in (0, 1)]
+    claims = [(round_, seat) for round_ in rounds for seat in (0, 1)]
     after: dict[bool, list[bool]] = {True: [], False: []}
-    for one, seat in claims:
-        if one.before is not None:
-            pool, before = one.before
-            after[before[1 - seat] == pool].append(one.claims[seat] == one.scenario.counts)
+    for round_, seat in claims:
+        if round_.before is not None:
+            pool, before = round_.before
+            after[before[1 - seat] == pool].append(round_.claims[seat] == round_.scenario.counts)
     return {
-        ALL: _mean([one.claims[seat] == one.scenario.counts for one, seat in claims]),
-        PREFERRED: _mean([one.claims[seat] == one.preferred[seat] for one, seat in claims]),
+        ALL: _mean([round_.claims[seat] == round_.scenario.counts for round_, seat in claims]),
+        PREFERRED: _mean(
+            [round_.claims[seat] == round_.preferred[seat] for round_, seat in claims]
+        ),
         AFTER_ALL: _mean(after[True]) if after[True] else None,
         AFTER_LESS: _mean(after[False]) if after[False] else None,
     }
@@ -184,23 +188,26 @@ def alone_figures(
     Those are what the counted rounds would have paid to two who take all, the only equilibrium of
     one round in strategies that are not dominated, and to two who take what they prefer.
     """
-    own, greedy = played(game, known, (policy, policy), count), TakeAll()
+    own_plays, greedy = played(game, known, (policy, policy), count), TakeAll()
     seats = [played(game, known, pair, count) for pair in ((policy, greedy), (greedy, policy))]
-    best = sum(one.best for one in own.rounds)
-    points = [sum(one.points()) for one in own.rounds]
-    everything = [sum(one.points((one.scenario.counts, one.scenario.counts))) for one in own.rounds]
-    preferred = [sum(one.points(one.preferred)) for one in own.rounds]
+    best = sum(round_.best for round_ in own_plays.rounds)
+    points = [sum(round_.points()) for round_ in own_plays.rounds]
+    everything = [
+        sum(round_.points((round_.scenario.counts, round_.scenario.counts)))
+        for round_ in own_plays.rounds
+    ]
+    preferred = [sum(round_.points(round_.preferred)) for round_ in own_plays.rounds]
     return {
         SUM: sum(points) / best,
         BOTH_ALL: sum(everything) / best,
         BOTH_PREFERRED: sum(preferred) / best,
-        CONFLICT: _mean([one.conflict for one in own.rounds]),
-        **strategy(own.rounds),
+        CONFLICT: _mean([round_.conflict for round_ in own_plays.rounds]),
+        **strategy(own_plays.rounds),
         ITSELF: _mean(points) / 2,
         AGAINST: (seats[0].points(0) + seats[1].points(1)) / 2,
         TAKES: (seats[0].points(1) + seats[1].points(0)) / 2,
-        LEGAL: own.legal,
-        ROUNDS: float(len(own.rounds)),
+        LEGAL: own_plays.legal,
+        ROUNDS: float(len(own_plays.rounds)),
     }
 
 
@@ -219,13 +226,13 @@ def figures(runs: Mapping[str, Path], count: int) -> dict[str, dict[str, float |
     known = frozenset().union(*(cast(HasStarts, game).starts() or () for game in games))
     game = another_bank(games[0])
     assert game is not None
-    found = {name: alone_figures(game, known, one, count) for name, one in policies.items()}
+    by_arm = {name: alone_figures(game, known, policy, count) for name, policy in policies.items()}
     for name, other in itertools.permutations(policies):
         for seat, role in enumerate(game.roles):
             pair = (policies[name], policies[other])
             plays = played(game, known, pair if seat == 0 else pair[::-1], count)
-            found[name][f"{CROSS}{role}"] = plays.points(seat)
-    return found
+            by_arm[name][f"{CROSS}{role}"] = plays.points(seat)
+    return by_arm
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -234,6 +241,6 @@ def _mean(values: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
-    given: dict[str, Any] = json.loads(sys.argv[1])
-    named = {name: Path(run) for name, run in given["runs"].items()}
-    write_bytes_atomic(Path(sys.argv[2]), json.dumps(figures(named, given["plays"])).encode())
+    inputs: dict[str, Any] = json.loads(sys.argv[1])
+    named = {name: Path(run) for name, run in inputs["runs"].items()}
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(figures(named, inputs["plays"])).encode())

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, seed_rows, training_cell
 from sparring.core.files import parse_json
 from sparring.environments.pool_split import ROLES
 from studies.common.rounds_along import points_along
@@ -38,7 +38,7 @@ def changes(arm: str, seed: int, setting: Setting) -> list[str]:
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells: both learners of a seed, as they are measured against each other."""
     return [
-        training(
+        training_cell(
             (seed,),
             f"{NAIVE}-{seed}",
             RECIPE,
@@ -50,38 +50,42 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def measured(
-    run: Path, said: str, ask: Ask, *, seed: int, setting: Setting
+    run: Path, stdout: str, run_command: RunCommand, *, seed: int, setting: Setting
 ) -> dict[str, dict[str, Any]]:
     """Return the figures of both learners, after training the aligned one.
 
     Args:
         run: folder of the naive learner's run.
-        said: what its training printed.
-        ask: trains the aligned learner and runs the plays that are measured.
+        stdout: standard output of training.
+        run_command: trains the aligned learner and runs the plays that are measured.
         seed: of both.
         setting: of the study.
     """
     began, aligned = time.perf_counter(), run.with_name(f"{ALIGNED}-{seed}")
     words = ["sparring", "train", RECIPE, *changes(ALIGNED, seed, setting)]
-    ask([*words, "--run", str(aligned), "--overwrite"])
+    run_command([*words, "--run", str(aligned), "--overwrite"])
     seconds = round(time.perf_counter() - began, 1)
     runs = {NAIVE: run, ALIGNED: aligned}
-    given = {"runs": {arm: str(one) for arm, one in runs.items()}, "plays": setting["plays"]}
-    ask(["python", "-m", MODULE, json.dumps(given), str(run / FOUND)])
-    found = parse_json((run / FOUND).read_bytes())
-    kept = {
-        arm: {**found[arm], **points_along(one, "repeated", ROLES)} for arm, one in runs.items()
+    inputs = {
+        "runs": {arm: str(run_of_arm) for arm, run_of_arm in runs.items()},
+        "plays": setting["plays"],
     }
-    return {**kept, ALIGNED: {**kept[ALIGNED], SECONDS: seconds}}
+    run_command(["python", "-m", MODULE, json.dumps(inputs), str(run / FOUND)])
+    figures = parse_json((run / FOUND).read_bytes())
+    by_arm = {
+        arm: {**figures[arm], **points_along(run_of_arm, "repeated", ROLES)}
+        for arm, run_of_arm in runs.items()
+    }
+    return {**by_arm, ALIGNED: {**by_arm[ALIGNED], SECONDS: seconds}}
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per learner, with the values of each seed."""
     apart = {
-        (arm, seed): {**one, SECONDS: one["found"][arm].get(SECONDS, one[SECONDS])}
-        | {"found": one["found"][arm]}
+        (arm, seed): {**record, SECONDS: record["found"][arm].get(SECONDS, record[SECONDS])}
+        | {"found": record["found"][arm]}
         for arm in ARMS
-        for (seed,), one in kept.items()
+        for (seed,), record in records.items()
     }
 
     def labels(arm: str) -> Row:

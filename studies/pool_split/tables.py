@@ -64,31 +64,32 @@ def _lines(results: Results, names: tuple[str, ...]) -> str:
 def gained(row: Row) -> list[float]:
     """Return by seed how much of the sum that two who take all leave lying is found, 1 for all."""
     return [
-        (found - low) / (1.0 - low)
-        for found, low in zip(values(row, SUM), values(row, BOTH_ALL), strict=True)
+        (number - low) / (1.0 - low)
+        for number, low in zip(values(row, SUM), values(row, BOTH_ALL), strict=True)
     ]
 
 
 def verdict(results: Results) -> str:
     """Return in how many seeds each learner does what was expected."""
-    said = [
+    sentences = [
         f"Asked for: aligned learners find more than {HALF_WAY} of the sum that two who take all "
         f"leave lying, naive ones less, and who takes all gets no more against the aligned "
         "learner than the aligned learner gets with itself."
     ]
     for row in results.rows():
-        found = gained(row)
-        reached = sum((one > HALF_WAY) == (row["arm"] == ALIGNED) for one in found)
-        spread = f"{min(found):.2f} to {max(found):.2f}"
-        said.append(
+        shares = gained(row)
+        reached = sum((share > HALF_WAY) == (row["arm"] == ALIGNED) for share in shares)
+        spread = f"{min(shares):.2f} to {max(shares):.2f}"
+        sentences.append(
             f"**{row['arm']}**: {spread} of it, as asked for in {reached} of {seeds_in_words(row)}."
         )
     for row in results.rows(arm=ALIGNED):
-        kept = sum(
-            taken <= own for taken, own in zip(values(row, TAKES), values(row, ITSELF), strict=True)
+        count = sum(
+            taken <= own_points
+            for taken, own_points in zip(values(row, TAKES), values(row, ITSELF), strict=True)
         )
-        said.append(f"Taking all does not pay against it in {kept} of {seeds_in_words(row)}.")
-    return " ".join(said)
+        sentences.append(f"Taking all does not pay against it in {count} of {seeds_in_words(row)}.")
+    return " ".join(sentences)
 
 
 def charts(results: Results) -> dict[str, str]:
@@ -96,14 +97,14 @@ def charts(results: Results) -> dict[str, str]:
     series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
     note = f"means over {seeds_in_words(results.rows()[0])}; two who take all get 0.5 each"
     title = "Share of the pool's worth a round, of a learner with itself"
-    drawn = line_chart(series, title=title, note=note, x_label="steps", standalone=True)
-    return {"pool-split.svg": drawn}
+    svg = line_chart(series, title=title, note=note, x_label="steps", standalone=True)
+    return {"pool-split.svg": svg}
 
 
 def minutes(results: Results) -> str:
     """Return how long the runs took."""
-    found = [value / 60 for row in results.rows() for value in values(row, "seconds")]
-    return f"{min(found):.1f} to {max(found):.1f} minutes"
+    numbers = [value / 60 for row in results.rows() for value in values(row, "seconds")]
+    return f"{min(numbers):.1f} to {max(numbers):.1f} minutes"
 
 
 MADE: dict[str, Maker] = {

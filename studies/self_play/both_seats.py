@@ -60,15 +60,15 @@ class BothSeats(World[Pair[P]]):
             others.append(((start,), self_share))
 
         def answer(seat: int) -> P:
-            met = [((other[1 - seat],), weight) for (other,), weight in others]
-            return self.world.respond(seat, met, oracle, start=start[seat])
+            opponents = [((other[1 - seat],), weight) for (other,), weight in others]
+            return self.world.respond(seat, opponents, oracle, start=start[seat])
 
         return answer(0), answer(1)
 
     def mix(self, side: int, policies: Sequence[Pair[P]], weights: FloatArray) -> Pair[P]:
         """Return the mixture for each seat."""
         first, second = (
-            self.world.mix(seat, [one[seat] for one in policies], weights) for seat in (0, 1)
+            self.world.mix(seat, [policy[seat] for policy in policies], weights) for seat in (0, 1)
         )
         return first, second
 
@@ -80,8 +80,8 @@ class BothSeats(World[Pair[P]]):
         self, measure: Callable[[Sequence[P]], FloatArray], profile: Sequence[Pair[P]]
     ) -> FloatArray:
         """Return a figure of both members, the mean over both seatings."""
-        one, other = (measure(seating) for seating in _seatings(profile))
-        return np.asarray((one + other[::-1]) / 2)
+        first, other = (measure(seating) for seating in _seatings(profile))
+        return np.asarray((first + other[::-1]) / 2)
 
 
 def _seatings(profile: Sequence[Pair[P]]) -> tuple[list[P], list[P]]:

@@ -40,20 +40,20 @@ def figures(algorithm: str, game: str, at: Sequence[int], seed: int) -> dict[str
     began = time.perf_counter()
     if algorithm in references.REFERENCES:
         gaps = references.gaps(algorithm, game, at, seed)
-        found = {f"{AFTER}{answers}": gap for answers, gap in zip(at, gaps, strict=True)}
-        found["NashConv, end"] = gaps[-1]
-        return found | {"seconds": round(time.perf_counter() - began, 1)}
+        result = {f"{AFTER}{answers}": gap for answers, gap in zip(at, gaps, strict=True)}
+        result["NashConv, end"] = gaps[-1]
+        return result | {"seconds": round(time.perf_counter() - began, 1)}
     recipe, world = ALGORITHMS[algorithm], tree_world(game)
     run = begin(recipe, world, Stream.from_seed(seed).child(game))
     points = curve(run, [0, *at], steps=STEPS)
     gaps = [point.gap for point in points]
-    found = {f"{AFTER}{point.answers}": point.gap for point in points}
-    found["NashConv, end"] = gaps[-1]
-    found["largest rise"] = max(b - a for a, b in itertools.pairwise(gaps))
-    found |= {"rounds": run.round, "passes": run.passes, "payoffs": points[-1].cells}
-    found["members"] = points[-1].members
-    found["NashConv, Nash of members"] = run.world.gap(run.mixed(nash(run.game())))
-    return found | {"seconds": round(time.perf_counter() - began, 1)}
+    result = {f"{AFTER}{point.answers}": point.gap for point in points}
+    result["NashConv, end"] = gaps[-1]
+    result["largest rise"] = max(b - a for a, b in itertools.pairwise(gaps))
+    result |= {"rounds": run.round, "passes": run.passes, "payoffs": points[-1].cells}
+    result["members"] = points[-1].members
+    result["NashConv, Nash of members"] = run.world.gap(run.mixed(nash(run.game())))
+    return result | {"seconds": round(time.perf_counter() - began, 1)}
 
 
 def run(
@@ -75,5 +75,5 @@ def run(
 
 
 if __name__ == "__main__":
-    given: dict[str, Any] = json.loads(sys.argv[1])
-    write_bytes_atomic(Path(sys.argv[2]), json.dumps(run(**given)).encode())
+    inputs: dict[str, Any] = json.loads(sys.argv[1])
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(run(**inputs)).encode())

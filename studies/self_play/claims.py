@@ -90,38 +90,38 @@ def reached(row: Row, level: float) -> int | None:
 
 def claims(results: Results) -> list[Claim]:
     """Return every claim with what the figures say."""
-    made: Sequence[Callable[[Results], Claim]] = (
+    checks: Sequence[Callable[[Results], Claim]] = (
         *(cycles, fewer_rounds, less_exploitable, monotone, small_failures),
         *(plateau, resets, one_solver),
     )
-    return [claim(results) for claim in made]
+    return [claim(results) for claim in checks]
 
 
-def verdict(held: Sequence[bool]) -> str:
+def verdict(outcomes: Sequence[bool]) -> str:
     """Return a word for how many of several comparisons hold."""
-    if all(held):
+    if all(outcomes):
         return "confirmed"
-    return f"confirmed in {sum(held)} of {len(held)}" if any(held) else "refuted"
+    return f"confirmed in {sum(outcomes)} of {len(outcomes)}" if any(outcomes) else "refuted"
 
 
 def cycles(results: Results) -> Claim:
     """Vanilla cycles; the averages and mixtures fall."""
-    found: list[str] = []
-    held: list[bool] = []
+    parts: list[str] = []
+    outcomes: list[bool] = []
     strict: list[bool] = []
     for name in ("vanilla", "fictitious play", "fictitious self-play", "PSRO Nash"):
-        left = []
+        fallers = []
         for game in games(results):
             row = results.row(algorithm=name, game=game)
-            for level, held_by in ((FALLEN, held), (FAR, strict)):
+            for level, held_by in ((FALLEN, outcomes), (FAR, strict)):
                 held_by.append(falls(row) > level if name == "vanilla" else falls(row) < level)
-            left.append(f"{GAMES[game]} {falls(row):.0%}")
-        found.append(f"{name}: {', '.join(left)}")
+            fallers.append(f"{GAMES[game]} {falls(row):.0%}")
+        parts.append(f"{name}: {', '.join(fallers)}")
     return Claim(
         "Vanilla self-play does not settle; the answers of fictitious play, fictitious self-play "
         "and PSRO fall",
-        verdict(held),
-        f"NashConv at the end in shares of the start's. {'; '.join(found)}. Counted as fallen: "
+        verdict(outcomes),
+        f"NashConv at the end in shares of the start's. {'; '.join(parts)}. Counted as fallen: "
         f"below {FALLEN:.0%}, a limit that was chosen after a first look; with {FAR:.0%}, the "
         f"first choice, it is {sum(strict)} of {len(strict)}.",
     )
@@ -129,7 +129,7 @@ def cycles(results: Results) -> Claim:
 
 def fewer_rounds(results: Results) -> Claim:
     """XDO needs fewer rounds than double oracle."""
-    found, held = [], []
+    parts, outcomes = [], []
     for game in games(results):
         start = mean(results.row(algorithm="double oracle", game=game), f"{AFTER}0")
         level = start / 100
@@ -139,61 +139,61 @@ def fewer_rounds(results: Results) -> Claim:
         ]
         last = answers(results.row(algorithm="double oracle", game=game))[-1]
         words = [f"more than {last}" if number is None else str(number) for number in needed]
-        found.append(f"{GAMES[game]} {words[0]} against {words[1]}")
-        own, other = (last + 1 if number is None else number for number in needed)
-        held.append(own < other)
+        parts.append(f"{GAMES[game]} {words[0]} against {words[1]}")
+        first, other = (last + 1 if number is None else number for number in needed)
+        outcomes.append(first < other)
     return Claim(
         "XDO needs fewer rounds than PSRO (both with best responses: PSRO is then double oracle)",
-        verdict(held),
-        f"Rounds until NashConv is below 1 % of double oracle's at first: {'; '.join(found)}.",
+        verdict(outcomes),
+        f"Rounds until NashConv is below 1 % of double oracle's at first: {'; '.join(parts)}.",
     )
 
 
 def less_exploitable(results: Results) -> Claim:
     """The last policy of PFSP or delta-uniform is less exploitable than vanilla's."""
-    found, words = [], []
+    parts, words = [], []
     for name in LATER:
         comparison = ("vanilla", name, END)
         words.append(f"{name}: {by_word(results, comparison)}")
-        found.append(f"{name}: {listed(differences(results, *comparison))}")
+        parts.append(f"{name}: {listed(differences(results, *comparison))}")
     return Claim(
         "The last policy of PFSP or delta-uniform is less exploitable than vanilla's last, at "
         "equal plays",
         "; ".join(words),
-        f"NashConv of vanilla's last less that of the other's, seed by seed. {'; '.join(found)}.",
+        f"NashConv of vanilla's last less that of the other's, seed by seed. {'; '.join(parts)}.",
     )
 
 
 def monotone(results: Results) -> Claim:
     """PSRO's exploitability rises now and then, anytime PSRO's never."""
-    found, held = [], []
+    parts, outcomes = [], []
     for game in games(results):
         psro, anytime = (
             max(values(results.row(algorithm=name, game=game), RISE))
             for name in ("PSRO Nash", "anytime PSRO")
         )
-        held.append(psro > EQUAL >= anytime)
-        found.append(f"{GAMES[game]} {psro:.3g} against {anytime if anytime > EQUAL else 0:.3g}")
+        outcomes.append(psro > EQUAL >= anytime)
+        parts.append(f"{GAMES[game]} {psro:.3g} against {anytime if anytime > EQUAL else 0:.3g}")
     return Claim(
         "PSRO's exploitability is not monotone, anytime PSRO's is",
-        verdict(held),
-        f"Largest rise between two measured points in any seed: {'; '.join(found)}.",
+        verdict(outcomes),
+        f"Largest rise between two measured points in any seed: {'; '.join(parts)}.",
     )
 
 
 def small_failures(results: Results) -> Claim:
     """Rectified PSRO and deep cognitive hierarchies fail somewhere."""
-    found, failed = [], []
+    parts, failed = [], []
     for name in SMALL:
         comparison = (name, "PSRO Nash", END)
         words = verdicts(results)[comparison]
         worse = [GAMES[game] for game, word in words.items() if word == ABOVE]
         failed.append(f"{name}: {'in ' + ', '.join(worse) if worse else 'decided in no game'}")
-        found.append(f"{name}: {listed(differences(results, *comparison))}")
+        parts.append(f"{name}: {listed(differences(results, *comparison))}")
     return Claim(
         "PSRO-rectified and deep cognitive hierarchies fail in a small game",
         "; ".join(failed),
-        f"NashConv at the end less that of PSRO Nash, at equal answers. {'; '.join(found)}. "
+        f"NashConv at the end less that of PSRO Nash, at equal answers. {'; '.join(parts)}. "
         "Counted as failing: above 0, corrected for the number of comparisons.",
     )
 
@@ -236,19 +236,19 @@ def verdicts(results: Results) -> dict[Comparison, dict[str, str]]:
     alike = Interval(mean=0.0, low=0.0, high=0.0, count=2)
     apart = [gap if abs(gap.mean) > EQUAL else alike for gap in gaps.values()]
     words = sides(apart, ABOVE, "the reverse", "not told apart")
-    found: dict[Comparison, dict[str, str]] = {}
+    words_of: dict[Comparison, dict[str, str]] = {}
     for (comparison, game), word in zip(gaps, words, strict=True):
-        found.setdefault(comparison, {})[game] = word
-    return found
+        words_of.setdefault(comparison, {})[game] = word
+    return words_of
 
 
-def differences(results: Results, one: str, other: str, figure: str) -> dict[str, Interval]:
+def differences(results: Results, first_name: str, other: str, figure: str) -> dict[str, Interval]:
     """Return by how much a figure of one algorithm is above another's, by game."""
-    found = {}
+    result = {}
     for game in games(results):
-        first, second = (results.row(algorithm=name, game=game) for name in (one, other))
-        found[game] = less(first, second, figure)
-    return found
+        first, second = (results.row(algorithm=name, game=game) for name in (first_name, other))
+        result[game] = less(first, second, figure)
+    return result
 
 
 def by_word(results: Results, comparison: Comparison) -> str:
@@ -261,26 +261,28 @@ def by_word(results: Results, comparison: Comparison) -> str:
 
 def listed(apart: Mapping[str, Interval]) -> str:
     """Return a difference by game."""
-    return ", ".join(f"{GAMES[game]} {shown(one, digits(game))}" for game, one in apart.items())
+    return ", ".join(
+        f"{GAMES[game]} {shown(difference, digits(game))}" for game, difference in apart.items()
+    )
 
 
 def one_solver(results: Results) -> Claim:
     """Algorithms are ordered otherwise by one evaluation solver than by each one's own."""
-    found, held = [], []
+    parts, outcomes = [], []
     for game in games(results):
         rows = [row for row in results.rows(game=game) if OWN in row["values"]]
         order = {key: _order(rows, key) for key in (END, OWN)}
         moved = max(abs(order[END][name] - order[OWN][name]) for name in order[END])
         name = max(order[END], key=lambda one: abs(order[END][one] - order[OWN][one]))
-        held.append(moved > len(rows) / 4)
-        found.append(
+        outcomes.append(moved > len(rows) / 4)
+        parts.append(
             f"{GAMES[game]} {name}, {order[END][name]} to {order[OWN][name]} of {len(rows)}"
         )
     return Claim(
         "Compare algorithms by one fixed evaluation solver, not each by its own",
-        f"{verdict(held)}: the order changes" if any(held) else verdict(held),
+        f"{verdict(outcomes)}: the order changes" if any(outcomes) else verdict(outcomes),
         f"The rank that moves most, by its own answer and by the Nash mixture of its members: "
-        f"{'; '.join(found)}.",
+        f"{'; '.join(parts)}.",
     )
 
 

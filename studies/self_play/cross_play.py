@@ -30,8 +30,8 @@ class CrossPlay(Run[P]):
     the last one.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.live = [self.fresh(side, "main") for side in range(self.learners)]
 
     def train(self) -> None:
@@ -60,8 +60,8 @@ class CrossPlay(Run[P]):
     def mains_answer(self, side: int) -> FloatArray:
         """Return the solver's distribution over a side's mains, against the counters they met."""
         payoffs = self.game().payoffs[side]
-        met = (payoffs.T if side == 1 and not self.shared else payoffs)[1::2, 0::2]
-        return self.solve(MetaGame(payoffs=(met, -met))).sides[0]
+        against = (payoffs.T if side == 1 and not self.shared else payoffs)[1::2, 0::2]
+        return self.solve(MetaGame(payoffs=(against, -against))).sides[0]
 
     def answer(self) -> list[P]:
         """Return the mixture over all members, or the last main."""
@@ -81,12 +81,18 @@ class GridworldCrossPlay(Run[P]):
     def train(self) -> None:
         """Train the main and the counter."""
         mains, counters = self.mains(), self.members[0][0::2]
-        met = [(one, 0.5 / len(own)) for own in (mains, counters) for one in own]
-        self.live = [self.respond(0, [((one,), w) for one, w in met], self.live[0])]
+        opponents = [
+            (opponent, 0.5 / len(population))
+            for population in (mains, counters)
+            for opponent in population
+        ]
+        self.live = [self.respond(0, [((opponent,), w) for opponent, w in opponents], self.live[0])]
         start = (
-            self.fresh(0, f"counter {self.round}") if self.recipe.options["reset"] else met[-1][0]
+            self.fresh(0, f"counter {self.round}")
+            if self.recipe.options["reset"]
+            else opponents[-1][0]
         )
-        against = [((one,), 1 / len(mains)) for one in mains]
+        against = [((opponent,), 1 / len(mains)) for opponent in mains]
         counter = self.world.respond(0, against, self.recipe.oracle, start=start)
         self.passes += self.recipe.oracle.steps
         self.join(0, self.live[0])

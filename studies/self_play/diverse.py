@@ -31,28 +31,28 @@ class Diverse(Run[P]):
     def answers(self, strategy: MetaStrategy, side: int) -> Iterator[tuple[P, Against[P]]]:
         """Yield the candidate that pays and differs most."""
         ((_, weights),) = targets(strategy, side)
-        against, best, found = self.against(side, weights), -np.inf, None
+        against, best, best_policy = self.against(side, weights), -np.inf, None
         table = self.game().payoffs[side]
         rows = np.moveaxis(table, side, 0).reshape(len(self.members[side]), -1)
         scale = float(np.abs(table).max()) or 1.0
         for number in range(self.recipe.options["candidates"]):
             policy = self._candidate(side, weights, number)
             every = self.against(side, np.ones_like(weights))
-            row = np.array([self.earned(side, policy, [one]) for one in every])
+            row = np.array([self.earned(side, policy, [opponent]) for opponent in every])
             worth = self.earned(side, policy, against) / scale
             worth += self.recipe.options["weight"] * cardinality(np.vstack([rows, row]))
             if worth > best:
-                best, found = worth, policy
-        assert found is not None
-        yield found, against
+                best, best_policy = worth, policy
+        assert best_policy is not None
+        yield best_policy, against
 
     def _candidate(self, side: int, weights: FloatArray, number: int) -> P:
         """Return the answer to the mixture, but for the first mixed with a random one."""
         stream = self.stream.child("candidate").child(self.round).child(side).child(number)
         if number:
             share = self.recipe.options["mixed"]
-            drawn = stream.generator().dirichlet(np.ones(weights.size)).reshape(weights.shape)
-            weights = (1 - share) * weights + share * drawn
+            noise = stream.generator().dirichlet(np.ones(weights.size)).reshape(weights.shape)
+            weights = (1 - share) * weights + share * noise
         start = self.fresh(side, f"{self.round} candidate {number}")
         return self.respond(side, self.against(side, weights), start)
 

@@ -166,8 +166,8 @@ class Run(Generic[P]):
 
     def solve(self, game: MetaGame) -> MetaStrategy:
         """Return what the row's meta-solver makes of a meta-game."""
-        found: MetaStrategy = self._solver(game)
-        return found
+        strategy: MetaStrategy = self._solver(game)
+        return strategy
 
     def against(self, side: int, weights: FloatArray) -> Against[P]:
         """Return members of the other sides with their weights, for a side that answers them.
@@ -185,9 +185,9 @@ class Run(Generic[P]):
             for cell in np.argwhere(weights > 0)
         ]
 
-    def profile(self, own: Sequence[Any]) -> list[Any]:
+    def profile(self, policies: Sequence[Any]) -> list[Any]:
         """Return for every side what belongs to its population."""
-        return [own[self.of(side)] for side in range(self.world.sides)]
+        return [policies[self.of(side)] for side in range(self.world.sides)]
 
     def mixed(self, strategy: MetaStrategy) -> list[P]:
         """Return the profile in which every side draws a member once per play."""
@@ -230,12 +230,12 @@ class Run(Generic[P]):
     def train(self) -> None:
         """Answer the row once per side, or once per member that the row is split into."""
         strategy = self.strategy()
-        found = [list(self.answers(strategy, side)) for side in range(self.learners)]
+        answers_by_side = [list(self.answers(strategy, side)) for side in range(self.learners)]
         joining = [
             [policy for policy, against in answers if self.gains(side, policy, against)]
-            for side, answers in enumerate(found)
+            for side, answers in enumerate(answers_by_side)
         ]
-        self.live = [answers[-1][0] for answers in found]
+        self.live = [answers[-1][0] for answers in answers_by_side]
         self.settled = not any(joining)
         gate = self.recipe.schedule.gate
         if gate is None or self.wins(self.live, newest(self.members)) > gate:
@@ -268,19 +268,19 @@ class Run(Generic[P]):
             for who, weight in against
         )
 
-    def wins(self, own: Sequence[P], other: Sequence[P]) -> float:
+    def wins(self, policies: Sequence[P], other: Sequence[P]) -> float:
         """Return how often one policy per population wins against others, on every side in turn."""
         shares = []
         for side in range(self.world.sides):
             profile = self.profile(other)
-            profile[side] = own[self.of(side)]
+            profile[side] = policies[self.of(side)]
             shares.append(float(self.world.wins(profile)[side]))
         return sum(shares) / len(shares)
 
 
 def newest(members: Sequence[Sequence[P]]) -> list[P]:
     """Return the newest member of every population."""
-    return [own[-1] for own in members]
+    return [side_members[-1] for side_members in members]
 
 
 def targets(
@@ -305,9 +305,9 @@ def targets(
                 yield number, cells[number] / mass
     else:
         weights = np.ones(())
-        for other, own in enumerate(strategy.sides):
+        for other, side_weights in enumerate(strategy.sides):
             if other != side:
-                weights = np.multiply.outer(weights, own)
+                weights = np.multiply.outer(weights, side_weights)
         yield None, weights
 
 

@@ -27,8 +27,8 @@ class Ladder(Run[P]):
     2006.08555), pipeline PSRO; Liu et al., 2022 (arXiv 2202.07415), NeuPL.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.levels: int = self.recipe.options["levels"]
         self.plateau: float | None = self.recipe.options.get("plateau")
         self.timer: int | None = self.recipe.options.get("timer")
@@ -45,7 +45,7 @@ class Ladder(Run[P]):
     def train(self) -> None:
         """Train every live policy, and freeze the lowest where it is time."""
         game = self.table.game(self.profile(self.members), moved=self.frozen)
-        moved, gains = [list(own) for own in self.members], []
+        moved, gains = [list(side_members) for side_members in self.members], []
         for number in range(self.frozen, self.frozen + self.levels):
             strategy = self.solve(first(game, number))
             for side in range(self.learners):
@@ -54,7 +54,7 @@ class Ladder(Run[P]):
                 before = self.members[side][number]
                 after = moved[side][number] = self.respond(side, against, before)
                 if number == self.frozen:
-                    earned = [self.earned(side, one, against) for one in (before, after)]
+                    earned = [self.earned(side, policy, against) for policy in (before, after)]
                     gains.append(earned[1] - earned[0])
         self.members, self.live = moved, newest(moved)
         self.age += 1

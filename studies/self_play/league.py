@@ -44,8 +44,8 @@ class League(Run[P]):
     made (2e9 and 4e9 steps in the paper), and ``reset``, whether exploiters begin afresh.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.checkpoints: list[Checkpoint[P]] = [Checkpoint(MAIN, tuple(self.live))]
         self.agents: list[Agent[P]] = [Agent(kind, tuple(self.live)) for kind in AGENTS]
 
@@ -68,17 +68,17 @@ class League(Run[P]):
         stream = self.stream.child("draws").child(self.round).child(number)
         steps = self.recipe.oracle.steps
         draws = [self._opponent(agent, stream.child(step)) for step in range(steps)]
-        found = []
+        result = []
         for side in range(self.learners):
             others = [self.of(other) for other in range(self.world.sides) if other != side]
-            against = [(tuple(drawn[o] for o in others), 1 / steps) for drawn in draws]
-            found.append(self.respond(side, against, agent.policies[side]))
-        return found
+            against = [(tuple(opponents[o] for o in others), 1 / steps) for opponents in draws]
+            result.append(self.respond(side, against, agent.policies[side]))
+        return result
 
     def _opponent(self, agent: Agent[P], stream: Stream) -> Sequence[P]:
         """Return the opponent of an agent's next play."""
         main, frozen = self.agents[0], list[Agent[P] | Checkpoint[P]](self.checkpoints)
-        found = opponent(
+        agent_met = opponent(
             agent.kind,
             mains=[main],
             frozen=frozen,
@@ -87,7 +87,7 @@ class League(Run[P]):
             rate=lambda one: self._rate(agent, one.policies),
             stream=stream,
         )
-        return main.policies if found is None else found.policies
+        return main.policies if agent_met is None else agent_met.policies
 
     def _rate(self, agent: Agent[P], other: Sequence[P]) -> float:
         """Return an agent's rate of wins against another's policies."""
@@ -99,7 +99,7 @@ class League(Run[P]):
         if agent.age < least:
             return False
         among = [self.agents[0]] if agent.kind == EXPLOITER else self.checkpoints
-        rates = [self._rate(agent, one.policies) for one in among]
+        rates = [self._rate(agent, other.policies) for other in among]
         return min(rates) > BEATEN or agent.age >= most
 
     def _keep(self, number: int, agent: Agent[P]) -> None:

@@ -43,7 +43,9 @@ class PayoffTable(Generic[P]):
         self._wins = np.pad(self._wins, room)
         for cell in np.ndindex(*new):
             if any(n >= o for n, o in zip(cell, old, strict=True)):
-                self._fill(cell, [own[n] for own, n in zip(members, cell, strict=True)])
+                self._fill(
+                    cell, [side_members[n] for side_members, n in zip(members, cell, strict=True)]
+                )
         wins = self._wins if len(new) == 2 else None
         return MetaGame(payoffs=tuple(self._payoffs), symmetric=self._shared, wins=wins)
 

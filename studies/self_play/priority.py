@@ -28,8 +28,8 @@ class Priority(Run[P]):
     Options of the recipe: ``pace``.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.quality: FloatArray = np.zeros(1)
 
     def train(self) -> None:

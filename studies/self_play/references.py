@@ -55,12 +55,12 @@ def gaps(name: str, game: str, at: Sequence[int], seed: int) -> list[float]:
     """
     reference, rules = REFERENCES[name], make_game(game)
     states = enumerate_info_states(rules)
-    drawn = Stream.from_seed(seed).child(name).integer(0, 2**31 - 1)
-    wanted = [number * reference.each for number in at]
+    solver_seed = Stream.from_seed(seed).child(name).integer(0, 2**31 - 1)
+    iterations = [number * reference.each for number in at]
     largest = float(abs(states.tree.returns).max())
     units = {"alpha": ALPHA * largest, "step": STEP / largest}
-    found = iterates(rules, reference.solver, wanted, seed=drawn, **units)
-    return [nash_conv(rules, states, from_table(states, one)).nash_conv for one in found]
+    tables = iterates(rules, reference.solver, iterations, seed=solver_seed, **units)
+    return [nash_conv(rules, states, from_table(states, table)).nash_conv for table in tables]
 
 
 def iterates(
@@ -93,23 +93,23 @@ def iterates(
         regrets = CFR[solver](as_game(game).spiel)
         advance, read = regrets.evaluate_and_update_policy, regrets.tabular_average_policy
     done = 0
-    for wanted in at:
-        for _ in range(wanted - done):
+    for number in at:
+        for _ in range(number - done):
             advance()
-        done = wanted
+        done = number
         yield read()
 
 
 def _information_states(game: Environment) -> dict[str, pyspiel.State]:
     """Return a state of every information state of a game."""
-    found: dict[str, pyspiel.State] = {}
+    states: dict[str, pyspiel.State] = {}
     stack = [as_game(game).spiel.new_initial_state()]
     while stack:
         state = stack.pop()
         if not (state.is_terminal() or state.is_chance_node()):
-            found.setdefault(state.information_state_string(), state)
+            states.setdefault(state.information_state_string(), state)
         stack += [state.child(action) for action in state.legal_actions()]
-    return found
+    return states
 
 
 def _of_states(states: Mapping[str, pyspiel.State], policy: Any) -> PolicyTable:

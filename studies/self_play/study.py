@@ -31,23 +31,23 @@ def cells(setting: Setting) -> list[Cell]:
 
 def cell(name: str, setting: Setting, seed: int) -> Cell:
     """Return the cell of an algorithm with a seed, in all games."""
-    given = {"algorithm": name, "games": setting["games"], "at": setting["at"]}
-    given |= {"most": setting["most"].get(name, {}), "seed": seed}
+    inputs = {"algorithm": name, "games": setting["games"], "at": setting["at"]}
+    inputs |= {"most": setting["most"].get(name, {}), "seed": seed}
     folder = f"{re.sub(r'[^A-Za-z0-9.+]+', '-', name)}-{seed}"
-    return module_cell(MODULE, given, key=(name, seed), name=folder)
+    return module_cell(MODULE, inputs, key=(name, seed), name=folder)
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per algorithm and game, with the values of each seed."""
-    found: dict[tuple[str, str], Row] = {}
-    for (name, seed), one in kept.items():
-        by_game: Mapping[str, Mapping[str, float]] = one["found"]
+    by_labels: dict[tuple[str, str], Row] = {}
+    for (name, seed), record in records.items():
+        by_game: Mapping[str, Mapping[str, float]] = record["found"]
         for game, values in by_game.items():
             labels = {"algorithm": name, "game": game, "starts": "all", "values": {}}
-            row = found.setdefault((name, game), labels)
+            row = by_labels.setdefault((name, game), labels)
             for figure, value in values.items():
                 row["values"].setdefault(figure, {})[str(seed)] = value
-    return list(found.values())
+    return list(by_labels.values())
 
 
 STUDY = Study(

@@ -170,8 +170,8 @@ def figures_table(results: Results, names: list[str]) -> str:
         rows = [results.row(algorithm=name, game=game) for game in there]
         last = rows[-1]
         took = [f"{mean(last, figure):,.0f}" for figure in ("rounds", "payoffs", "members")]
-        shown = [shown_at(row, END) for row in rows]
-        lines.append((name, *shown, shown_at(last, OWN), str(answers(last)[-1]), *took))
+        texts = [shown_at(row, END) for row in rows]
+        lines.append((name, *texts, shown_at(last, OWN), str(answers(last)[-1]), *took))
     note = f"Answers, rounds, payoffs and members are those in {GAMES[there[-1]]}."
     return f"{markdown(head, lines)}\n\n{note}"
 
@@ -190,7 +190,7 @@ def references_table(results: Results, names: list[str]) -> str:
 
 def claims_table(results: Results) -> str:
     """Return the survey's claims with what the figures say of them."""
-    lines = [(one.claim, f"**{one.verdict}**", one.figures) for one in claims(results)]
+    lines = [(claim.claim, f"**{claim.verdict}**", claim.figures) for claim in claims(results)]
     table = markdown(("claim", "here", "figures"), lines)
     number = sum(map(len, verdicts(results).values()))
     corrected = (
@@ -202,7 +202,7 @@ def claims_table(results: Results) -> str:
 
 def charts(results: Results) -> dict[str, str]:
     """Return NashConv against answers, means over seeds, by game and kind of answer."""
-    found = {}
+    files = {}
     for game in [game for game in games(results) if game in DRAWN]:
         for kind, names in CHARTS.items():
             series = [
@@ -211,14 +211,14 @@ def charts(results: Results) -> dict[str, str]:
                 if results.rows(algorithm=name, game=game)
             ]
             if series:
-                found[f"self-play-{game.replace('_', '-')}-{kind}.svg"] = line_chart(
+                files[f"self-play-{game.replace('_', '-')}-{kind}.svg"] = line_chart(
                     series,
                     title=f"{GAMES[game]}: {CAPTIONS[kind]}",
                     note="NashConv, mean over seeds",
                     x_label="answers of each side",
                     standalone=True,
                 )
-    return found
+    return files
 
 
 MADE: dict[str, Maker] = {}

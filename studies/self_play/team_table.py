@@ -109,14 +109,14 @@ def measured(
     recipe, answers = _method(method, solver, steps, eta)
     rules = make_game("team_matrix", options={"game": game, "members": members})
     world = TeamWorld(rules.payoffs, game)  # type: ignore[attr-defined]  # an environment of ours
-    found: dict[str, list[dict[str, float]]] = {answer: [] for answer in answers}
+    by_answer: dict[str, list[dict[str, float]]] = {answer: [] for answer in answers}
     for seed in range(seeds):
         run = begin(replace(recipe, start=start), world, Stream.from_seed(seed))
         for _ in range(rounds):
             run.step()
         for answer in answers:
-            found[answer].append(_gains(world, answered(run, answer)))
-    return found
+            by_answer[answer].append(_gains(world, answered(run, answer)))
+    return by_answer
 
 
 _method = method
@@ -133,9 +133,9 @@ def _gains(world: TeamWorld, profile: Sequence[TeamPlan]) -> dict[str, float]:
     return {"team": world.gap(profile) / 2, "one seat": world.one_seat_gap(profile) / 2}
 
 
-def main(given: Mapping[str, Any], path: Path) -> None:
+def main(arguments: Mapping[str, Any], path: Path) -> None:
     """Measure a method, and write what was found as JSON."""
-    write_bytes_atomic(path, json.dumps(measured(**given)).encode())
+    write_bytes_atomic(path, json.dumps(measured(**arguments)).encode())
 
 
 if __name__ == "__main__":

@@ -33,12 +33,12 @@ class TeamPlan:
 
     Args:
         parts: each policy, [members, actions], with its probability.
-        shown: probability of each thing that the team's choices can count as, [K].
+        visits: probability of each outcome that the team's choices can count as, [K].
         steps: of improvement that the last phase of a single policy took.
     """
 
     parts: tuple[tuple[float, FloatArray], ...]
-    shown: FloatArray
+    visits: FloatArray
     steps: int = 0
 
     @property
@@ -77,30 +77,30 @@ class TeamWorld:
         joint = rows[0]
         for row in rows[1:]:
             joint = np.multiply.outer(joint, row)
-        shown: FloatArray = np.bincount(
+        visits: FloatArray = np.bincount(
             self.kind.ravel(), joint.ravel(), minlength=len(self.meets)
         ).astype(np.float64)
-        return TeamPlan(parts=((1.0, rows),), shown=shown, steps=steps)
+        return TeamPlan(parts=((1.0, rows),), visits=visits, steps=steps)
 
     def start(self, side: int, kind: Start, stream: Stream) -> TeamPlan:
         """Return a side's first policy; a random one is drawn uniformly and normalised."""
         rows = np.ones((self.members, self.actions))
-        drawn = stream.child(side).generator().random((self.members, self.actions))
+        logits = stream.child(side).generator().random((self.members, self.actions))
         if kind == "random":
-            rows = drawn
+            rows = logits
         if kind in ("pure", "first"):
-            first = drawn.argmax(axis=1) if kind == "pure" else np.zeros(self.members, dtype=int)
+            first = logits.argmax(axis=1) if kind == "pure" else np.zeros(self.members, dtype=int)
             rows = np.eye(self.actions)[first]
         return self.of(rows / rows.sum(axis=1, keepdims=True))
 
     def payoffs(self, profile: Sequence[TeamPlan]) -> FloatArray:
         """Return the expected return of both teams, [2]."""
-        value = float(profile[0].shown @ self.meets @ profile[1].shown)
+        value = float(profile[0].visits @ self.meets @ profile[1].visits)
         return np.array([value, -value])
 
     def wins(self, profile: Sequence[TeamPlan]) -> FloatArray:
         """Return the probability that each team wins, a draw counting half, [2]."""
-        share = float(profile[0].shown @ self.won @ profile[1].shown)
+        share = float(profile[0].visits @ self.won @ profile[1].visits)
         return np.array([share, 1.0 - share])
 
     def respond(
@@ -116,7 +116,9 @@ class TeamWorld:
 
         A phase of one step goes on with the number of the step before.
         """
-        others = sum((weight * one.shown for (one,), weight in against), np.zeros(len(self.meets)))
+        others = sum(
+            (weight * plan.visits for (plan,), weight in against), np.zeros(len(self.meets))
+        )
         if oracle.kind == "exact":
             best = _first_best((self.meets @ others)[self.kind].ravel())
             return self.of(np.eye(self.actions)[list(np.unravel_index(best, self.kind.shape))])
@@ -149,8 +151,10 @@ class TeamWorld:
         """
         plan, arrived = start, 0
         for step in range(first, first + oracle.steps):
-            met = (1 - self_share) * others + self_share * plan.shown if self_share else others
-            answer = np.eye(self.actions)[_first_best(self.values(plan.rows, met))]
+            opponents = (
+                (1 - self_share) * others + self_share * plan.visits if self_share else others
+            )
+            answer = np.eye(self.actions)[_first_best(self.values(plan.rows, opponents))]
             rate = oracle.rate * (1 + (np.arange(self.members) == step % self.members))[:, None]
             plan = self.of((1 - rate) * plan.rows + rate * answer, steps=step + 1)
             near = ((plan.rows - answer) ** 2).sum(axis=1).max() < CLOSE
@@ -167,27 +171,27 @@ class TeamWorld:
             others: what the other team shows, [K].
         """
         worth = (self.meets @ others)[self.kind]
-        found = np.empty_like(rows)
+        result = np.empty_like(rows)
         for member in range(self.members):
-            left = worth
+            tensor = worth
             for other in reversed(range(self.members)):
                 if other != member:
-                    left = np.tensordot(left, rows[other], axes=(other, 0))
-            found[member] = left
-        return found
+                    tensor = np.tensordot(tensor, rows[other], axes=(other, 0))
+            result[member] = tensor
+        return result
 
     def mix(self, side: int, policies: Sequence[TeamPlan], weights: FloatArray) -> TeamPlan:
         """Return the policy that is one of these, drawn once per play."""
-        chosen = [(float(w), one) for one, w in zip(policies, weights, strict=True) if w > 0]
+        chosen = [(float(w), plan) for plan, w in zip(policies, weights, strict=True) if w > 0]
         if len(chosen) == 1:
             return chosen[0][1]
-        parts = tuple((w * share, rows) for w, one in chosen for share, rows in one.parts)
-        shown: FloatArray = np.sum([w * one.shown for w, one in chosen], axis=0)
-        return TeamPlan(parts=parts, shown=shown)
+        parts = tuple((w * share, rows) for w, plan in chosen for share, rows in plan.parts)
+        visits: FloatArray = np.sum([w * plan.visits for w, plan in chosen], axis=0)
+        return TeamPlan(parts=parts, visits=visits)
 
     def gap(self, profile: Sequence[TeamPlan]) -> float:
         """Return what the teams would gain, together, by a best joint plan each."""
-        best = [float((self.meets @ other.shown).max()) for other in profile[::-1]]
+        best = [float((self.meets @ other.visits).max()) for other in profile[::-1]]
         return max(sum(best), 0.0)  # the payoffs themselves sum to 0
 
     def one_seat_gap(self, profile: Sequence[TeamPlan]) -> float:
@@ -197,7 +201,7 @@ class TeamWorld:
         """
         best = []
         for plan, other in zip(profile, profile[::-1], strict=True):
-            alone = sum(w * self.values(rows, other.shown).max(axis=1) for w, rows in plan.parts)
+            alone = sum(w * self.values(rows, other.visits).max(axis=1) for w, rows in plan.parts)
             best.append(float(np.max(alone)))
         return max(sum(best), 0.0)
 

@@ -84,14 +84,14 @@ class TreeWorld:
         seat = self.seats[side]
         if kind == "uniform":
             return self.of(side, seat.normalised(np.ones(seat.size)))
-        drawn = np.exp(stream.child(side).generator().normal(size=seat.size))
+        logits = np.exp(stream.child(side).generator().normal(size=seat.size))
         if kind == "first":
-            drawn = np.zeros(seat.size)
-            drawn[seat.first] = 1.0
+            logits = np.zeros(seat.size)
+            logits[seat.first] = 1.0
         if kind == "pure":
-            largest = np.maximum.reduceat(drawn[1:], seat.first - 1)
-            drawn[1:] = drawn[1:] == largest[seat.owner]
-        return self.of(side, seat.normalised(drawn))
+            largest = np.maximum.reduceat(logits[1:], seat.first - 1)
+            logits[1:] = logits[1:] == largest[seat.owner]
+        return self.of(side, seat.normalised(logits))
 
     def payoffs(self, profile: Sequence[TablePlan]) -> FloatArray:
         """Return the expected return of both sides, [2]."""
@@ -120,10 +120,10 @@ class TreeWorld:
             return self.of(side, self.seats[side].best_response(payoff)[0])
         learner = start
         for _ in range(oracle.steps):
-            met = (
+            opponents = (
                 others if not self_share else (1 - self_share) * others + self_share * learner.plan
             )
-            learner = self._improved(side, learner, met, oracle.rate)
+            learner = self._improved(side, learner, opponents, oracle.rate)
         return learner
 
     def _improved(
@@ -145,13 +145,13 @@ class TreeWorld:
         Where none of them comes, their mean is played, which changes no payoff.
         """
         chosen = [
-            (one, weight) for one, weight in zip(policies, weights, strict=True) if weight > 0
+            (policy, weight) for policy, weight in zip(policies, weights, strict=True) if weight > 0
         ]
         if len(chosen) == 1:
             return chosen[0][0]
         share = np.array([weight for _, weight in chosen])
-        plan: FloatArray = share @ np.stack([one.plan for one, _ in chosen])
-        otherwise: FloatArray = share @ np.stack([one.policy for one, _ in chosen])
+        plan: FloatArray = share @ np.stack([policy.plan for policy, _ in chosen])
+        otherwise: FloatArray = share @ np.stack([policy.policy for policy, _ in chosen])
         return TablePlan(self.seats[side].policy(plan, otherwise), plan)
 
     def best_value(self, side: int, other: TablePlan) -> float:
@@ -169,10 +169,13 @@ class TreeWorld:
         Args:
             members: of each side.
         """
-        used = [np.any([one.policy > 0 for one in own], axis=0) for own in members]
-        found = equilibrium(self.seats, self._payoffs, (used[0], used[1]))
+        used = [
+            np.any([member.policy > 0 for member in side_members], axis=0)
+            for side_members in members
+        ]
+        solution = equilibrium(self.seats, self._payoffs, (used[0], used[1]))
         policies = []
-        for side, plan in enumerate(found.plans):
+        for side, plan in enumerate(solution.plans):
             seat = self.seats[side]
             otherwise = seat.normalised(used[side].astype(np.float64))
             policies.append(self.of(side, seat.normalised(seat.policy(plan, otherwise))))
@@ -187,7 +190,7 @@ class TreeWorld:
             side: whose.
             members: K of its policies.
         """
-        drawn = one_choice(len(members))
+        choice = one_choice(len(members))
         payoffs = csr_matrix(
             np.vstack(
                 [
@@ -196,9 +199,9 @@ class TreeWorld:
                 ]
             )
         )
-        weights = equilibrium((drawn, self.seats[1 - side]), payoffs).plans[0][1:]
-        found: FloatArray = weights / weights.sum()
-        return found
+        weights = equilibrium((choice, self.seats[1 - side]), payoffs).plans[0][1:]
+        result: FloatArray = weights / weights.sum()
+        return result
 
 
 @cache

@@ -27,8 +27,8 @@ class Anytime(TreeRun):
 
     def strategy(self) -> MetaStrategy:
         """Return the safest mixtures."""
-        own = [self.world.safest(s, members) for s, members in enumerate(self.members)]
-        return MetaStrategy(sides=(own[0], own[self.of(1)]))
+        distributions = [self.world.safest(s, members) for s, members in enumerate(self.members)]
+        return MetaStrategy(sides=(distributions[0], distributions[self.of(1)]))
 
 
 class Xdo(TreeRun):
@@ -43,15 +43,17 @@ class Xdo(TreeRun):
     def train(self) -> None:
         """Answer the equilibrium; an answer that earns more brings its actions."""
         profile = self.answer()
-        found: list[tuple[int, TablePlan]] = []
+        result: list[tuple[int, TablePlan]] = []
         for side in range(self.learners):
             against: Against[Any] = [((profile[1 - side],), 1.0)]
             policy = self.respond(side, against, self.live[side])
-            own, new = (self.earned(side, one, against) for one in (profile[side], policy))
-            if new > own + (self.recipe.schedule.gain or 0.0):
-                found.append((side, policy))
-        self.settled = not found
-        for side, policy in found:
+            old_value, new = (
+                self.earned(side, candidate, against) for candidate in (profile[side], policy)
+            )
+            if new > old_value + (self.recipe.schedule.gain or 0.0):
+                result.append((side, policy))
+        self.settled = not result
+        for side, policy in result:
             self.join(side, policy)
 
     def answer(self) -> list[TablePlan]:

@@ -62,24 +62,24 @@ def row(recipe: Recipe) -> str:
 
 def solver(recipe: Recipe) -> str:
     """Return the meta-solver with its options."""
-    own = {
+    texts = {
         "League": "`pfsp`, three weightings",
         "Xdo": "linear program, whole game",
         "Anytime": "linear program, whole game",
         "Priority": "softmax of quality",
     }
-    if kind(recipe) in own:
-        return own[kind(recipe)]
+    if kind(recipe) in texts:
+        return texts[kind(recipe)]
     options = "".join(f" {name}={value}" for name, value in recipe.row.options.items())
     return f"`{recipe.row.solver}{options}`"
 
 
 def oracle(recipe: Recipe) -> str:
     """Return how a row is answered."""
-    own = recipe.oracle
-    if own.kind == "exact":
+    spec = recipe.oracle
+    if spec.kind == "exact":
         return "best response"
-    text = f"{own.steps} step{'s' if own.steps > 1 else ''}, {'warm' if own.warm else 'fresh'}"
+    text = f"{spec.steps} step{'s' if spec.steps > 1 else ''}, {'warm' if spec.warm else 'fresh'}"
     return f"{text}, best of {recipe.at_once} by diversity" if kind(recipe) == "Diverse" else text
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from studies.common.study import Setting, Study
 
 Frozen = Callable[[str], str]
@@ -31,7 +31,7 @@ def frozen(policy: str) -> str:
 def cells(recipe: str, stays: Frozen, setting: Setting) -> list[Cell]:
     """Return the cells of a recipe with both policies trained and with one, seeds outermost."""
     return [
-        training(
+        training_cell(
             (trained, seed),
             f"{recipe} {trained} {seed}",
             recipe,
@@ -43,10 +43,10 @@ def cells(recipe: str, stays: Frozen, setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     words = ["sparring", "evaluate", str(run), "--games", "2", "--json"]
-    figures = json.loads(ask(words))["figures"]
+    figures = json.loads(run_command(words))["figures"]
     value = figures["value/signalling/sender"]
     return {
         "value": value,
@@ -55,13 +55,13 @@ def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per choice of who is trained, with the value of each seed."""
 
     def labels(trained: str) -> Row:
         return {"trained": trained, "starts": "all"}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

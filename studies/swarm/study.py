@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from sparring.core.files import parse_json
 from studies.common.self_played import (
     TOKENS,
@@ -83,53 +83,55 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, plays: int) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
     """Return how a run's lead plays with workers that have no faults, by shape."""
     out = run / "widths.json"
-    ask(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])
-    found: dict[str, Any] = parse_json(out.read_bytes())
-    return found
+    run_command(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])
+    document: dict[str, Any] = parse_json(out.read_bytes())
+    return document
 
 
-def as_team(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> dict[str, Any]:
+def as_team(
+    run: Path, stdout: str, run_command: RunCommand, *, plays: int, seed: int
+) -> dict[str, Any]:
     """Return how a run's lead and workers play with each other, by shape."""
     tokens = sampled_tokens(run)
     return {
-        one["game"]: {
-            "return": one["returns"]["lead"]["mean"],
-            **{name: one["figures"][name]["mean"] for name in TEAM_FIGURES},
+        game["game"]: {
+            "return": game["returns"]["lead"]["mean"],
+            **{name: game["figures"][name]["mean"] for name in TEAM_FIGURES},
             TOKENS: tokens,
         }
-        for one in self_played(run, ask, plays=plays, seed=seed)
+        for game in self_played(run, run_command, plays=plays, seed=seed)
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per arm and shape, and one per arm of the correlation over all shapes.
 
     A correlation has values of the seeds in which both widths vary. Teams of models have none.
     """
-    made = []
+    result = []
     for arm in setting["arms"]:
-        ran = [kept[arm, seed]["found"] for seed in range(setting["seeds"])]
+        ran = [records[arm, seed]["found"] for seed in range(setting["seeds"])]
         labels = {"arm": arm, "starts": "unseen"}
         for shape in SHAPES:
-            values = by_seed([{name: one[shape][name] for name in FIGURES} for one in ran])
-            made.append({**labels, "shape": shape, "values": values | _ranks(ran, shape)})
-        made.append({**labels, "shape": ALL, "values": _ranks(ran, ALL)})
+            values = by_seed([{name: record[shape][name] for name in FIGURES} for record in ran])
+            result.append({**labels, "shape": shape, "values": values | _ranks(ran, shape)})
+        result.append({**labels, "shape": ALL, "values": _ranks(ran, ALL)})
     for arm in setting["teams"]:
-        ran = [kept[arm, seed] for seed in range(setting["seeds"])]
+        ran = [records[arm, seed] for seed in range(setting["seeds"])]
         for shape in SHAPES:
-            own = [{**one["found"][shape], "seconds": one["seconds"]} for one in ran]
-            values = by_seed(own)
-            made.append({"arm": arm, "starts": "unseen", "shape": shape, "values": values})
-    return made
+            figures = [{**record["found"][shape], "seconds": record["seconds"]} for record in ran]
+            values = by_seed(figures)
+            result.append({"arm": arm, "starts": "unseen", "shape": shape, "values": values})
+    return result
 
 
 def _ranks(ran: list[dict[str, Any]], shape: str) -> dict[str, dict[str, float]]:
     """Return the rank correlation by seed, where there is one; {} where there is none."""
-    found = {str(seed): one[shape]["rank_correlation"] for seed, one in enumerate(ran)}
-    known = {seed: value for seed, value in found.items() if value is not None}
+    correlations = {str(seed): record[shape]["rank_correlation"] for seed, record in enumerate(ran)}
+    known = {seed: value for seed, value in correlations.items() if value is not None}
     return {"rank_correlation": known} if known else {}
 
 

@@ -60,11 +60,11 @@ def found(results: Results) -> str:
     head = ("rewards beside the outcome", "sub-tasks", "finished", "all finished", "width")
     more = ("best width", "regret", "critical steps", "best", "one at a time", "rank correlation")
     lines = []
-    for one in results.rows():
-        if one["shape"] != ALL and one["arm"] in NAMES:
-            ranks = spread(one, RANK) if RANK in one["values"] else "-"
-            cells = (*(spread(one, name) for name in (*names, *steps)), ranks)
-            lines.append((NAMES[one["arm"]], one["shape"], *cells))
+    for row in results.rows():
+        if row["shape"] != ALL and row["arm"] in NAMES:
+            ranks = spread(row, RANK) if RANK in row["values"] else "-"
+            cells = (*(spread(row, name) for name in (*names, *steps)), ranks)
+            lines.append((NAMES[row["arm"]], row["shape"], *cells))
     return markdown((*head, *more), lines)
 
 
@@ -74,10 +74,17 @@ def claims(results: Results) -> str:
     lines += [_chains(results, arm) for arm in NAMES if results.rows(arm=arm)]
     lines += [_ranked(results, arm) for arm in NAMES if results.rows(arm=arm)]
     lines += [_fewer(results)]
-    found = [line for line in lines if line]
-    known = decided([one.chance for one in found])
-    words = ["held" if held else one.otherwise for one, held in zip(found, known, strict=True)]
-    return worded(("claim", "figure", "verdict"), [(one.claim, one.figure) for one in found], words)
+    compared = [line for line in lines if line]
+    known = decided([comparison.chance for comparison in compared])
+    words = [
+        "held" if is_decided else comparison.otherwise
+        for comparison, is_decided in zip(compared, known, strict=True)
+    ]
+    return worded(
+        ("claim", "figure", "verdict"),
+        [(comparison.claim, comparison.figure) for comparison in compared],
+        words,
+    )
 
 
 class SwarmClaim(NamedTuple):
@@ -99,7 +106,7 @@ def _serial(results: Results) -> SwarmClaim | None:
     return SwarmClaim(
         "without PARL's rewards a lead calls one worker at a time (serial collapse)",
         f"width on independent sub-tasks {spread(pair[0][0], 'width')}",
-        max(chance_beyond(one, level, above=False) for one, level in parts),
+        max(chance_beyond(gain, level, above=False) for gain, level in parts),
         "not seen",
     )
 
@@ -119,46 +126,46 @@ def _spurious(results: Results) -> SwarmClaim | None:
 
 def _chains(results: Results, arm: str) -> SwarmClaim:
     """Return whether an arm calls one worker at a time in chains."""
-    own = results.row(arm=arm, shape="chain")
+    row = results.row(arm=arm, shape="chain")
     return SwarmClaim(
         f"width 1 in chains: {NAMES[arm]}",
-        spread(own, "width"),
-        chance_beyond(interval(own, "width"), 1.1, above=False),
+        spread(row, "width"),
+        chance_beyond(interval(row, "width"), 1.1, above=False),
     )
 
 
 def _ranked(results: Results, arm: str) -> SwarmClaim:
     """Return whether chosen and best width go together over all worlds."""
-    own = results.row(arm=arm, shape=ALL)
-    if RANK not in own["values"]:
+    row = results.row(arm=arm, shape=ALL)
+    if RANK not in row["values"]:
         return SwarmClaim(f"rank correlation of chosen and best width: {NAMES[arm]}", "-", 1.0)
-    said = interval(own, RANK)
+    estimate = interval(row, RANK)
     return SwarmClaim(
         f"rank correlation of chosen and best width at least {WANTED}: {NAMES[arm]}",
-        spread(own, RANK),
-        chance_beyond(said, WANTED),
-        "in the mean" if said.mean >= WANTED else "not held",
+        spread(row, RANK),
+        chance_beyond(estimate, WANTED),
+        "in the mean" if estimate.mean >= WANTED else "not held",
     )
 
 
 def _fewer(results: Results) -> SwarmClaim | None:
     """Return whether eight workers take a third of one worker's steps, and finish all."""
-    own = results.rows(arm=EIGHT, shape="independent")
-    if not own:
+    rows = results.rows(arm=EIGHT, shape="independent")
+    if not rows:
         return None
-    share = _ratio(own[0], "critical_steps", "serial_critical_steps")
-    whole = chance_beyond(interval(own[0], "return"), 1 - WITHIN)
+    share = _ratio(rows[0], "critical_steps", "serial_critical_steps")
+    whole = chance_beyond(interval(rows[0], "return"), 1 - WITHIN)
     return SwarmClaim(
         "with eight workers independent sub-tasks take at most a third of the steps of one worker, "
         f"and {1 - WITHIN:.0%} are finished",
-        f"{shown(share)} of the steps; finished {spread(own[0], 'return')}",
+        f"{shown(share)} of the steps; finished {spread(rows[0], 'return')}",
         max(chance_beyond(share, SAVED, above=False), whole),
     )
 
 
-def _ratio(one: Row, above: str, below: str) -> Interval:
+def _ratio(row: Row, above: str, below: str) -> Interval:
     """Return a figure as a share of another, seed by seed."""
-    pairs = zip(values(one, above), values(one, below), strict=True)
+    pairs = zip(values(row, above), values(row, below), strict=True)
     return mean_interval([upper / lower for upper, lower in pairs])
 
 
@@ -169,10 +176,10 @@ def teams(results: Results) -> str:
     more = ("calls that finish", "critical steps", "million tokens sampled", "minutes")
     lines = []
     for arm in TEAMS:
-        for one in results.rows(arm=arm):
-            costs = (f"{mean(one, TOKENS) / 1e6:.2f}", f"{mean(one, 'seconds') / 60:.1f}")
-            cells = (*(spread(one, name) for name in names), *costs)
-            lines.append((WHO[arm], one["shape"], *cells))
+        for row in results.rows(arm=arm):
+            costs = (f"{mean(row, TOKENS) / 1e6:.2f}", f"{mean(row, 'seconds') / 60:.1f}")
+            cells = (*(spread(row, name) for name in names), *costs)
+            lines.append((WHO[arm], row["shape"], *cells))
     return markdown((*head, *more), lines)
 
 
@@ -181,10 +188,10 @@ def both(results: Results) -> str:
     head = ("sub-tasks", "both, less", "finished", "verdict")
     lines, gaps = [], []
     for shape in SHAPES:
-        for one in results.rows(arm=JOINT, shape=shape):
+        for row in results.rows(arm=JOINT, shape=shape):
             for arm in (LEAD, WORKERS, START):
                 for other in results.rows(arm=arm, shape=shape):
-                    gaps.append(less(one, other, "return"))
+                    gaps.append(less(row, other, "return"))
                     lines.append((shape, WHO[arm], shown(gaps[-1])))
     return worded(head, lines, sides(gaps, "ahead", "behind"))
 

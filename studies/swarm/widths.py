@@ -67,16 +67,16 @@ def figures_of_lead(
     Raises:
         ConfigError: an environment counts no best width.
     """
-    found: dict[str, dict[str, float | None]] = {}
+    by_game: dict[str, dict[str, float | None]] = {}
     every: list[tuple[float, float]] = []
     for game in games:
         if BEST not in getattr(game, "figures", ()):
             raise ConfigError(
                 f"{game.name!r} counts no {BEST}; name a run on dag_search, such as swarm/tiny."
             )
-        found[game.name], pairs = _measured(another_bank(game) or game, lead, plays)
+        by_game[game.name], pairs = _measured(another_bank(game) or game, lead, plays)
         every += pairs
-    return {**found, ALL: {"rank_correlation": rank_correlation(every)}}
+    return {**by_game, ALL: {"rank_correlation": rank_correlation(every)}}
 
 
 def _measured(
@@ -87,12 +87,20 @@ def _measured(
     seats = (LEAD, *(WORKERS,) * (game.num_seats - 1))
     specs = [untrained_spec(game, number, seats, root.child(number)) for number in range(plays)]
     episodes = with_results(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
-    counted = [found for episode in episodes if (found := figures_of(game, episode)) is not None]
-    pairs = [(one[CHOSEN][0], one[BEST][0]) for one in counted]
+    counted = [
+        figures for episode in episodes if (figures := figures_of(game, episode)) is not None
+    ]
+    pairs = [
+        (figures_of_episode[CHOSEN][0], figures_of_episode[BEST][0])
+        for figures_of_episode in counted
+    ]
     turns = [turn for episode in episodes for turn in episode.turns if turn.seat == 0]
     judged = measured_regret(game, episodes, LEAD, Judge(oracle=planning(), budget=None))
     return {
-        **{name: _mean([one[name][0] for one in counted]) for name in MEANS},
+        **{
+            name: _mean([figures_of_episode[name][0] for figures_of_episode in counted])
+            for name in MEANS
+        },
         "return": _mean([episode.returns[0] for episode in episodes]),
         "width_right": _mean([float(chosen == best) for chosen, best in pairs]),
         "best_calls": judged.optimal.mean if judged.optimal else None,
@@ -108,6 +116,6 @@ def _mean(values: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
-    given: Mapping[str, Any] = json.loads(sys.argv[1])
-    measured = figures(Path(given["run"]), given["plays"])
+    inputs: Mapping[str, Any] = json.loads(sys.argv[1])
+    measured = figures(Path(inputs["run"]), inputs["plays"])
     write_bytes_atomic(Path(sys.argv[2]), json.dumps(measured).encode())

@@ -39,9 +39,9 @@ def cells(setting: Setting) -> list[Cell]:
 def comparison(workers: str, policy: str, pay: str, setting: Setting) -> Cell:
     """Return the cell of one comparison."""
     estimators = ESTIMATORS if PAYS[pay] else ESTIMATORS + TRUE
-    paid = ("--reward", PAYS[pay]) if PAYS[pay] else ()
+    reward = ("--reward", PAYS[pay]) if PAYS[pay] else ()
     sizes = ("--episodes", str(setting["episodes"]))
-    options = ("--policy", policy, *paid, "--estimators", estimators, *sizes)
+    options = ("--policy", policy, *reward, "--estimators", estimators, *sizes)
     return Cell(
         key=(workers, policy, pay),
         folder=f"team {workers} {policy} {pay}".replace(" ", "-"),
@@ -54,24 +54,24 @@ def comparison(workers: str, policy: str, pay: str, setting: Setting) -> Cell:
     )
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per comparison and estimator."""
-    found = []
+    result = []
     for workers in setting["workers"]:
         for policy in setting["policies"]:
             for pay in setting["pays"]:
-                report = kept[workers, policy, pay]["found"]["game"]
+                report = records[workers, policy, pay]["found"]["game"]
                 labels = {"workers": int(workers), "policy": policy, "paid": pay}
-                found += [{**row(report["game"], one), **labels} for one in report["rows"]]
-    return found
+                result += [{**row(report["game"], entry), **labels} for entry in report["rows"]]
+    return result
 
 
-def fields(setting: Setting, kept: CellRecords) -> dict[str, Any]:
+def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
     """Return what each comparison was of, beside the usual settings."""
     games = []
     for workers in setting["workers"]:
         for policy in setting["policies"]:
-            report = kept[workers, policy, setting["pays"][0]]["found"]["game"]
+            report = records[workers, policy, setting["pays"][0]]["found"]["game"]
             head = {key: report[key] for key in report if key != "rows"}
             games.append({**head, "workers": int(workers), "policy": policy})
     return {"games": games}

@@ -18,36 +18,36 @@ FIGURES = ("bias_scaled", "cosine", "variance_scaled", "batch_cosine")
 
 def credit(results: Results) -> str:
     """Return bias, cosine and variance of each pay, the truth first."""
-    found = [one for one in results.rows() if one["estimator"] in SHOWN_OF]
+    rows = [row for row in results.rows() if row["estimator"] in SHOWN_OF]
     lines = [
         (
-            str(one["workers"]),
-            one["policy"],
-            PAID[one["paid"]],
-            f"`{one['estimator']}`",
-            *(shown(one, name) for name in FIGURES),
+            str(row["workers"]),
+            row["policy"],
+            PAID[row["paid"]],
+            f"`{row['estimator']}`",
+            *(shown(row, name) for name in FIGURES),
         )
-        for one in sorted(found, key=order)
+        for row in sorted(rows, key=order)
     ]
     return markdown(HEADS, lines)
 
 
-def order(one: Row) -> tuple[int, bool, int, int]:
+def order(row: Row) -> tuple[int, bool, int, int]:
     """Return what rows are sorted by: as the study ran them, the truth before all estimates."""
     return (
-        one["workers"],
-        one["policy"] != "random",
-        SHOWN_OF.index(one["estimator"]),
-        [*PAID].index(one["paid"]),
+        row["workers"],
+        row["policy"] != "random",
+        SHOWN_OF.index(row["estimator"]),
+        [*PAID].index(row["paid"]),
     )
 
 
-def shown(one: Row, name: str) -> str:
+def shown(row: Row, name: str) -> str:
     """Return a figure with its interval, where it has one."""
-    mean = number(one["values"][name]["0"])
-    if name not in one["intervals"] or name == "batch_cosine":
+    mean = number(row["values"][name]["0"])
+    if name not in row["intervals"] or name == "batch_cosine":
         return mean
-    low, high = one["intervals"][name]
+    low, high = row["intervals"][name]
     return f"{mean} [{number(low)}, {number(high)}]"
 
 

@@ -30,19 +30,19 @@ from sparring.measure.info_states import InfoStates, enumerate_info_states, exac
 from sparring.measure.lab_episodes import TablePolicy, lab_episodes, play_table, random_table
 
 
-def curves(given: dict[str, Any]) -> dict[str, list[float]]:
+def curves(inputs: dict[str, Any]) -> dict[str, list[float]]:
     """Return what each seed has learnt, by seed; see ``learn``.
 
     Args:
-        given: ``environment`` as it is typed, ``seeds``, how many, and what ``learn`` is told.
+        inputs: ``environment`` as it is typed, number of ``seeds``, and the inputs of ``learn``.
     """
-    name, options = parse_named(given["environment"], "Environment", "wide_search items=2")
+    name, options = parse_named(inputs["environment"], "Environment", "wide_search items=2")
     game = make_game(name, options=options)
     states = enumerate_info_states(game)
-    return {str(seed): learn(game, states, seed, given) for seed in range(given["seeds"])}
+    return {str(seed): learn(game, states, seed, inputs) for seed in range(inputs["seeds"])}
 
 
-def learn(game: Any, states: InfoStates, seed: int, given: dict[str, Any]) -> list[float]:
+def learn(game: Any, states: InfoStates, seed: int, inputs: dict[str, Any]) -> list[float]:
     """Return the exact expected return of seat 0 before each step, and after the last one.
 
     Mathematics: logits <- logits + rate * gradient of the batch, as the credit lab has it.
@@ -51,39 +51,42 @@ def learn(game: Any, states: InfoStates, seed: int, given: dict[str, Any]) -> li
         game: what is played.
         states: its information states.
         seed: of the first table and of the plays.
-        given: ``reward`` ("": the game's), ``estimator``, ``steps``, ``batch`` and ``group`` sizes
+        inputs: ``reward`` ("": the game's), ``estimator``, ``steps``, ``batch`` and ``group`` sizes
             and ``rate``.
     """
     root = Stream.from_seed(seed).child("team learner")
     policy = random_table(states, root.child("table"))
-    estimator = bind_estimator(given["estimator"])
-    reward = bind_reward(given["reward"]) if given["reward"] else None
-    sizes = {"batch_size": given["batch"], "group_size": given["group"]}
+    estimator = bind_estimator(inputs["estimator"])
+    reward = bind_reward(inputs["reward"]) if inputs["reward"] else None
+    sizes = {"batch_size": inputs["batch"], "group_size": inputs["group"]}
     state: Mapping[str, Any] = {}
-    found = []
-    for step in range(given["steps"]):
+    returns = []
+    for step in range(inputs["steps"]):
         values = exact_values(states, policy.rows)
-        found.append(float(values.returns[0]))
+        returns.append(float(values.returns[0]))
         stream = root.child("play").child(step)
         episodes = play_table(game, policy, batches=1, stream=stream, **sizes)
-        shown = lab_episodes(
-            episodes, policy, values, batch_size=given["batch"], critic="zero", stream=stream
+        credit_episodes = lab_episodes(
+            episodes, policy, values, batch_size=inputs["batch"], critic="zero", stream=stream
         )
         if reward:
-            shown = with_reward(shown, episodes, game, reward)
-        credit = estimator(shown.turns, state)
+            credit_episodes = with_reward(credit_episodes, episodes, game, reward)
+        credit = estimator(credit_episodes.turns, state)
         state = credit.state
-        layout = GradientLayout.of(shown, policy)
-        gradient = layout.total(layout.gradients(per_turn(credit, shown.turns)))
-        policy = stepped(policy, given["rate"] * gradient)
-    found.append(float(exact_values(states, policy.rows).returns[0]))
-    return found
+        layout = GradientLayout.of(credit_episodes, policy)
+        gradient = layout.total(layout.gradients(per_turn(credit, credit_episodes.turns)))
+        policy = stepped(policy, inputs["rate"] * gradient)
+    returns.append(float(exact_values(states, policy.rows).returns[0]))
+    return returns
 
 
 def stepped(policy: TablePolicy, change: FloatArray) -> TablePolicy:
     """Return the table after a change of its logits, [D]."""
     changes = np.split(change, policy.starts[1:-1])
-    weights = [row * np.exp(own - own.max()) for row, own in zip(policy.rows, changes, strict=True)]
+    weights = [
+        row * np.exp(logits - logits.max())
+        for row, logits in zip(policy.rows, changes, strict=True)
+    ]
     tiny = np.finfo(np.float64).tiny
     return TablePolicy.of(policy.states, [np.maximum(row / row.sum(), tiny) for row in weights])
 

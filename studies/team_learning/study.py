@@ -21,30 +21,32 @@ def cells(setting: Setting) -> list[Cell]:
 
 def cell(workers: str, rate: float, pay: str, setting: Setting) -> Cell:
     """Return the cell of a number of workers, a rate and a pay."""
-    given = {
+    inputs = {
         "environment": GAMES[workers],
         "reward": PAYS[pay],
         "rate": rate,
         **{key: setting[key] for key in ("estimator", "steps", "batch", "group", "seeds")},
     }
     name = f"learn {workers} {rate:g} {pay}"
-    return module_cell(MODULE, given, key=(workers, rate, pay), name=name)
+    return module_cell(MODULE, inputs, key=(workers, rate, pay), name=name)
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per cell: the return after parts of the steps, and over all of them."""
-    found = []
-    for key in kept:
-        curves = kept[key]["found"]["returns"]
+    result = []
+    for key in records:
+        curves = records[key]["found"]["returns"]
         values = {
             f"return after {step}": {seed: curve[step] for seed, curve in curves.items()}
             for step in marks(setting)
         }
-        values["mean return"] = {seed: sum(own) / len(own) for seed, own in curves.items()}
+        values["mean return"] = {
+            seed: sum(returns) / len(returns) for seed, returns in curves.items()
+        }
         workers, rate, pay = key
         labels = {"workers": int(workers), "rate": rate, "paid": pay, "starts": "all"}
-        found.append({**labels, "values": values})
-    return found
+        result.append({**labels, "values": values})
+    return result
 
 
 def marks(setting: Setting) -> list[int]:

@@ -19,28 +19,28 @@ MEAN = "mean return"
 
 def learnt(results: Results) -> str:
     """Return the exact returns on the way, with intervals over seeds, and what pay changes."""
-    found = results.rows()
-    marks = [name for _, name in points(found[0], "return after ")]
+    rows = results.rows()
+    marks = [name for _, name in points(rows[0], "return after ")]
     heads = ("workers", "rate", "paid by", *marks, MEAN, "less the team's, by seed")
     lines = [
         (
-            str(one["workers"]),
-            f"{one['rate']:g}",
-            PAID[one["paid"]],
-            *(spread(one, name, 2, low=0.0, high=1.0) for name in (*marks, MEAN)),
-            gain(results, one),
+            str(row["workers"]),
+            f"{row['rate']:g}",
+            PAID[row["paid"]],
+            *(spread(row, name, 2, low=0.0, high=1.0) for name in (*marks, MEAN)),
+            gain(results, row),
         )
-        for one in found
+        for row in rows
     ]
     return markdown(heads, lines)
 
 
-def gain(results: Results, one: Row) -> str:
+def gain(results: Results, row: Row) -> str:
     """Return how much more a pay earns over all steps than the team's return, seed by seed."""
-    if one["paid"] == "team":
+    if row["paid"] == "team":
         return ""
-    team = results.row(workers=one["workers"], rate=one["rate"], paid="team")
-    return shown(less(one, team, MEAN), 3)
+    team = results.row(workers=row["workers"], rate=row["rate"], paid="team")
+    return shown(less(row, team, MEAN), 3)
 
 
 MADE: dict[str, Maker] = {"team learning": learnt, "team learning source": Results.source}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from studies.common.study import Setting, Study
 
 RECIPE = "mars/kuhn-smol"
@@ -23,7 +23,7 @@ RETURN, ERROR = "return against random play", "largest difference of log-probabi
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        training(
+        training_cell(
             (sampler, seed),
             f"{sampler}-{seed}",
             RECIPE,
@@ -44,25 +44,25 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     steps = metrics(run)
-    early = [one["legal_rate"] for one in steps[:EARLY][-(EARLY // 2) :]]
+    early = [line["legal_rate"] for line in steps[:EARLY][-(EARLY // 2) :]]
     ends = [steps[-1][f"match/kuhn_poker/random/{seat}/return"] for seat in ("first", "second")]
     return {
         LEGAL: sum(early) / len(early),
         RETURN: sum(ends) / len(ends),
-        ERROR: max(one["logprob_difference_max"] for one in steps),
+        ERROR: max(line["logprob_difference_max"] for line in steps),
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per sampler, with the values of each seed."""
 
     def labels(sampler: str) -> Row:
         return {"sampler": sampler, "starts": "all", "games": setting["games"]}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

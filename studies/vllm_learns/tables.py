@@ -29,10 +29,10 @@ def verdict(results: Results) -> str:
     here, there = (results.row(sampler=name) for name in (HERE, THERE))
     legal = min(values(here, LEGAL) + values(there, LEGAL))
     ends = [*zip(values(here, RETURN), values(there, RETURN), strict=True)]
-    apart = abs(sum(one - other for one, other in ends)) / len(ends)
-    most = max(abs(one - other) for one, other in ends)
+    apart = abs(sum(first - other for first, other in ends)) / len(ends)
+    most = max(abs(first - other) for first, other in ends)
     error = max(values(here, ERROR) + values(there, ERROR))
-    said = (
+    checks = (
         (f"legal replies at least {LEAST}", legal >= LEAST, f"the least {legal:.3f}"),
         (
             f"mean returns at most {APART} apart",
@@ -41,7 +41,10 @@ def verdict(results: Results) -> str:
         ),
         (f"log-probabilities at most {NEAR:g} apart", error <= NEAR, f"at most {error:.1e}"),
     )
-    parts = (f"{asked}: {'held' if held else 'missed'} ({found})" for asked, held, found in said)
+    parts = (
+        f"{requirement}: {'held' if is_met else 'missed'} ({figure})"
+        for requirement, is_met, figure in checks
+    )
     return f"Asked for were {'; '.join(parts)}."
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, metrics, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed, metrics, training_cell
 from studies.common.study import Setting, Study
 from studies.vpr_methods.study import GAMES_PER_STEP, METHODS, evaluated
 
@@ -41,7 +41,7 @@ LEARNS_BY = {"vpr": CHANGES, "outcome": [*CHANGES, *METHODS["outcome"]]}
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        training(
+        training_cell(
             (name, seed),
             f"general-{name}-{seed}",
             RECIPE,
@@ -53,31 +53,31 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return by number of empty cells and by starts what a run solves at its evaluations."""
     lines = [line for line in metrics(run) if any(key.startswith("match/") for key in line)]
-    found: dict[str, Any] = {"games": lines[-1]["step"] * GAMES_PER_STEP}
+    result: dict[str, Any] = {"games": lines[-1]["step"] * GAMES_PER_STEP}
     for blanks in BLANKS:
-        found[str(blanks)] = {}
+        result[str(blanks)] = {}
         for starts, family in (("unseen", "match"), ("seen", "match_seen")):
             key = f"{family}/sudoku{blanks}/random/solver/success"
             curve = {f"solved after {line['step'] * GAMES_PER_STEP}": line[key] for line in lines}
             last = evaluated(lines[-1], f"sudoku{blanks}", family)
-            found[str(blanks)][starts] = {**curve, **last}
-    return found
+            result[str(blanks)][starts] = {**curve, **last}
+    return result
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per method, number of empty cells and kind of starts."""
-    found = []
+    result = []
     for name in LEARNS_BY:
-        ran = [kept[name, seed]["found"] for seed in range(setting["seeds"])]
+        ran = [records[name, seed]["found"] for seed in range(setting["seeds"])]
         for blanks in BLANKS:
-            own = {"learns by": name, "empty cells": blanks, "games": ran[0]["games"]}
+            labels = {"learns by": name, "empty cells": blanks, "games": ran[0]["games"]}
             for starts in ran[0][str(blanks)]:
-                values = by_seed([one[str(blanks)][starts] for one in ran])
-                found.append({**own, "starts": starts, "values": values})
-    return found
+                values = by_seed([record[str(blanks)][starts] for record in ran])
+                result.append({**labels, "starts": starts, "values": values})
+    return result
 
 
 STUDY = Study(

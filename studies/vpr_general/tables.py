@@ -10,11 +10,11 @@ def general(results: Results) -> str:
     """Return what is solved of new puzzles by the recipe of thousands of puzzles."""
     head = ("learns by", "empty cells", "starts", "solved, first step", "solved, end", "by seed")
     lines = []
-    for one in results.rows():
-        seeds = ", ".join(f"{value:.2f}" for value in values(one, "solved"))
-        found = (part(one, points(one, "solved after ")[0][1]), part(one, "solved"))
-        labels = (METHODS[one["learns by"]], str(one["empty cells"]), one["starts"])
-        lines.append((*labels, *found, seeds))
+    for row in results.rows():
+        seeds = ", ".join(f"{value:.2f}" for value in values(row, "solved"))
+        figures = (part(row, points(row, "solved after ")[0][1]), part(row, "solved"))
+        labels = (METHODS[row["learns by"]], str(row["empty cells"]), row["starts"])
+        lines.append((*labels, *figures, seeds))
     return markdown(head, lines)
 
 
@@ -22,12 +22,12 @@ def general_paired(results: Results) -> str:
     """Return VPR's share of unseen puzzles solved less that of outcomes, paired by seed."""
     head = ("empty cells", "VPR less outcome, unseen", "by seed")
     lines = []
-    for one in results.rows(learns_by="vpr", starts="unseen"):
-        empty = one["empty cells"]
+    for row in results.rows(learns_by="vpr", starts="unseen"):
+        empty = row["empty cells"]
         for other in results.rows(learns_by="outcome", starts="unseen", empty_cells=empty):
-            pairs = zip(values(one, "solved"), values(other, "solved"), strict=True)
+            pairs = zip(values(row, "solved"), values(other, "solved"), strict=True)
             seeds = ", ".join(f"{first - second:+.2f}" for first, second in pairs)
-            lines.append((str(empty), shown(less(one, other, "solved")), seeds))
+            lines.append((str(empty), shown(less(row, other, "solved")), seeds))
     return markdown(head, lines)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed, metrics, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed, metrics, training_cell
 from studies.common.study import Setting, Study
 
 Line = Mapping[str, Any]
@@ -43,8 +43,8 @@ WINDOW, GAMES_PER_STEP = 15, 256  # steps to a point of a curve
 
 def pairs(setting: Setting) -> list[tuple[str, str]]:
     """Return (game, method) of what is trained."""
-    found = [(game, method) for method in setting["methods"] for game in setting["games"]]
-    return [pair for pair in found if pair not in NEEDLESS]
+    result = [(game, method) for method in setting["methods"] for game in setting["games"]]
+    return [pair for pair in result if pair not in NEEDLESS]
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -57,25 +57,31 @@ def cells(setting: Setting) -> list[Cell]:
 def cell(key: tuple[str, str, int], setting: Setting) -> Cell:
     """Return the cell of (game, method, seed)."""
     game, method, seed = key
-    recipe, own = GAMES[game]
+    recipe, game_changes = GAMES[game]
     steps = [f"steps={setting['steps']}", f"evaluation.every={setting['steps']}"]
-    more = [*own, *METHODS[method], *steps, RIVAL if game == "tictactoe" else ONE_SEAT]
+    more = [*game_changes, *METHODS[method], *steps, RIVAL if game == "tictactoe" else ONE_SEAT]
     changes = [*more, *setting["changes"], f"seed={seed}", "threads=1"]
-    return training(key, f"{game}-{method}-{seed}", recipe, changes, partial(measured, game=game))
+    return training_cell(
+        key, f"{game}-{method}-{seed}", recipe, changes, partial(measured, game=game)
+    )
 
 
-def measured(run: Path, said: str, ask: Ask, *, game: str) -> dict[str, dict[str, float]]:
+def measured(
+    run: Path, stdout: str, run_command: RunCommand, *, game: str
+) -> dict[str, dict[str, float]]:
     """Return the figures of a run, by what their starts are."""
     return of_lines(metrics(run), game)
 
 
 def of_lines(lines: Sequence[Line], game: str) -> dict[str, dict[str, float]]:
     """Return the figures of a run's metrics, by what their starts are."""
-    name, meets, own = game.removesuffix("-best"), MEETS[game], while_training(lines)
+    name, meets, training = game.removesuffix("-best"), MEETS[game], while_training(lines)
     if meets == "seen":
         unseen = evaluated(lines[-1], name, "match")
-        return {"seen": {**own, **evaluated(lines[-1], name, "match_seen")}, "unseen": unseen}
-    return {meets: {**own, **({} if game == "tictactoe" else evaluated(lines[-1], name, "match"))}}
+        return {"seen": {**training, **evaluated(lines[-1], name, "match_seen")}, "unseen": unseen}
+    return {
+        meets: {**training, **({} if game == "tictactoe" else evaluated(lines[-1], name, "match"))}
+    }
 
 
 def while_training(lines: Sequence[Line]) -> dict[str, float]:
@@ -86,12 +92,12 @@ def while_training(lines: Sequence[Line]) -> dict[str, float]:
         returned = mean([mean(values(line, "return/")) for line in part])
         optimal = mean([value for line in part for value in values(line, "optimal_rate/")])
         points.append((start + len(part), returned, optimal))
-    found = {f"return after {step * GAMES_PER_STEP}": value for step, value, _ in points}
-    found["return over the run"] = mean([value for _, value, _ in points])
-    found["return, end"] = points[-1][1]
+    figures = {f"return after {step * GAMES_PER_STEP}": value for step, value, _ in points}
+    figures["return over the run"] = mean([value for _, value, _ in points])
+    figures["return, end"] = points[-1][1]
     if any(values(line, "optimal_rate/") for line in lines):
-        found["best moves, end"] = points[-1][2]  # as the run's own oracle judges
-    return found
+        figures["best moves, end"] = points[-1][2]  # as the run's own oracle judges
+    return figures
 
 
 def values(line: Line, prefix: str) -> list[float]:
@@ -99,9 +105,9 @@ def values(line: Line, prefix: str) -> list[float]:
     return [value for key, value in line.items() if key.startswith(prefix)]
 
 
-def mean(found: Sequence[float]) -> float:
+def mean(numbers: Sequence[float]) -> float:
     """Return the mean of some figures; 0 of none."""
-    return sum(found) / max(len(found), 1)
+    return sum(numbers) / max(len(numbers), 1)
 
 
 def evaluated(line: Line, game: str, family: str) -> dict[str, float]:
@@ -115,16 +121,16 @@ def evaluated(line: Line, game: str, family: str) -> dict[str, float]:
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per game, method and kind of starts, with the value of each seed."""
-    found = []
+    result = []
     for game, method in pairs(setting):
-        ran = [kept[game, method, seed]["found"] for seed in range(setting["seeds"])]
-        own = {"game": game, "learns by": method, "games": setting["steps"] * GAMES_PER_STEP}
+        ran = [records[game, method, seed]["found"] for seed in range(setting["seeds"])]
+        labels = {"game": game, "learns by": method, "games": setting["steps"] * GAMES_PER_STEP}
         for starts in ran[0]:
-            values = by_seed([one[starts] for one in ran])
-            found.append({**own, "starts": starts, "values": values})
-    return found
+            values = by_seed([record[starts] for record in ran])
+            result.append({**labels, "starts": starts, "values": values})
+    return result
 
 
 STUDY = Study(

@@ -18,12 +18,12 @@ AHEAD = "over the run, less outcome's"
 
 def cell(results: Results, game: str, method: str) -> Row | None:
     """Return the row of a game and a method on the starts of its training, or None."""
-    found = [
-        one
-        for one in results.rows(game=game)
-        if one.get("learns by", one.get("method")) == method and one["starts"] in TRAINED
+    rows = [
+        row
+        for row in results.rows(game=game)
+        if row.get("learns by", row.get("method")) == method and row["starts"] in TRAINED
     ]
-    return found[0] if found else None
+    return rows[0] if rows else None
 
 
 def methods(results: Results) -> str:
@@ -32,22 +32,22 @@ def methods(results: Results) -> str:
     lines = []
     for game, title in GAMES.items():
         for method, name in METHODS.items():
-            one = cell(results, game, method)
-            if one is not None:
-                found = (*returns(one, game), ahead(results, one, game, method))
-                lines.append((title, one["starts"], name, *found))
+            row = cell(results, game, method)
+            if row is not None:
+                figures = (*returns(row, game), ahead(results, row, game, method))
+                lines.append((title, row["starts"], name, *figures))
                 title = ""
     return markdown(head, lines)
 
 
-def ahead(results: Results, one: Row, game: str, method: str) -> str:
+def ahead(results: Results, row: Row, game: str, method: str) -> str:
     """Return by how much a method's return over the run is larger than the outcome run's."""
     if method == "outcome":
         return "-"
-    if AHEAD in one.get("text", {}):
-        return str(one["text"][AHEAD])
+    if AHEAD in row.get("text", {}):
+        return str(row["text"][AHEAD])
     other = cell(results, OUTCOMES_OF.get(game, game), "outcome")
-    return "-" if other is None else shown(less(one, other, "return over the run"))
+    return "-" if other is None else shown(less(row, other, "return over the run"))
 
 
 def by_heart(results: Results) -> str:
@@ -55,25 +55,25 @@ def by_heart(results: Results) -> str:
     head = ("learns by", "starts", "solved", "best moves", "illegal replies")
     lines = []
     for method, name in METHODS.items():
-        for one in results.rows(game="sudoku", learns_by=method):
-            found = (part(one, figure) for figure in ("solved", "best moves", "illegal"))
-            lines.append((name, one["starts"], *found))
+        for row in results.rows(game="sudoku", learns_by=method):
+            figures = (part(row, figure) for figure in ("solved", "best moves", "illegal"))
+            lines.append((name, row["starts"], *figures))
     return markdown(head, lines)
 
 
 def charts(results: Results) -> dict[str, str]:
     """Return the mean return of each game while training, by method: a chart by file name."""
-    found = {}
-    for game in dict.fromkeys(one["game"] for one in results.rows()):
-        rows = [one for one in results.rows(game=game) if one["starts"] in TRAINED]
-        found[f"vpr-methods-{game}.svg"] = line_chart(
-            [Series(name=one["learns by"], points=curve(one, "return after ")) for one in rows],
+    files = {}
+    for game in dict.fromkeys(row["game"] for row in results.rows()):
+        rows = [row for row in results.rows(game=game) if row["starts"] in TRAINED]
+        files[f"vpr-methods-{game}.svg"] = line_chart(
+            [Series(name=row["learns by"], points=curve(row, "return after ")) for row in rows],
             title=f"{game}: mean return while training, {rows[0]['starts']} starts",
             note=f"{len(values(rows[0], 'return, end'))} seeds",
             x_label="games",
             standalone=True,
         )
-    return found
+    return files
 
 
 MADE: dict[str, Maker] = {

@@ -27,12 +27,12 @@ def noisy(tpr: float, fpr: float) -> dict[str, Any]:
 
 def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
     """Return what is learnt, each with its labels."""
-    found: list[tuple[Labels, Lesson]] = []
+    result: list[tuple[Labels, Lesson]] = []
     for tpr, fpr in setting["rates"]:
-        one = table_cells.lesson(TASK, "vpr", 8, setting["steps"], noisy(tpr, fpr))
-        found.append(({"TPR": tpr, "FPR": fpr}, one))
+        lesson = table_cells.lesson(TASK, "vpr", 8, setting["steps"], noisy(tpr, fpr))
+        result.append(({"TPR": tpr, "FPR": fpr}, lesson))
     outcome = table_cells.lesson(TASK, "outcome", 8, setting["steps"])
-    return [*found, ({"learns by": "outcome"}, outcome)]
+    return [*result, ({"learns by": "outcome"}, outcome)]
 
 
 STUDY = table_cells.study(

@@ -13,21 +13,21 @@ NAMES = ("return over the run", "return, end")
 def noise(results: Results) -> str:
     """Return what is learnt under each pair of rates, ordered by TPR - FPR."""
     head = ("TPR", "FPR", "TPR - FPR", "accuracy at first", *NAMES)
-    found = [one for one in results.rows(starts="seen") if "TPR" in one]
+    rows = [row for row in results.rows(starts="seen") if "TPR" in row]
     lines = []
-    for one in sorted(found, key=order):
-        right, wrong = one["TPR"], one["FPR"]
+    for row in sorted(rows, key=order):
+        right, wrong = row["TPR"], row["FPR"]
         accuracy = right / 4 + (1 - wrong) * 3 / 4  # one legal digit of four is right
         labels = (f"{right:g}", f"{wrong:g}", f"{right - wrong:.1f}", f"{accuracy:.2f}")
-        lines.append((*labels, *(part(one, name) for name in NAMES)))
-    for one in results.rows(starts="seen", learns_by="outcome"):
-        lines.append(("outcome", "-", "-", "-", *(part(one, name) for name in NAMES)))
+        lines.append((*labels, *(part(row, name) for name in NAMES)))
+    for row in results.rows(starts="seen", learns_by="outcome"):
+        lines.append(("outcome", "-", "-", "-", *(part(row, name) for name in NAMES)))
     return markdown(head, lines)
 
 
-def order(one: dict[str, Any]) -> tuple[float, float]:
+def order(row: dict[str, Any]) -> tuple[float, float]:
     """Return what pairs of rates are sorted by: the largest difference first."""
-    return -round(one["TPR"] - one["FPR"], 6), one["FPR"]
+    return -round(row["TPR"] - row["FPR"], 6), row["FPR"]
 
 
 MADE: dict[str, Maker] = {"vpr noise": noise, "vpr noise source": Results.source}

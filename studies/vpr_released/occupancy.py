@@ -68,8 +68,8 @@ def committed(chances: FloatArray, scores: FloatArray, count: int) -> FloatArray
     below = np.concatenate([[0.0], np.cumsum(mass)])
     won = np.diff(np.minimum(below, 1.0) ** count)
     share = np.divide(won, mass, out=np.zeros_like(mass), where=mass > 0.0)
-    found: FloatArray = chances * share[place]
-    return found
+    result: FloatArray = chances * share[place]
+    return result
 
 
 class Enumeration:
@@ -101,15 +101,15 @@ class Enumeration:
         keys = [query.key for query in info_states.queries]
         assert is_searchable(game)
         states = _states(game, set(keys))
-        said = verdicts(oracle, [states[key] for key in keys])
+        verdict_list = verdicts(oracle, [states[key] for key in keys])
         self._scores: list[FloatArray] = []
-        for query, found in zip(info_states.queries, said, strict=True):
+        for query, verdict in zip(info_states.queries, verdict_list, strict=True):
             values = np.zeros(len(query.legal_actions))
-            if found is not None:
-                worth = dict(zip(found.actions, found.values, strict=True))
+            if verdict is not None:
+                worth = dict(zip(verdict.actions, verdict.values, strict=True))
                 values = np.array([worth[action] for action in query.legal_actions])
             worst = float(values.min()) - 1.0 if illegal is None else illegal
-            worst = 0.0 if found is None else worst
+            worst = 0.0 if verdict is None else worst
             self._scores.append(np.append(values, worst))
 
     def visited(self, policy: ActionScorer, count: int = 1) -> Occupancy:
@@ -123,8 +123,8 @@ class Enumeration:
         """
         legal, illegal = query_policy(policy, self.info_states)
         chances = [
-            committed(np.append(own * (1.0 - lost), lost), scores, count)
-            for own, lost, scores in zip(legal, illegal, self._scores, strict=True)
+            committed(np.append(legal_chances * (1.0 - lost), lost), scores, count)
+            for legal_chances, lost, scores in zip(legal, illegal, self._scores, strict=True)
         ]
         tree, most = self.info_states.tree, self.game.max_utility
         reach = np.ones(len(tree.parent))
@@ -147,19 +147,19 @@ class Enumeration:
 
 def _decisions(parent: IntArray, info_state: IntArray) -> list[tuple[int, int]]:
     """Return each node at which a seat acts, with its information state."""
-    found = {
+    counts = {
         int(above): int(state)
         for above, state in zip(parent, info_state, strict=True)
         if state >= 0
     }
-    return sorted(found.items())
+    return sorted(counts.items())
 
 
-def _states(game: Searchable, wanted: set[str]) -> dict[str, Any]:
+def _states(game: Searchable, keys: set[str]) -> dict[str, Any]:
     """Return a state for each information state, by its key."""
-    found: dict[str, Any] = {}
+    states: dict[str, Any] = {}
     stack = [game.first_node()]
-    while stack and len(found) < len(wanted):
+    while stack and len(states) < len(keys):
         node = stack.pop()
         if node.is_terminal():
             continue
@@ -167,6 +167,6 @@ def _states(game: Searchable, wanted: set[str]) -> dict[str, Any]:
             stack += [node.child(choice) for choice, chance in node.chance_outcomes() if chance > 0]
             continue
         state = game.state_of(node)
-        found.setdefault(game.key(state, state.seat), state)
+        states.setdefault(game.key(state, state.seat), state)
         stack += [node.child(choice) for choice in node.legal_actions()]
-    return found
+    return states

@@ -20,7 +20,7 @@ from filelock import FileLock
 from sparring.api.load import load_run
 from sparring.config import RunConfig, resolve
 from sparring.config.plugins import registry
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.core.errors import ConfigError
 from sparring.core.files import sha256_hex, write_bytes_atomic
@@ -83,8 +83,8 @@ def tokens(line: Line, games: int) -> float:
     if "turns_per_game" not in line:
         return 0.0
     replies = line["reply_tokens"] * line["turns_per_game"] * games
-    own: float = line.get("candidates/tokens", replies)
-    return own + float(line.get("playouts/tokens", 0.0))
+    sampled: float = line.get("candidates/tokens", replies)
+    return sampled + float(line.get("playouts/tokens", 0.0))
 
 
 def run(
@@ -115,20 +115,20 @@ def run(
         figures of the plays before it; "success", "completion", "illegal" and "decisions" of the
         plays after it; "start_occupancy" and "occupancy" by number of replies.
     """
-    own = [*changes, f"seed={seed}", "threads=1", "evaluation.opponents=[]"]
-    config = resolve(apply_overrides(load_recipe(recipe), own))
+    overrides = [*changes, f"seed={seed}", "threads=1", "evaluation.opponents=[]"]
+    config = resolve(apply_overrides(load_recipe(recipe), overrides))
     warm = warmed(config, shared)
-    config = resolve(apply_overrides(load_recipe(recipe), [*own, "warmup.updates=0"]))
+    config = resolve(apply_overrides(load_recipe(recipe), [*overrides, "warmup.updates=0"]))
     engine = LocalEngine(config)
     engine.restore(warm)
     games = [game for game, _ in engine.environments]
     starts = measured_starts(games[0], SeenInitialStates(config, games))[0]
     first: Any = engine.agent(PUBLISHED)
     start, visited = _measured(starts, first, plays), _occupancy(config, first, counts)
-    made = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
+    run_folder = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
     stop = Spent(folder / METRICS, config.rollout.games_per_step, budget)
-    with made, stop, Watch(config.call_seconds):
-        train(config, engine, made, resume=False, stop=stop)
+    with run_folder, stop, CallWatch(config.call_seconds):
+        train(config, engine, run_folder, resume=False, stop=stop)
     if stop.tokens < budget and len(read_figures(folder / METRICS)) < config.steps:
         raise KeyboardInterrupt  # by a signal
     _, engine, step = load_run(folder)
@@ -160,12 +160,12 @@ def warmed(config: RunConfig, shared: Path) -> Path:
     folder = shared / f"{played.name}-{config.seed}-{digest[:8]}"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            engine, begun = LocalEngine(config), folder.with_suffix(".new")
+            engine, temporary = LocalEngine(config), folder.with_suffix(".new")
             warm_up(config, engine)
-            shutil.rmtree(begun, ignore_errors=True)
-            begun.mkdir()
-            engine.save(begun)
-            os.replace(begun, folder)
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            engine.save(temporary)
+            os.replace(temporary, folder)
     return folder
 
 
@@ -180,10 +180,10 @@ def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
     """Return what a policy solves, and how far it comes."""
     episodes, game = played(starts, agent, plays), starts.game
     return {
-        "success": sum(succeeded(game, one.returns[0]) for one in episodes) / len(episodes),
-        "completion": sum(completion(game, one) for one in episodes) / len(episodes),
-        "illegal": sum(one.forfeited_by is not None for one in episodes) / len(episodes),
-        "decisions": sum(len(one.turns) for one in episodes) / len(episodes),
+        "success": sum(succeeded(game, episode.returns[0]) for episode in episodes) / len(episodes),
+        "completion": sum(completion(game, episode) for episode in episodes) / len(episodes),
+        "illegal": sum(episode.forfeited_by is not None for episode in episodes) / len(episodes),
+        "decisions": sum(len(episode.turns) for episode in episodes) / len(episodes),
     }
 
 
@@ -208,8 +208,8 @@ def completion(game: Environment, episode: Episode) -> float:
         return float(len(table.opened) / (table.cells - table.mines))
     if name != "sokoban":
         raise ConfigError(f"{name} has no completion here; measure sudoku, minesweeper or sokoban.")
-    begin, left = moves_left(table)
-    return 0.0 if begin is None or left is None else min(max((begin - left) / begin, 0.0), 1.0)
+    begin, after = moves_left(table)
+    return 0.0 if begin is None or after is None else min(max((begin - after) / begin, 0.0), 1.0)
 
 
 def moves_left(table: Any) -> tuple[int | None, int | None]:
@@ -219,10 +219,10 @@ def moves_left(table: Any) -> tuple[int | None, int | None]:
     """
     boxes, first = table.boxes.bit_count(), table.initial()
     known = solutions(table.floor, boxes, boxes)
-    begin, left = (
-        None if known is None else known.of(one.agent, one.boxes) for one in (first, table)
+    begin, after = (
+        None if known is None else known.of(board.agent, board.boxes) for board in (first, table)
     )
-    return begin, left
+    return begin, after
 
 
 def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:
@@ -232,20 +232,20 @@ def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str
     section = config.environments[0]
     game = make_game(str(section.name), options=section.options)
     oracle = registry.bind("oracles", "graded")()
-    found = Enumeration(game, enumerate_info_states(game, limit=STATES), oracle, illegal=-2.0)
-    seen = {count: found.visited(agent, count) for count in {1, *counts}}
+    enumeration = Enumeration(game, enumerate_info_states(game, limit=STATES), oracle, illegal=-2.0)
+    seen = {count: enumeration.visited(agent, count) for count in {1, *counts}}
     return {
         str(count): {
-            "decisions": one.decisions,
-            "success": one.success,
-            "illegal": one.illegal,
-            "distance": one.distance(seen[1]),
+            "decisions": occupancy.decisions,
+            "success": occupancy.success,
+            "illegal": occupancy.illegal,
+            "distance": occupancy.distance(seen[1]),
         }
-        for count, one in ((count, seen[count]) for count in counts)
+        for count, occupancy in ((count, seen[count]) for count in counts)
     }
 
 
 if __name__ == "__main__":
-    given, out = json.loads(sys.argv[1]), Path(sys.argv[2])
-    here, kept = out.parent / "run", out.parent.parent / "warm-ups"
-    write_bytes_atomic(out, json.dumps(run(**given, folder=here, shared=kept)).encode())
+    inputs, out = json.loads(sys.argv[1]), Path(sys.argv[2])
+    here, warm_ups = out.parent / "run", out.parent.parent / "warm-ups"
+    write_bytes_atomic(out, json.dumps(run(**inputs, folder=here, shared=warm_ups)).encode())

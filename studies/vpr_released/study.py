@@ -46,7 +46,7 @@ def cells(setting: Setting) -> list[Cell]:
 
 def cell(game: str, arm: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of a game, an arm and a seed."""
-    given = {
+    inputs = {
         "recipe": recipe_of(game),
         "changes": [*changes_of(game, arm), LONG, *setting["changes"]],
         "seed": seed,
@@ -54,7 +54,7 @@ def cell(game: str, arm: str, seed: int, setting: Setting) -> Cell:
         "plays": setting["plays"],
         "counts": [],
     }
-    return module_cell(MODULE, given, key=(game, arm, seed), name=f"{game} {arm} {seed}")
+    return module_cell(MODULE, inputs, key=(game, arm, seed), name=f"{game} {arm} {seed}")
 
 
 def recipe_of(game: str) -> str:
@@ -68,19 +68,19 @@ def changes_of(game: str, arm: str) -> list[str]:
     return [*ARMS[arm], *judge]
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per game and arm; a game's first is its start, the warm-up of all its arms."""
-    found = []
+    result = []
     for game in setting["games"]:
         for arm in setting["arms"]:
-            ran = [kept[game, arm, seed]["found"] for seed in range(setting["seeds"])]
-            own = {"game": game, "starts": ran[0]["starts"]}
+            ran = [records[game, arm, seed]["found"] for seed in range(setting["seeds"])]
+            labels = {"game": game, "starts": ran[0]["starts"]}
             if arm == setting["arms"][0]:
-                begun = by_seed([{**one["start"], "tokens": 0, "steps": 0} for one in ran])
-                found.append({**own, "arm": "start", "values": begun})
-            values = by_seed([{name: one[name] for name in FIGURES} for one in ran])
-            found.append({**own, "arm": arm, "values": values})
-    return found
+                start = by_seed([{**record["start"], "tokens": 0, "steps": 0} for record in ran])
+                result.append({**labels, "arm": "start", "values": start})
+            values = by_seed([{name: record[name] for name in FIGURES} for record in ran])
+            result.append({**labels, "arm": arm, "values": values})
+    return result
 
 
 STUDY = Study(

@@ -28,10 +28,10 @@ def learnt(results: Results) -> str:
     """Return what each arm solves at equal sampled tokens, on starts that training never met."""
     head = ("puzzle", "learns by", "starts", "solved", "completion", "illegal", "tokens", "steps")
     lines = []
-    for one in results.rows():
-        sums = (spread(one, name, 0) for name in ("tokens", "steps"))
-        parts = (part(one, name) for name in ("success", "completion", "illegal"))
-        lines.append((one["game"], ARMS[one["arm"]], one["starts"], *parts, *sums))
+    for row in results.rows():
+        sums = (spread(row, name, 0) for name in ("tokens", "steps"))
+        parts = (part(row, name) for name in ("success", "completion", "illegal"))
+        lines.append((row["game"], ARMS[row["arm"]], row["starts"], *parts, *sums))
     return markdown(head, lines)
 
 
@@ -39,13 +39,13 @@ def claims(results: Results) -> str:
     """Return the released form less each other arm, paired by seed, with a verdict for each."""
     head = ("puzzle", "VPR as released, less", "solved", "completion", "verdict")
     lines, gains = [], []
-    for one in results.rows():
-        if one["arm"] in ("released", "start"):
+    for row in results.rows():
+        if row["arm"] in ("released", "start"):
             continue
-        best = results.row(game=one["game"], arm="released")
-        found = [less(best, one, name) for name in ("success", "completion")]
-        gains.append(found[0])
-        lines.append((one["game"], ARMS[one["arm"]], *map(shown, found)))
+        best = results.row(game=row["game"], arm="released")
+        gains_of = [less(best, row, name) for name in ("success", "completion")]
+        gains.append(gains_of[0])
+        lines.append((row["game"], ARMS[row["arm"]], *map(shown, gains_of)))
     return worded(head, lines, sides(gains, "held", "refuted"))
 
 

@@ -45,36 +45,36 @@ def study(lessons: Callable[[Setting], Labelled], **fields: Any) -> Study:
 
 def cells(labelled: Labelled, seeds: int) -> list[Cell]:
     """Return the cells of lessons, seeds outermost."""
-    return [cell(labels, one, seed) for seed in range(seeds) for labels, one in labelled]
+    return [cell(labels, lesson, seed) for seed in range(seeds) for labels, lesson in labelled]
 
 
-def cell(labels: Labels, one: Lesson, seed: int) -> Cell:
+def cell(labels: Labels, lesson: Lesson, seed: int) -> Cell:
     """Return the cell of a lesson with a seed."""
     name = "-".join(str(value) for value in (*labels.values(), seed))
-    return module_cell(MODULE, {**one, "seed": seed}, key=(*labels.values(), seed), name=name)
+    return module_cell(MODULE, {**lesson, "seed": seed}, key=(*labels.values(), seed), name=name)
 
 
-def rows(labelled: Labelled, seeds: int, kept: CellRecords) -> list[Row]:
+def rows(labelled: Labelled, seeds: int, records: CellRecords) -> list[Row]:
     """Return the rows of all lessons."""
-    found = []
+    result = []
     for labels, _ in labelled:
-        ran = [kept[*labels.values(), seed]["found"] for seed in range(seeds)]
-        found += rows_of(labels, ran)
-    return found
+        ran = [records[*labels.values(), seed]["found"] for seed in range(seeds)]
+        result += rows_of(labels, ran)
+    return result
 
 
-def rows_of(labels: Labels, found: Sequence[Mapping[str, Any]]) -> list[Row]:
+def rows_of(labels: Labels, records: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return the rows of a lesson: on the starts of training, and on unseen ones if there are any.
 
     Args:
         labels: what tells the lesson from others.
-        found: what ``learner.run`` gave, by seed.
+        records: results of ``learner.run``, by seed.
     """
-    names = [name for name in found[0]["curve"][-1] if name != "games"]
-    values = by_seed([curve_of(one["curve"], names) for one in found])
-    rows = [{**labels, "starts": found[0]["starts"], "values": values}]
-    if found[0]["unseen"] is not None:
-        last = [{f"{name}, end": one["unseen"][name] for name in names} for one in found]
+    names = [name for name in records[0]["curve"][-1] if name != "games"]
+    values = by_seed([curve_of(record["curve"], names) for record in records])
+    rows = [{**labels, "starts": records[0]["starts"], "values": values}]
+    if records[0]["unseen"] is not None:
+        last = [{f"{name}, end": record["unseen"][name] for name in names} for record in records]
         rows.append({**labels, "starts": "unseen", "values": by_seed(last)})
     return rows
 
@@ -83,7 +83,7 @@ def curve_of(curve: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict
     """Return the figures of a curve: returns by games played, those at half and over the run."""
     returns = [point["return"] for point in curve]
     later = returns[1:] or returns
-    found = {f"return after {point['games']}": point["return"] for point in curve}
-    found |= {f"{name}, end": curve[-1][name] for name in names}
-    found["return, half"] = returns[len(curve) // 2]
-    return {**found, "return over the run": float(np.mean(later))}
+    figures = {f"return after {point['games']}": point["return"] for point in curve}
+    figures |= {f"{name}, end": curve[-1][name] for name in names}
+    figures["return, half"] = returns[len(curve) // 2]
+    return {**figures, "return over the run": float(np.mean(later))}

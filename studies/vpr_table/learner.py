@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from sparring.config import resolve
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.files import write_bytes_atomic
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
@@ -69,8 +69,8 @@ class Table(TextAgent):
         """Return a legal action, drawn from the table."""
         legal = state.legal_actions()
         chances = self.probabilities(state.game.key(state, seat), len(legal))
-        drawn = int(np.searchsorted(np.cumsum(chances), stream.uniform(0)))
-        return legal[min(drawn, len(legal) - 1)]
+        index = int(np.searchsorted(np.cumsum(chances), stream.uniform(0)))
+        return legal[min(index, len(legal) - 1)]
 
     def learn(self, episodes: Sequence[Episode], advantages: Sequence[float], rate: float) -> None:
         """Take one step along the policy gradient."""
@@ -96,24 +96,24 @@ def specs(
     starts: Starts | None = None,
 ) -> list[EpisodeSpec]:
     """Return a step's games: groups share a deal and the seat that learns."""
-    found = []
+    result = []
     for group in range(groups):
-        own, seat = root.child(step).child(group), (step * groups + group) % game.num_seats
+        stream, seat = root.child(step).child(group), (step * groups + group) % game.num_seats
         learns = [number == seat or not opponent for number in range(game.num_seats)]
-        seats = tuple("table" if one else "opponent" for one in learns)
+        seats = tuple("table" if is_learner else "opponent" for is_learner in learns)
         for member in range(size):
-            found.append(
+            result.append(
                 EpisodeSpec(
                     game=game,
                     episode_id=group * size + member,
                     group_id=group,
-                    deal=own.child("deal") if starts is None else starts.deal(own, group),
-                    stream=own.child(member),
+                    deal=stream.child("deal") if starts is None else starts.deal(stream, group),
+                    stream=stream.child(member),
                     seats=seats,
                     trained=tuple(learns),
                 )
             )
-    return found
+    return result
 
 
 class Lesson:
@@ -141,7 +141,7 @@ class Lesson:
         self._estimator = bound("credit", self._method["credit"])
         names = [self._method["reward"]] if "reward" in self._method else []
         binds = [registry.bind("rewards", name) for name in names]
-        self._rewards = [WeightedReward(bound=one, weight=parse(1.0)) for one in binds]
+        self._rewards = [WeightedReward(bound=reward, weight=parse(1.0)) for reward in binds]
         self._root = Stream.from_seed(seed)
         section = {"name": setting["game"], "options": setting.get("options", {})}
         config = resolve({"environments": [section], "warmup": {"updates": 0}})
@@ -152,8 +152,8 @@ class Lesson:
         """Play and learn once."""
         games = {self.game.name: self.game}
         rival = not self._alone
-        asked = specs(self.game, step, self._root, groups=groups, size=size, opponent=rival)
-        episodes = play(asked, self._agents)
+        episode_specs = specs(self.game, step, self._root, groups=groups, size=size, opponent=rival)
+        episodes = play(episode_specs, self._agents)
         if "playouts" in self._method:
             asking = with_playouts(
                 episodes,
@@ -174,8 +174,10 @@ class Lesson:
         """Return mean return, share solved, best moves and regret from these starts."""
         game, stream = starts.game, Stream.from_seed(99).child("evaluation")
         rival = not self._alone
-        asked = specs(game, 0, stream, groups=MEASURED, size=1, opponent=rival, starts=starts)
-        played = play(asked, self._agents)
+        episode_specs = specs(
+            game, 0, stream, groups=MEASURED, size=1, opponent=rival, starts=starts
+        )
+        played = play(episode_specs, self._agents)
         judged = judge_episodes(played, {game.name: game}, {game.name: self._exact})
         turns = [
             turn
@@ -184,14 +186,14 @@ class Lesson:
             if episode.trained[turn.seat] and turn.verdict is not None
         ]
         returns = [own_return(episode) for episode in played]
-        found = {
+        figures = {
             "return": float(np.mean(returns)),
             "solved": float(np.mean([value == game.max_utility for value in returns])),
         }
         if turns:
-            found["best moves"] = float(np.mean([is_best(turn) for turn in turns]))
-            found["regret"] = float(np.mean([regret(turn) for turn in turns]))
-        return found
+            figures["best moves"] = float(np.mean([is_best(turn) for turn in turns]))
+            figures["regret"] = float(np.mean([regret(turn) for turn in turns]))
+        return figures
 
 
 def own_return(episode: Episode) -> float:
@@ -237,7 +239,7 @@ def run(
     return {"starts": known.label, "curve": curve, "unseen": last}
 
 
-def bound(slot: str, section: Mapping[str, Any]) -> Bound:
+def bound(slot: str, section: Mapping[str, Any]) -> BoundPlugin:
     """Return the plug-in that a section names, with its options."""
     options = {key: value for key, value in section.items() if key != "name"}
     return registry.bind(slot, section["name"], options)

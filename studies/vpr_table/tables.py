@@ -20,11 +20,11 @@ def table(results: Results) -> str:
     """Return what the table of logits learns."""
     head = ("varied", "task", "starts", "learns by", "return, half", "return, end")
     lines = []
-    for one in results.rows():
-        if one["starts"] in TRAINED:
-            group = "" if one["group"] == 8 else f", groups of {one['group']}"
-            labels = (one["varied"], TASKS[one["task"]], one["starts"], one["learns by"] + group)
-            lines.append((*labels, *returns(one, one["task"])))
+    for row in results.rows():
+        if row["starts"] in TRAINED:
+            group = "" if row["group"] == 8 else f", groups of {row['group']}"
+            labels = (row["varied"], TASKS[row["task"]], row["starts"], row["learns by"] + group)
+            lines.append((*labels, *returns(row, row["task"])))
     return markdown(head, lines)
 
 
@@ -32,11 +32,11 @@ def new_boards(results: Results) -> str:
     """Return what the table does on unseen starts beside seen ones."""
     head = ("task", "learns by", "seen: return, end", "unseen: return, end")
     lines = []
-    for one in results.rows(varied="kind of game", starts="unseen"):
-        name = {"task": one["task"], "learns_by": one["learns by"]}
+    for row in results.rows(varied="kind of game", starts="unseen"):
+        name = {"task": row["task"], "learns_by": row["learns by"]}
         seen = results.row(varied="kind of game", starts="seen", **name)
-        found = (part(seen, "return, end"), part(one, "return, end"))
-        lines.append((TASKS[one["task"]], one["learns by"], *found))
+        figures = (part(seen, "return, end"), part(row, "return, end"))
+        lines.append((TASKS[row["task"]], row["learns by"], *figures))
     return markdown(head, lines)
 
 

@@ -44,7 +44,7 @@ def cells(setting: Setting) -> list[Cell]:
 def cell(game: str, arm: str, budget: int, seed: int, setting: Setting) -> Cell:
     """Return the cell of a game, an arm, a number of sampled tokens and a seed."""
     board = f"environments.0.options={json.dumps(BOARDS[game])}"
-    given = {
+    inputs = {
         "recipe": recipe_of(game),
         "changes": [*changes_of(game, arm), LONG, f"warmup.updates={setting['warm-up']}", board],
         "seed": seed,
@@ -53,25 +53,25 @@ def cell(game: str, arm: str, budget: int, seed: int, setting: Setting) -> Cell:
         "counts": setting["counts"],
     }
     name = f"{game} {arm} {budget} {seed}"
-    return module_cell(MODULE, given, key=(game, arm, budget, seed), name=name)
+    return module_cell(MODULE, inputs, key=(game, arm, budget, seed), name=name)
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per game, arm, sampled tokens and replies to a prompt; the start's have none."""
-    found = []
+    result = []
     for game in setting["games"]:
         for arm in (START, *setting["arms"]):
             for budget in setting["budgets"] if arm != START else (0,):
-                ran = _ran(setting, kept, game, arm, budget)
+                ran = _ran(setting, records, game, arm, budget)
                 for count in map(str, setting["counts"]):
-                    own = {"game": game, "arm": arm, "sampled": str(budget), "replies": count}
-                    values = by_seed([one[count] for one in ran])
-                    found.append({**own, "starts": "all", "values": values})
-    return found
+                    labels = {"game": game, "arm": arm, "sampled": str(budget), "replies": count}
+                    values = by_seed([record[count] for record in ran])
+                    result.append({**labels, "starts": "all", "values": values})
+    return result
 
 
 def _ran(
-    setting: Setting, kept: CellRecords, game: str, arm: str, budget: int
+    setting: Setting, records: CellRecords, game: str, arm: str, budget: int
 ) -> list[dict[str, dict[str, float]]]:
     """Return by seed what was visited after so many tokens; before the first, of any arm."""
     if arm == START:
@@ -79,7 +79,7 @@ def _ran(
         where, which = "start_occupancy", (game, *first)
     else:
         where, which = "occupancy", (game, arm, budget)
-    return [kept[*which, seed]["found"][where] for seed in range(setting["seeds"])]
+    return [records[*which, seed]["found"][where] for seed in range(setting["seeds"])]
 
 
 STUDY = Study(

@@ -12,22 +12,26 @@ SIZES = {"sudoku": "four puzzles", "minesweeper": "2x3, six fields", "sokoban": 
 
 def visited(results: Results) -> str:
     """Return what is solved with so many replies, and how far they lead from one's states."""
-    sampled = sorted({int(one["sampled"]) for one in results.rows()})
+    sampled = sorted({int(arm_row["sampled"]) for arm_row in results.rows()})
     head = ("puzzle", "learns by", "K")
     names = [f"{what} after {number:,}" for what in ("solved", "shift") for number in sampled]
     lines = []
-    for one in results.rows(sampled=str(sampled[-1])):
-        at = [_at(results, one, number) for number in sampled]
-        own = (f"{one['game']}, {SIZES[one['game']]}", ARMS[one["arm"]], one["replies"])
+    for arm_row in results.rows(sampled=str(sampled[-1])):
+        at = [_at(results, arm_row, number) for number in sampled]
+        labels = (
+            f"{arm_row['game']}, {SIZES[arm_row['game']]}",
+            ARMS[arm_row["arm"]],
+            arm_row["replies"],
+        )
         solved = (part(row, "success") for row in at)
-        lines.append((*own, *solved, *(part(row, "distance") for row in at)))
+        lines.append((*labels, *solved, *(part(row, "distance") for row in at)))
     return markdown((*head, *names), lines)
 
 
-def _at(results: Results, one: Row, sampled: int) -> Row:
+def _at(results: Results, row: Row, sampled: int) -> Row:
     """Return the row of an arm and a number of replies after so many tokens, 0 for the start."""
-    arm = START if sampled == 0 else one["arm"]
-    return results.row(game=one["game"], arm=arm, replies=one["replies"], sampled=str(sampled))
+    arm = START if sampled == 0 else row["arm"]
+    return results.row(game=row["game"], arm=arm, replies=row["replies"], sampled=str(sampled))
 
 
 MADE: dict[str, Maker] = {"vpr visited": visited, "vpr visited source": Results.source}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics, seed_rows, training
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from sparring.core.errors import RunError
 from studies.common.study import Setting, Study
 
@@ -61,42 +61,44 @@ def figure(end: str, team: str, step: int) -> str:
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
-    made = []
+    result = []
     for seed in range(setting["seeds"]):
         for players, arm in ARMS:
             if players in setting["players"]:
-                recipe, own = ARMS[players, arm]
-                changes = [f"seed={seed}", "threads=1", *own, *setting["changes"]]
+                recipe, arm_changes = ARMS[players, arm]
+                changes = [f"seed={seed}", "threads=1", *arm_changes, *setting["changes"]]
                 folder = f"{players}-{arm}-{seed}"
-                made.append(training((players, arm, seed), folder, recipe, changes, measured))
-    return made
+                result.append(
+                    training_cell((players, arm, seed), folder, recipe, changes, measured)
+                )
+    return result
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run: of every evaluation what each team gains, and legal replies.
 
     Raises:
         RunError: its last step has no exact figures.
     """
-    found, lines = dict[str, Any](), metrics(run)
+    figures, lines = dict[str, Any](), metrics(run)
     for line in lines:
         for name, value in line.items():
             end, _, rest = name.partition("_exploitability/")
             if end in ENDS and "/" in rest:
                 team = WOLF if rest.endswith("/wolf") else VILLAGE
-                found[figure(end, team, line["step"])] = value
-    if figure("as_one", WOLF, lines[-1]["step"]) not in found:
+                figures[figure(end, team, line["step"])] = value
+    if figure("as_one", WOLF, lines[-1]["step"]) not in figures:
         raise RunError(f"{run} has no exact figures; `evaluation.max_states` may be too small.")
-    return {**found, "legal replies": lines[-1]["legal_rate"]}
+    return {**figures, "legal replies": lines[-1]["legal_rate"]}
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per game and arm, with the value of each seed."""
 
     def labels(players: int, arm: str) -> Row:
         return {"players": players, "arm": arm, "starts": "all"}
 
-    return seed_rows(kept, labels, dict)
+    return seed_rows(records, labels, dict)
 
 
 STUDY = Study(

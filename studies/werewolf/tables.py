@@ -20,14 +20,14 @@ def gains(results: Results) -> str:
     """Return what each team gains against each arm, as a mean over seeds with its interval."""
     head = ("players", "trained by", "gain of", "at most", *(f"step {step}" for step in STEPS))
     lines = []
-    for one in results.rows():
+    for row in results.rows():
         for team in TEAMS:
             for end, how in ENDS.items():
                 names = (figure(end, team, step) for step in STEPS)
-                found = (
-                    spread(one, name, low=0.0) if name in one["values"] else "-" for name in names
+                figures = (
+                    spread(row, name, low=0.0) if name in row["values"] else "-" for name in names
                 )
-                lines.append((str(one["players"]), one["arm"], team, how, *found))
+                lines.append((str(row["players"]), row["arm"], team, how, *figures))
     return markdown(head, lines)
 
 
@@ -35,20 +35,20 @@ def changes(results: Results) -> str:
     """Return by how much each end of each team's gain has changed in training, paired by seed."""
     head = ("players", "trained by", "gain of", "at most", "change", "fell in", "verdict")
     lines, gaps = [], []
-    for one in results.rows():
+    for row in results.rows():
         for team in TEAMS:
             for end, how in ENDS.items():
                 if team == WOLF and end != next(iter(ENDS)):
                     continue  # it is one seat, so that its two ends are one
                 names = [figure(end, team, step) for step in (STEPS[0], STEPS[-1])]
-                if names[1] not in one["values"]:
+                if names[1] not in row["values"]:
                     continue  # a quick run ends before
-                first, last = (values(one, name) for name in names)
+                first, last = (values(row, name) for name in names)
                 grown = [after - before for before, after in zip(first, last, strict=True)]
-                fell, found = sum(more < 0 for more in grown), mean_interval(grown)
-                gaps.append(found)
-                cells = (shown(found), f"{fell} of {len(grown)}")
-                lines.append((str(one["players"]), one["arm"], team, how, *cells))
+                fell, estimate = sum(more < 0 for more in grown), mean_interval(grown)
+                gaps.append(estimate)
+                cells = (shown(estimate), f"{fell} of {len(grown)}")
+                lines.append((str(row["players"]), row["arm"], team, how, *cells))
     return worded(head, lines, sides(gaps, "rose", "fell"))
 
 

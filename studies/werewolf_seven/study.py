@@ -16,7 +16,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics
 from studies.common import crossed
 from studies.common.cross_play import pairs_of
 from studies.common.self_played import UNTRAINED, Arm
@@ -126,7 +126,7 @@ def _pairs(arms: list[str]) -> list[tuple[str, str]]:
     return [pair for pair in beside if set(pair) not in apart]
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return of a run's last step the shares of replies that are legal, and that can be read.
 
     Deductions are in the second alone; and which share of roles they have right.
@@ -140,11 +140,11 @@ def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row for each run's arm, and one for each pair, with the values of each seed."""
     return crossed.rows(
         setting,
-        kept,
+        records,
         pairs=_pairs(setting["arms"]),
         labels=lambda pair: {"wolves": pair[0], "village": pair[1]},
         figures=lambda match: {"wolves win": match["won"]},

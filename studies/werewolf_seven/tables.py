@@ -33,14 +33,14 @@ def matrix(results: Results) -> str:
 
 def _cell(results: Results, wolves: str, village: str) -> str:
     """Return the share of games that one's wolves win against another's village."""
-    found = results.rows(wolves=wolves, village=village)
-    return spread(found[0], WON, low=0.0, high=1.0) if found else "-"
+    rows = results.rows(wolves=wolves, village=village)
+    return spread(rows[0], WON, low=0.0, high=1.0) if rows else "-"
 
 
 def _row_mean(results: Results, wolves: str, names: list[str]) -> str:
     """Return the mean of a line of the matrix."""
-    own = [results.row(wolves=wolves, village=name) for name in names]
-    return shown(mean_interval(_means(own)))
+    rows = [results.row(wolves=wolves, village=name) for name in names]
+    return shown(mean_interval(_means(rows)))
 
 
 def _means(rows: list[Row]) -> list[float]:
@@ -54,9 +54,9 @@ def villages(results: Results) -> str:
     names = [name for name in MAIN if results.rows(wolves=name)]
     lines = []
     for name in names:
-        own = [results.row(wolves=other, village=name) for other in names]
+        rows = [results.row(wolves=other, village=name) for other in names]
         wolves = _row_mean(results, name, names)
-        lines.append((name, wolves, shown(mean_interval([1.0 - one for one in _means(own)]))))
+        lines.append((name, wolves, shown(mean_interval([1.0 - mean for mean in _means(rows)]))))
     return markdown(("player", "wins as the wolves", "wins as the village"), lines)
 
 
@@ -68,28 +68,30 @@ def parts(results: Results) -> str:
     head = ("without", "wins less as the wolves", "as the village", "both", "p (Holm)", "verdict")
     gaps = dict[str, list[Interval]]()
     for arm, whole in PARTS.items():
-        met = [
+        opponents = [
             name
             for name in MAIN
-            if all(_both(results, one, name) for one in (arm, whole)) and name != whole
+            if all(_both(results, policy, name) for policy in (arm, whole)) and name != whole
         ]
-        if not met:
+        if not opponents:
             continue
         gaps[arm] = [
-            mean_interval([_gap(results, arm, whole, met, sides, seed) for seed in _seeds(results)])
+            mean_interval(
+                [_gap(results, arm, whole, opponents, sides, seed) for seed in _seeds(results)]
+            )
             for sides in ((True,), (False,), (True, False))
         ]
-    both = [found[-1] for found in gaps.values()]
+    both = [estimates[-1] for estimates in gaps.values()]
     chances = holm([zero_probability(gap) for gap in both])
     lines = [
-        (arm, *map(shown, found), f"{chance:.2f}")
-        for (arm, found), chance in zip(gaps.items(), chances, strict=True)
+        (arm, *map(shown, estimates), f"{chance:.2f}")
+        for (arm, estimates), chance in zip(gaps.items(), chances, strict=True)
     ]
     return worded(head, lines, sides(both, "held", "not held: it wins more"))
 
 
 def _gap(
-    results: Results, arm: str, whole: str, met: list[str], sides: tuple[bool, ...], seed: str
+    results: Results, arm: str, whole: str, opponents: list[str], sides: tuple[bool, ...], seed: str
 ) -> float:
     """Return how much less an arm wins than the whole method, over those that both have met.
 
@@ -97,16 +99,16 @@ def _gap(
         results: of the study.
         arm: without a part.
         whole: with it.
-        met: the others.
+        opponents: the other policies.
         sides: whether they play the wolves; of several, the mean.
         seed: of all runs.
     """
-    found = [
+    differences = [
         _share(results, whole, other, seed, wolf) - _share(results, arm, other, seed, wolf)
-        for other in met
+        for other in opponents
         for wolf in sides
     ]
-    return sum(found) / len(found)
+    return sum(differences) / len(differences)
 
 
 def _seeds(results: Results) -> list[str]:
@@ -115,15 +117,15 @@ def _seeds(results: Results) -> list[str]:
     return sorted(first["values"][WON], key=int)
 
 
-def _both(results: Results, one: str, other: str) -> bool:
+def _both(results: Results, first: str, other: str) -> bool:
     """Return whether two have met both ways."""
-    pairs = ((one, other), (other, one))
+    pairs = ((first, other), (other, first))
     return all(results.rows(wolves=wolves, village=village) for wolves, village in pairs)
 
 
-def _share(results: Results, one: str, other: str, seed: str, wolf: bool) -> float:
+def _share(results: Results, first: str, other: str, seed: str, wolf: bool) -> float:
     """Return the share of games that one wins against another, as the wolves or as the village."""
-    pair = (one, other) if wolf else (other, one)
+    pair = (first, other) if wolf else (other, first)
     won: float = results.row(wolves=pair[0], village=pair[1])["values"][WON][seed]
     return won if wolf else 1.0 - won
 
@@ -131,13 +133,15 @@ def _share(results: Results, one: str, other: str, seed: str, wolf: bool) -> flo
 def policies(results: Results) -> str:
     """Return of each run its legal and readable replies, and the roles that it deduced rightly."""
     lines = []
-    for one in (row for row in results.rows() if "arm" in row):
+    for arm_row in (row for row in results.rows() if "arm" in row):
         figures = ("legal replies", "readable replies", "right roles")
         cells = (
-            shown(interval(one, name, low=0.0, high=1.0)) if name in one["values"] else "-"
+            shown(interval(arm_row, name, low=0.0, high=1.0)) if name in arm_row["values"] else "-"
             for name in figures
         )
-        lines.append((one["arm"], *cells, f"{sum(one['values']['seconds'].values()) / 60:.0f}"))
+        lines.append(
+            (arm_row["arm"], *cells, f"{sum(arm_row['values']['seconds'].values()) / 60:.0f}")
+        )
     return markdown(
         (
             "policy",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, metrics
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics
 from studies.common import crossed
 from studies.common.self_played import Arm
 from studies.common.study import Setting, Study
@@ -38,16 +38,16 @@ def cells(setting: Setting) -> list[Cell]:
     )
 
 
-def measured(run: Path, said: str, ask: Ask) -> dict[str, Any]:
+def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return of a run's last step the share of legal replies."""
     return {"legal replies": metrics(run)[-1]["legal_rate"]}
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row for each arm's run, and one for each pair, with the values of each seed."""
     return crossed.rows(
         setting,
-        kept,
+        records,
         pairs=PAIRS,
         labels=lambda pair: dict(zip(SIDES, pair, strict=True)),
         figures=_figures,
@@ -56,15 +56,15 @@ def rows(setting: Setting, kept: CellRecords) -> list[Row]:
 
 def _figures(match: Mapping[str, Any]) -> dict[str, float]:
     """Return the figures of a match: who wins, and how each side speaks."""
-    found = {WON: match["won"]}
-    for side, legal, said in zip(SIDES, match["legal"], match["said"], strict=True):
-        found |= {
+    figures = {WON: match["won"]}
+    for side, legal, texts in zip(SIDES, match["legal"], match["said"], strict=True):
+        figures |= {
             f"{side} legal": legal,
-            f"{side} texts": said["texts"],
-            f"{side} distinct": said["distinct"],
-            f"{side} commonest": said["commonest"] / max(said["texts"], 1),
+            f"{side} texts": texts["texts"],
+            f"{side} distinct": texts["distinct"],
+            f"{side} commonest": texts["commonest"] / max(texts["texts"], 1),
         }
-    return found
+    return figures
 
 
 STUDY = Study(

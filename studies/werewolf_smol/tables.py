@@ -29,19 +29,21 @@ def wins(results: Results) -> str:
     head = ("seed", "wins as the wolf", "wins as the village", "both", "games", "verdict")
     wolf, village = results.row(wolf=LSPO, village=START), results.row(wolf=START, village=LSPO)
     sides = [values(wolf, WON), [1.0 - share for share in values(village, WON)]]
-    both = [sum(own) / 2 for own in zip(*sides, strict=True)]
+    both = [sum(by_side) / 2 for by_side in zip(*sides, strict=True)]
     games, lines, chances = wolf["games"] // len(both), [], []
     for place, seed in enumerate(seeds_of(wolf, WON)):
-        found = [_share(own[place], games) for own in sides] + [_share(both[place], 2 * games)]
-        lines.append((seed, *map(shown, found), str(2 * games)))
+        estimates = [_share(by_side[place], games) for by_side in sides] + [
+            _share(both[place], 2 * games)
+        ]
+        lines.append((seed, *map(shown, estimates), str(2 * games)))
         chances.append(share_probability(both[place], 2 * games, EVEN))
-    found = [mean_interval(own) for own in (*sides, both)]
+    estimates = [mean_interval(by_side) for by_side in (*sides, both)]
     count = 2 * games * len(both)
-    lines.append(("all", *map(shown, found), str(count)))
-    known = decided([*chances, zero_probability(found[-1], level=EVEN)])
+    lines.append(("all", *map(shown, estimates), str(count)))
+    known = decided([*chances, zero_probability(estimates[-1], level=EVEN)])
     words = [
         ("ahead" if share > EVEN else "behind") if sure else "not decided"
-        for share, sure in zip([*both, found[-1].mean], known, strict=True)
+        for share, sure in zip([*both, estimates[-1].mean], known, strict=True)
     ]
     return worded(head, lines, words)
 
@@ -56,27 +58,31 @@ def speeches(results: Results) -> str:
     """Return how each policy speaks in these games: legal replies, and how varied its texts are."""
     head = ("policy", "side", "legal replies", "speeches, all seeds", "different ones, by seed")
     lines = []
-    for one in (START, LSPO):
-        for own in SIDES:
-            (row,) = results.rows(**{own: one})
-            lines.append((NAMES[one], own, *_spoken(row, own)))
+    for arm in (START, LSPO):
+        for side in SIDES:
+            (row,) = results.rows(**{side: arm})
+            lines.append((NAMES[arm], side, *_spoken(row, side)))
     return markdown((*head, "share of the commonest"), lines)
 
 
-def _spoken(row: Row, own: str) -> tuple[str, ...]:
+def _spoken(row: Row, side: str) -> tuple[str, ...]:
     """Return the cells of a side of a match."""
     legal, commonest = (
-        shown(interval(row, f"{own} {name}", **SHARE)) for name in ("legal", "commonest")
+        shown(interval(row, f"{side} {name}", **SHARE)) for name in ("legal", "commonest")
     )
-    texts, distinct = (values(row, f"{own} {name}") for name in ("texts", "distinct"))
-    return legal, f"{sum(texts):.0f}", " ".join(f"{one:.0f}" for one in distinct), commonest
+    texts, distinct = (values(row, f"{side} {name}") for name in ("texts", "distinct"))
+    return legal, f"{sum(texts):.0f}", " ".join(f"{count:.0f}" for count in distinct), commonest
 
 
 def took(results: Results) -> str:
     """Return what the runs took."""
     lines = [
-        (NAMES[one["arm"]], shown(interval(one, "legal replies", **SHARE)), _minutes(one))
-        for one in (row for arm in ARMS for row in results.rows(arm=arm))
+        (
+            NAMES[arm_row["arm"]],
+            shown(interval(arm_row, "legal replies", **SHARE)),
+            _minutes(arm_row),
+        )
+        for arm_row in (row for arm in ARMS for row in results.rows(arm=arm))
     ]
     return markdown(("policy", "legal replies in the last step", "minutes, by seed"), lines)
 

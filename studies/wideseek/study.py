@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, by_seed
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from studies.common.self_played import (
     TOKENS,
     UNTRAINED,
@@ -58,43 +58,45 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> list[dict[str, Any]]:
+def measured(
+    run: Path, stdout: str, run_command: RunCommand, *, plays: int, seed: int
+) -> list[dict[str, Any]]:
     """Return the figures of a run by width.
 
     Args:
         run: its folder.
-        said: what training printed.
-        ask: runs the plays that are measured.
+        stdout: standard output of training.
+        run_command: runs the plays that are measured.
         plays: of the run's policies with each other, at each width.
         seed: of these plays.
     """
-    found, tokens = self_played(run, ask, plays=plays, seed=seed), sampled_tokens(run)
+    games, tokens = self_played(run, run_command, plays=plays, seed=seed), sampled_tokens(run)
     rows = [
         {
-            "workers": int(one["game"].rpartition("-")[2]),
-            "starts": one["starts"],
-            "figures": {name: one["figures"][name]["mean"] for name in FIGURES} | {TOKENS: tokens},
+            "workers": int(game["game"].rpartition("-")[2]),
+            "starts": game["starts"],
+            "figures": {name: game["figures"][name]["mean"] for name in FIGURES} | {TOKENS: tokens},
         }
-        for one in found
-        if one["game"].startswith(SHOWN)
+        for game in games
+        if game["game"].startswith(SHOWN)
     ]
     return sorted(rows, key=lambda row: row["workers"])
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm and width, with the values of each seed."""
-    found = []
+    result = []
     for arm in setting["arms"]:
-        ran = [kept[arm, seed]["found"] for seed in range(setting["seeds"])]
-        seconds = [kept[arm, seed]["seconds"] for seed in range(setting["seeds"])]
-        for place, one in enumerate(ran[0]):
-            own = [
-                own[place]["figures"] | {"seconds": each}
-                for own, each in zip(ran, seconds, strict=True)
+        ran = [records[arm, seed]["found"] for seed in range(setting["seeds"])]
+        seconds = [records[arm, seed]["seconds"] for seed in range(setting["seeds"])]
+        for place, game in enumerate(ran[0]):
+            figures = [
+                figures[place]["figures"] | {"seconds": each}
+                for figures, each in zip(ran, seconds, strict=True)
             ]
-            labels = {"arm": arm, "workers": one["workers"], "starts": one["starts"]}
-            found.append({**labels, "plays": setting["plays"], "values": by_seed(own)})
-    return found
+            labels = {"arm": arm, "workers": game["workers"], "starts": game["starts"]}
+            result.append({**labels, "plays": setting["plays"], "values": by_seed(figures)})
+    return result
 
 
 STUDY = Study(

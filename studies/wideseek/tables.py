@@ -47,8 +47,8 @@ def found(results: Results) -> str:
     names = (F1, BARE, "success", "width", "critical_steps", "total_steps")
     head = ("trained", "workers at most", "item F1", "non-key F1", "whole tables")
     lines = [
-        (NAMES[one["arm"]], str(one["workers"]), *(spread(one, name) for name in names))
-        for one in results.rows()
+        (NAMES[row["arm"]], str(row["workers"]), *(spread(row, name) for name in names))
+        for row in results.rows()
     ]
     return markdown((*head, "width", "critical steps", "total steps"), lines)
 
@@ -74,13 +74,13 @@ def alone(results: Results) -> str:
     lines, gaps = [], []
     for team, agent in ((START, ALONE_START), (JOINT, ALONE)):
         few = results.rows(arm=agent, workers=1)  # as many turns as a team has critical steps
-        for one in results.rows(arm=team):
-            same = results.rows(arm=agent, workers=one["workers"])
+        for row in results.rows(arm=team):
+            same = results.rows(arm=agent, workers=row["workers"])
             for what, others in (("as many turns in all", same), ("the critical steps", few)):
                 for other in others:
-                    ahead = less(one, other, F1)
+                    ahead = less(row, other, F1)
                     turns = str(1 + 3 * other["workers"])
-                    cells = (NAMES[team], str(one["workers"]), what, turns)
+                    cells = (NAMES[team], str(row["workers"]), what, turns)
                     gaps.append(ahead)
                     lines.append((*cells, shown(ahead)))
     return worded(head, lines, sides(gaps, "ahead", "behind"))
@@ -90,12 +90,12 @@ def both(results: Results) -> str:
     """Return how far a team of which both parts are trained is ahead of the others, by width."""
     head = ("workers", "lead and workers, less", "item F1", "non-key F1", "verdict")
     lines, gains = [], []
-    for one in results.rows(arm=JOINT):
+    for row in results.rows(arm=JOINT):
         for arm in (LEAD, WORKERS, START):
-            for other in results.rows(arm=arm, workers=one["workers"]):
-                ahead = [less(one, other, name) for name in (F1, BARE)]
+            for other in results.rows(arm=arm, workers=row["workers"]):
+                ahead = [less(row, other, name) for name in (F1, BARE)]
                 gains.append(ahead[0])
-                lines.append((str(one["workers"]), NAMES[arm], *map(shown, ahead)))
+                lines.append((str(row["workers"]), NAMES[arm], *map(shown, ahead)))
     return worded(head, lines, sides(gains, UP, DOWN))
 
 
@@ -103,15 +103,17 @@ def claims(results: Results) -> str:
     """Return the claims of the paper with what was found, a line each."""
     later, before = _wider(results, JOINT), _wider(results, START)
     chances = {
-        "The wider team is the better one after training": [chance_beyond(one) for one in later],
-        "It is the worse one before training": [chance_beyond(one, above=False) for one in before],
+        "The wider team is the better one after training": [chance_beyond(gain) for gain in later],
+        "It is the worse one before training": [
+            chance_beyond(gain, above=False) for gain in before
+        ],
         "A team beats one agent with as many turns in all": _ahead(results, ALONE, same=True),
         "A team beats one agent at equal critical steps": _ahead(results, ALONE, same=False),
         "Training both beats training the lead alone": _ahead(results, LEAD, same=True),
         "Training both beats training the workers alone": _ahead(results, WORKERS, same=True),
     }
-    known = iter(decided([chance for own in chances.values() for chance in own]))
-    words = [_held([next(known) for _ in own]) for own in chances.values()]
+    known = iter(decided([chance for gain_chances in chances.values() for chance in gain_chances]))
+    words = [_held([next(known) for _ in gain_chances]) for gain_chances in chances.values()]
     return worded(("claim", "held in"), [(claim,) for claim in chances], words)
 
 
@@ -120,8 +122,8 @@ def costs(results: Results) -> str:
     head = ("trained", "million tokens sampled", "minutes")
     lines = []
     for arm in ARMS:
-        for one in results.rows(arm=arm)[:1]:
-            minutes, tokens = mean(one, "seconds") / 60, mean(one, TOKENS) / 1e6
+        for row in results.rows(arm=arm)[:1]:
+            minutes, tokens = mean(row, "seconds") / 60, mean(row, TOKENS) / 1e6
             lines.append((NAMES[arm], f"{tokens:.2f}", f"{minutes:.1f}"))
     return markdown(head, lines)
 
@@ -139,17 +141,17 @@ def _ahead(results: Results, arm: str, *, same: bool) -> list[float]:
         arm: that is compared.
         same: whether it is of the same width; else of the fewest turns.
     """
-    wide = [one for one in results.rows(arm=JOINT) if one["workers"] > 1]
+    wide = [row for row in results.rows(arm=JOINT) if row["workers"] > 1]
     return [
-        chance_beyond(less(one, other, F1))
-        for one in wide
-        for other in results.rows(arm=arm, workers=one["workers"] if same else 1)
+        chance_beyond(less(row, other, F1))
+        for row in wide
+        for other in results.rows(arm=arm, workers=row["workers"] if same else 1)
     ]
 
 
-def _held(held: list[bool]) -> str:
+def _held(outcomes: list[bool]) -> str:
     """Return in how many comparisons a claim held."""
-    return f"{sum(held)} of {len(held)} comparisons" if held else "not measured"
+    return f"{sum(outcomes)} of {len(outcomes)} comparisons" if outcomes else "not measured"
 
 
 MADE: dict[str, Maker] = {

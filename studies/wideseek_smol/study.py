@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.api.cells import Ask, Cell, CellRecords, Row, seed_rows
+from sparring.api.cells import Cell, CellRecords, Row, RunCommand, seed_rows
 from sparring.config import resolve
 from sparring.config.parts import written
 from sparring.config.recipe import load_recipe
@@ -70,48 +70,52 @@ def _teacher(seed: int, plays: int) -> Cell:
         folder=f"{TEACHER}-{seed}",
         command=("sparring", "evaluate", *words, *playing(plays, seed)),
         place=(),
-        measure=lambda folder, said, ask: _figures(played(said), tokens=0.0),
+        measure=lambda folder, said, run_command: _figures(played(said), tokens=0.0),
     )
 
 
-def measured(run: Path, said: str, ask: Ask, *, plays: int, seed: int) -> dict[str, Any]:
+def measured(
+    run: Path, stdout: str, run_command: RunCommand, *, plays: int, seed: int
+) -> dict[str, Any]:
     """Return the figures of a run's policy in all seats, non-key F1 with its interval over plays.
 
     Args:
         run: its folder.
-        said: what training printed.
-        ask: runs the plays that are measured.
+        stdout: standard output of training.
+        run_command: runs the plays that are measured.
         plays: of the run's policy with itself.
         seed: of these plays.
     """
-    return _figures(self_played(run, ask, plays=plays, seed=seed), tokens=sampled_tokens(run))
+    return _figures(
+        self_played(run, run_command, plays=plays, seed=seed), tokens=sampled_tokens(run)
+    )
 
 
 def _figures(plays: list[dict[str, Any]], tokens: float) -> dict[str, Any]:
     """Return what is kept of plays, with the tokens that were sampled in training before them."""
-    (found,) = plays  # of one environment
-    bare = found["figures"][BARE]
+    (game,) = plays  # of one environment
+    bare = game["figures"][BARE]
     return {
-        "starts": found["starts"],
+        "starts": game["starts"],
         "figures": {
             BARE: bare["mean"],
             f"{BARE} low": bare["low"],
             f"{BARE} high": bare["high"],
-            **{name: found["figures"][name]["mean"] for name in FIGURES},
-            "legal": 1.0 - found["illegal"]["mean"],
+            **{name: game["figures"][name]["mean"] for name in FIGURES},
+            "legal": 1.0 - game["illegal"]["mean"],
             TOKENS: tokens,
         },
     }
 
 
-def rows(setting: Setting, kept: CellRecords) -> list[Row]:
+def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm, with the values of each seed."""
-    starts = {one["found"]["starts"] for one in kept.values()}
+    starts = {record["found"]["starts"] for record in records.values()}
 
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": " ".join(sorted(starts)), "plays": setting["plays"]}
 
-    return seed_rows(kept, labels, lambda found: found["figures"])
+    return seed_rows(records, labels, lambda found: found["figures"])
 
 
 STUDY = Study(

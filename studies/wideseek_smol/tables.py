@@ -42,11 +42,11 @@ def found(results: Results) -> str:
     head = ("model", "non-key F1", "item F1", "whole tables", "legal replies", "width")
     more = ("critical steps", "total steps", "thousand tokens sampled", "minutes")
     lines = []
-    for one in (row for arm in NAMES for row in results.rows(arm=arm)):
-        shares = (spread(one, name, low=0.0, high=1.0) for name in SHARES)
-        counts = (spread(one, name) for name in COUNTS)
-        costs = (f"{mean(one, TOKENS) / 1e3:.0f}", f"{mean(one, 'seconds') / 60:.0f}")
-        lines.append((NAMES[one["arm"]], *shares, *counts, *costs))
+    for arm_row in (row for arm in NAMES for row in results.rows(arm=arm)):
+        shares = (spread(arm_row, name, low=0.0, high=1.0) for name in SHARES)
+        counts = (spread(arm_row, name) for name in COUNTS)
+        costs = (f"{mean(arm_row, TOKENS) / 1e3:.0f}", f"{mean(arm_row, 'seconds') / 60:.0f}")
+        lines.append((NAMES[arm_row["arm"]], *shares, *counts, *costs))
     return markdown((*head, *more), lines)
 
 
@@ -58,20 +58,23 @@ def apart(results: Results) -> str:
         for before in (row for arm in NAMES if arm != TRAINED for row in results.rows(arm=arm)):
             name, paired = NAMES[before["arm"]], seeds_of(before) == seeds_of(after)
             for seed in seeds_of(after):
-                own, other = _plays(after, seed), _plays(before, seed if paired else "0")
-                gaps.append(_gap(own, other))
-                lines.append((name, seed, shown(other), shown(own)))
+                first, other = _plays(after, seed), _plays(before, seed if paired else "0")
+                gaps.append(_gap(first, other))
+                lines.append((name, seed, shown(other), shown(first)))
             if paired:
                 gaps.append(less(after, before, BARE))
                 lines.append((name, "all: more by", "", shown(gaps[-1])))
     return worded(head, lines, sides(gaps, "above", "below"))
 
 
-def _gap(own: Interval, other: Interval) -> Interval:
+def _gap(first: Interval, other: Interval) -> Interval:
     """Return the difference of two means over as many plays each, as if these were independent."""
-    mean, halves = own.mean - other.mean, ((one.high - one.low) / 2 for one in (own, other))
+    mean, halves = (
+        first.mean - other.mean,
+        ((estimate.high - estimate.low) / 2 for estimate in (first, other)),
+    )
     half = math.hypot(*halves)
-    return Interval(mean=mean, low=mean - half, high=mean + half, count=own.count)
+    return Interval(mean=mean, low=mean - half, high=mean + half, count=first.count)
 
 
 def _plays(row: Row, seed: str) -> Interval:

@@ -20,7 +20,7 @@ def rows(*others, policy=None, trials=2, limit=0, **options):
     game = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, **options})
     found = [parse_agent(text) for text in others]
     agent = policy or parse_agent("scripted preference=[bet]").make()
-    return adaptations_of(agent, [game], pool_of([game], None, found), trials=trials, met=SeenInitialStates(None), seed=0, limit=limit)
+    return adaptations_of(agent, [game], pool_of([game], None, found), trials=trials, seen_states=SeenInitialStates(None), seed=0, limit=limit)
 
 
 def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_response():
@@ -77,7 +77,7 @@ def test_what_is_exact_is_found_once_for_a_role_and_pool(monkeypatch):
     monkeypatch.setattr(adapting, "ceiling_or_reason", lambda *args, **named: asked.append((named["role"], [*named["opponents"]])) or found(*args, **named))
     agent, config = Papers(), run("{several: {name: random}}", "[{name: biased, weights: {rock: 2}}]")
     game = make_game("trial", options={"reflect": False, "carry": ["left", "right"], "attempts": 1})
-    for other in adaptations_of(agent, [game], pool_of([game], config, []), trials=2, met=SeenInitialStates(None), seed=0, limit=100):
+    for other in adaptations_of(agent, [game], pool_of([game], config, []), trials=2, seen_states=SeenInitialStates(None), seed=0, limit=100):
         assert "exact" in other and "best" in other
     assert asked == [("left", ["several"]), ("left", ["biased"]), ("right", ["several"]), ("right", ["biased"])]
     assert agent.asked == 4, "one conversation for each role and pool"

@@ -30,7 +30,7 @@ def test_stored_turns_are_tables_and_turn_tables_have_advantages(run):
     episodes, credit = run.table(), run.table("credit")
     assert episodes.num_rows == sum(len(episode.turns) for _, episode in run.episodes()) == credit.num_rows
     assert credit.to_pandas()["advantage"].notna().all() and set(episodes["step"].to_pylist()) == {1, 2}
-    with pytest.raises(ConfigError, match="'turns' is no table of a run; write 'episodes' or 'credit'"):
+    with pytest.raises(ConfigError, match="'turns' is not a table of a run; write 'episodes' or 'credit'"):
         run.table("turns")
     episodes = sparring.play_episodes("kuhn_poker", [run, "random"], plays=8, group_size=4, trained=[0])
     for _ in range(2):
@@ -67,7 +67,7 @@ def test_train_twice_gives_the_same_run_and_goes_on(run, tmp_path):
         sparring.train("kuhn-tiny", *QUICK, run=again.path)
     longer = sparring.train("kuhn-tiny", *QUICK[1:], "steps=3", run=again.path, resume=True)
     assert longer.step == 3 and longer.metrics()[:2] == run.metrics()
-    with pytest.raises(ConfigError, match="cannot go on and be replaced; leave out either resume or overwrite"):
+    with pytest.raises(ConfigError, match="resume and overwrite contradict each other"):
         sparring.train("kuhn-tiny", *QUICK, run=again.path, resume=True, overwrite=True)
     assert longer.metrics() == again.metrics()
     assert sparring.train("kuhn-tiny", *QUICK, run=again.path, overwrite=True).metrics() == run.metrics()
@@ -100,7 +100,7 @@ def test_evaluate_twice_a_run_and_a_bot(run):
     assert [match["opponent"] for match in bot["matches"]] == ["random", "random", "minimax", "minimax"]
     assert bot["matches"][2]["intervals"]["return"]["mean"] == 0.0
     for wrong in ("random", "no_such_folder"):
-        with pytest.raises(ConfigError, match="is no run folder; to measure a bot, name environments"):
+        with pytest.raises(ConfigError, match="is not a run folder; to measure a bot, name environments"):
             sparring.evaluate(wrong)
 
 
@@ -169,25 +169,25 @@ def test_loss_twice_by_hand():
 def wrong_calls(run):
     turns = sparring.turn_table(sparring.play_episodes("kuhn_poker", ["random", "random"]))
     return {
-        "plays": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, plays=0), "plays=0 is no whole number of at least 1"),
-        "group": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, group_size=0), "group_size=0 is no whole number"),
-        "seed": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, seed="1"), "seed='1' is no whole number"),
-        "trained": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, trained=[2]), r"trained=\[2\] is no list of seats"),
-        "one text": (lambda: sparring.play_episodes("kuhn_poker", "random"), "players='random' is no list"),
-        "no player": (lambda: sparring.play_episodes("kuhn_poker", ["random", None]), "None is no player"),
-        "no environment": (lambda: sparring.play_episodes(None, ["random"]), "None is no environment"),
-        "make": (lambda: sparring.make_environment(None), "None is no name of an environment"),
-        "opponents": (lambda: sparring.evaluate(run, opponents="random"), "opponents='random' is no list of texts"),
-        "environments": (lambda: sparring.evaluate("random", "kuhn_poker"), "environments='kuhn_poker' is no list of texts"),
+        "plays": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, plays=0), "plays=0 is not a whole number of at least 1"),
+        "group": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, group_size=0), "group_size=0 is not a whole number"),
+        "seed": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, seed="1"), "seed='1' is not a whole number"),
+        "trained": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, trained=[2]), r"trained=\[2\] is not a list of seats"),
+        "one text": (lambda: sparring.play_episodes("kuhn_poker", "random"), "players='random' is not a list"),
+        "no player": (lambda: sparring.play_episodes("kuhn_poker", ["random", None]), "None is not a player"),
+        "no environment": (lambda: sparring.play_episodes(None, ["random"]), "None is not an environment"),
+        "make": (lambda: sparring.make_environment(None), "None is not a name of an environment"),
+        "opponents": (lambda: sparring.evaluate(run, opponents="random"), "opponents='random' is not a list of texts"),
+        "environments": (lambda: sparring.evaluate("random", "kuhn_poker"), "environments='kuhn_poker' is not a list of texts"),
         "typo": (lambda: sparring.evaluate("runs/typo", ["kuhn_poker"]), "There is no run folder runs/typo"),
-        "self_plays": (lambda: sparring.evaluate("random", ["kuhn_poker"], self_plays=1), "self_plays=1 is no whole number of at least 2"),
-        "best_of": (lambda: sparring.evaluate("random", ["kuhn_poker"], best_of=0), "best_of=0 is no whole number of at least 1"),
-        "number": (lambda: sparring.evaluate(5), "5 is no path of a run folder"),
-        "load": (lambda: sparring.load_run(None), "None is no path of a run folder"),
-        "step": (lambda: sparring.load_run(run.path, "5"), "step='5' is no whole number"),
-        "export": (lambda: run.export(None), "None is no path"),
-        "recipe": (lambda: sparring.train(5), "5 is no recipe"),
-        "change": (lambda: sparring.train("kuhn-tiny", {"steps": 5}), "is no list of texts"),
+        "self_plays": (lambda: sparring.evaluate("random", ["kuhn_poker"], self_plays=1), "self_plays=1 is not a whole number of at least 2"),
+        "best_of": (lambda: sparring.evaluate("random", ["kuhn_poker"], best_of=0), "best_of=0 is not a whole number of at least 1"),
+        "number": (lambda: sparring.evaluate(5), "5 is not a path of a run folder"),
+        "load": (lambda: sparring.load_run(None), "None is not a path of a run folder"),
+        "step": (lambda: sparring.load_run(run.path, "5"), "step='5' is not a whole number"),
+        "export": (lambda: run.export(None), "None is not a path"),
+        "recipe": (lambda: sparring.train(5), "5 is not a recipe"),
+        "change": (lambda: sparring.train("kuhn-tiny", {"steps": 5}), "is not a list of texts"),
         "rule": (lambda: sparring.train("kuhn-tiny", "health.rules=[{metric: no/such, above: 1.0}]"), "metric of a health rule"),
         "episodes": (lambda: sparring.turn_table(None), "turn_table\\(\\) wants a list of episodes"),
         "table": (lambda: sparring.advantages("mars", [1]), "advantages\\(\\) wants an estimator's name and a turn table"),

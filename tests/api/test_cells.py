@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from sparring.api import cells as cells_of
-from sparring.api.cells import Cell, Stopped, Workplace, metrics, origin, run_cells, training
+from sparring.api.cells import (
+    Cell,
+    StudyStopped,
+    Workplace,
+    metrics,
+    origin,
+    run_cells,
+    training_cell,
+)
 from sparring.core.errors import LockedError, RunError
 from studies.common.study import QUICK, Study, reproduce
 
@@ -35,7 +43,7 @@ def place(monkeypatch, tmp_path):
         found.ran.append(tuple(words))
         return " ".join(words)
 
-    monkeypatch.setattr(found, "ask", ask)
+    monkeypatch.setattr(found, "run_command", ask)
     return found
 
 
@@ -81,7 +89,7 @@ def test_while_what_a_cell_needs_still_runs_others_begin(place, monkeypatch):
         free.set()
         return ""
 
-    monkeypatch.setattr(place, "ask", ask)
+    monkeypatch.setattr(place, "run_command", ask)
     run(place, cell("slow", "slow"), needs(cell("last", "last"), "slow"), cell("other", "other"), workers=2)
     assert order == ["other", "slow", "last"]
 
@@ -93,7 +101,7 @@ def test_what_needs_a_cell_that_failed_is_not_run_and_the_rest_is_kept(place, mo
         place.ran.append(tuple(words))
         return ""
 
-    monkeypatch.setattr(place, "ask", ask)
+    monkeypatch.setattr(place, "run_command", ask)
     lines = []
     with pytest.raises(RunError, match=r"3 of 4 cells failed, the first: out of luck"):
         run(place, cell("bad", "bad"), needs(cell("x", "x"), "bad"), needs(cell("y", "y"), "x"), cell("good", "good"), watch=lines.append)
@@ -102,7 +110,7 @@ def test_what_needs_a_cell_that_failed_is_not_run_and_the_rest_is_kept(place, mo
 
 
 def test_a_training_run_names_its_place_and_its_command_does_not(place):
-    one = training(("demo", 0), "three games/demo-0", "demo", ["seed=0"], nothing)
+    one = training_cell(("demo", 0), "three games/demo-0", "demo", ["seed=0"], nothing)
     kept = run(place, one)["demo", 0]
     folder = place.folder / "three-games-demo-0"
     expected = ("sparring", "train", "demo", "seed=0", "--run", str(folder), "--overwrite")
@@ -165,7 +173,7 @@ def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_stay(tmp_p
     said = str(raised.value)
     assert "1 of 2 cells failed" in said and "`sparring list slots-that-are-none` failed" in said
     assert "Unknown kind of thing" in said and "the same command" in said
-    assert place.kept(good) is not None and place.kept(bad) is None
+    assert place.stored_record(good) is not None and place.stored_record(bad) is None
     assert any(line.startswith("bad failed: ") for line in lines)
 
 
@@ -182,17 +190,17 @@ def test_failures_and_progress_are_told(place):
 
 def test_a_cell_says_how_many_steps_of_its_run_are_done(tmp_path):
     place, of = Workplace(tmp_path), cell("a", "train")
-    assert place.reached(of) == "a"
+    assert place.progress_of(of) == "a"
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text("steps: 8\n")
-    assert place.reached(of) == "a"  # nothing tells whether it will have steps
+    assert place.progress_of(of) == "a"  # nothing tells whether it will have steps
     (tmp_path / "a" / "metrics.jsonl").write_text("")
-    assert place.reached(of) == "a (before step 1)"
+    assert place.progress_of(of) == "a (before step 1)"
     (tmp_path / "a" / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
-    assert place.reached(of) == "a (step 2 of 8)"
+    assert place.progress_of(of) == "a (step 2 of 8)"
     for damaged in ("steps: [\n", "- 1\n", "{}"):
         (tmp_path / "a" / "config.yaml").write_text(damaged)
-        assert place.reached(of) == "a"
+        assert place.progress_of(of) == "a"
 
 
 def test_what_runs_is_told_where_nothing_was_told_for_long(place, monkeypatch):
@@ -200,11 +208,11 @@ def test_what_runs_is_told_where_nothing_was_told_for_long(place, monkeypatch):
         time.sleep(0.3)
         return ""
 
-    monkeypatch.setattr(place, "ask", slow)
-    monkeypatch.setattr(cells_of, "LOOK", 0.02)
+    monkeypatch.setattr(place, "run_command", slow)
+    monkeypatch.setattr(cells_of, "POLL_SECONDS", 0.02)
     for quiet, told in ((60.0, False), (0.1, True)):
         lines = []
-        monkeypatch.setattr(cells_of, "QUIET", quiet)
+        monkeypatch.setattr(cells_of, "QUIET_SECONDS", quiet)
         run(place, cell(f"a{told}", "train"), cell(f"b{told}", "train"), watch=lines.append, workers=2)
         since = [line for line in lines if line.startswith("After ")]
         assert bool(since) == told and all(line.endswith(f"seconds: a{told}, b{told}.") for line in since)
@@ -237,9 +245,9 @@ def test_an_interrupt_ends_what_runs_and_keeps_what_is_done(sleeper, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run(place, endless, done, watch=watch, workers=2)
-    assert place.kept(done) is not None and place.kept(endless) is None
+    assert place.stored_record(done) is not None and place.stored_record(endless) is None
     assert not is_running((tmp_path / "b" / "pid").read_text())
-    with pytest.raises(Stopped):
+    with pytest.raises(StudyStopped):
         place.run(done)
 
 
@@ -252,7 +260,7 @@ def test_an_interrupt_that_does_not_end_the_wait_is_heard_while_a_cell_runs(plac
             place.ran.append(tuple(words))
         return ""
 
-    monkeypatch.setattr(place, "ask", ask)
+    monkeypatch.setattr(place, "run_command", ask)
     monkeypatch.setattr(place, "stop", stopped.set)
     with pytest.raises(KeyboardInterrupt):
         run(place, cell("a", "train"))
@@ -264,7 +272,7 @@ import sys
 from pathlib import Path
 from sparring.api.cells import Workplace
 place = Workplace(Path(sys.argv[1]))
-place.ask(["python", "-m", "sleeper", sys.argv[1]])
+place.run_command(["python", "-m", "sleeper", sys.argv[1]])
 """
 
 def test_a_command_ends_when_we_are_killed(sleeper, tmp_path):

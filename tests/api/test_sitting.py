@@ -37,20 +37,20 @@ def room():
 
 def sat(room, name, *, seat=0, against="random", seed=3):
     game = room.game(name)
-    return InteractiveSession(game, seat, room.opposite(game, against), seed)
+    return InteractiveSession(game, seat, room.opponent(game, against), seed)
 
 
 def finished(sitting, choose=lambda legal: legal[0]):
-    while sitting.asked is not None:
+    while sitting.pending is not None:
         assert sitting.say("hello" if sitting.legal is None else choose(sitting.legal)) == ""
     return sitting.episode
 
 
 def test_replies_are_taken_to_the_end_and_what_is_no_action_changes_nothing(room):
     sitting = sat(room, "kuhn_poker", against="cfr")
-    assert "Your card is the" in sitting.told and sitting.legal == ("pass", "bet")
+    assert "Your card is the" in sitting.prompt and sitting.legal == ("pass", "bet")
     episode = finished(sitting)
-    assert sitting.legal is None and sitting.told == ""
+    assert sitting.legal is None and sitting.prompt == ""
     assert episode.agents == (YOU, "bot-cfr") and sum(episode.returns) == 0
     assert [turn.reply for turn in episode.turns if turn.seat == 0] == [one.reply for one in sitting.past]
     with pytest.raises(GameError, match="over"):
@@ -77,7 +77,7 @@ def test_seats_that_move_at_once_do_not_hear_each_other_before(room):
 
     game = room.game("rock_paper_scissors")
     sitting = InteractiveSession(game, 1, Opponent("bot-watching", "watching", Watching()), 0)
-    assert len(heard) == 1 and sitting.asked.seat == 1
+    assert len(heard) == 1 and sitting.pending.seat == 1
     assert sitting.say("paper") == ""
     assert sitting.episode.returns == (-1.0, 1.0)
     assert {turn.moment for turn in sitting.episode.turns} == {0}
@@ -87,22 +87,22 @@ def test_text_is_taken_whole_or_asked_for_again(room):
     sitting = sat(room, "talk")
     assert sitting.legal is None
     assert sitting.say(HOSTILE) == ""
-    assert "says:" in sitting.told and sitting.legal is not None
+    assert "says:" in sitting.prompt and sitting.legal is not None
     said = finished(sitting).turns[0]
     assert said.reply == HOSTILE.replace("\ud800", "?") and said.event == "ok"
     sitting, told = sat(room, "tools"), []
     for _ in range(12):
-        told.append(sitting.told)
+        told.append(sitting.prompt)
         assert sitting.say(HOSTILE) == ""
     wrong = [text for text in told if text.startswith("Your reply contained no action.")]
-    assert len(wrong) >= 5 and "was played for you" in sitting.told + "".join(told)
+    assert len(wrong) >= 5 and "was played for you" in sitting.prompt + "".join(told)
     assert sitting.turn == len(sitting.past) == 12
 
 
 @pytest.mark.parametrize("name", ["lookups", "sudoku", "urn"])
 def test_a_seat_alone(room, name):
     sitting = sat(room, name, against=None)
-    assert sitting.opposite is None and sitting.told
+    assert sitting.opponent is None and sitting.prompt
     assert finished(sitting).agents == (YOU,)
 
 
@@ -112,7 +112,7 @@ def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
     oracle, why = choose_oracle(game)
     assert oracle is not None, why
     sitting, hints = sat(room, name, seat=seat), []
-    while sitting.asked is not None:
+    while sitting.pending is not None:
         hints.append(sitting.hint(oracle))
         sitting.say(sitting.legal[0])
     episode = sitting.judged(oracle)
@@ -156,12 +156,12 @@ def test_players_that_may_be_asked_for(room):
     assert bots_for(poker) == ["cfr", "random"] and bots_for(board) == ["mcts", "minimax", "random"]
     assert bots_for(room.game("bargain")) == ["house", "random"]
     assert bots_for(room.game("kuhn_rounds")) == ["random"]  # cfr would take its time, and then refuse
-    assert room.others(room.game("urn")) == []
-    assert room.opposite(board, "mcts simulations=5").name == "bot-mcts"
+    assert room.opponent_choices(room.game("urn")) == []
+    assert room.opponent(board, "mcts simulations=5").name == "bot-mcts"
     with pytest.raises(UnknownNameError, match="opponent"):
-        room.opposite(board, "os.system")
+        room.opponent(board, "os.system")
     trusted = Lobby(trusted=["scripted preference=[b2]"])
-    assert trusted.opposite(board, "scripted preference=[b2]").name == "bot-scripted"
+    assert trusted.opponent(board, "scripted preference=[b2]").name == "bot-scripted"
     with pytest.raises(ConfigError, match="--environment"):
         room.game(None)
     with pytest.raises(UnknownNameError):
@@ -171,12 +171,12 @@ def test_players_that_may_be_asked_for(room):
 def test_every_environment_is_sat_down_at_and_a_run_needs_a_checkpoint(room, run):
     for name in room.environments:
         game = room.game(name)
-        sitting = InteractiveSession(game, 0, room.opposite(game, "random"), 1)
-        assert sitting.told and json.dumps(sitting.legal), name
+        sitting = InteractiveSession(game, 0, room.opponent(game, "random"), 1)
+        assert sitting.prompt and json.dumps(sitting.legal), name
     there = Lobby(run)
     with pytest.raises(SparringError, match="checkpoint"):
-        there.opposite(there.game(None), None)
-    assert [name for name, _ in there.others(there.game(None))] == ["cfr", "random"]
+        there.opponent(there.game(None), None)
+    assert [name for name, _ in there.opponent_choices(there.game(None))] == ["cfr", "random"]
 
 
 @pytest.fixture
@@ -192,10 +192,10 @@ def test_the_newest_policy_is_that_of_now(run, monkeypatch):
     monkeypatch.setattr("sparring.api.load.load_run", lambda _, step: loaded.append(step) or (None, engine, steps[-1]))
     there = Lobby(run)
     game = there.game(None)
-    assert [there.opposite(game, "policy").said for _ in range(2)] == ["policy, step 1"] * 2
+    assert [there.opponent(game, "policy").label for _ in range(2)] == ["policy, step 1"] * 2
     steps.append(2)
-    assert there.opposite(game, "policy").said == "policy, step 2"
-    assert there.opposite(game, "1").name == "past-000002" and loaded == [None, None, 1]
+    assert there.opponent(game, "policy").label == "policy, step 2"
+    assert there.opponent(game, "1").name == "past-000002" and loaded == [None, None, 1]
 
 
 def test_the_answer_of_a_run_sits_opposite(tmp_path):
@@ -213,22 +213,22 @@ def test_the_answer_of_a_run_sits_opposite(tmp_path):
     }
     sparring.train(config, run=tmp_path / "run")
     sits = Lobby(tmp_path / "run")
-    opposite = sits.opposite(sits.game(None), None)
-    assert opposite.said == "mixture of 3 members, step 2"
+    opposite = sits.opponent(sits.game(None), None)
+    assert opposite.label == "mixture of 3 members, step 2"
     drawn, told = set(), []
     for seed in range(12):
         sitting = InteractiveSession(sits.game(None), 0, opposite, seed)
         drawn |= set(sitting._agents) - {YOU, opposite.name}
         assert finished(sitting).agents == (YOU, "mixture-answer")
-        assert set(sitting.drawn) == {"second"} and f"mixture-answer, {sitting.drawn['second']}" in sitting._agents
-        told.append(member_line(sitting.drawn))
+        assert set(sitting.drawn_members) == {"second"} and f"mixture-answer, {sitting.drawn_members['second']}" in sitting._agents
+        told.append(member_line(sitting.drawn_members))
         record = sitting.record(sitting.episode)  # what is stored names who was drawn
-        assert record.agents == (YOU, sitting.drawn["second"]) and record.returns == sitting.episode.returns
+        assert record.agents == (YOU, sitting.drawn_members["second"]) and record.returns == sitting.episode.returns
         assert {turn.agent for turn in record.turns} <= set(record.agents) and record.players[1].kind == "snapshot"
     assert set(told) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
-    policy = InteractiveSession(sits.game(None), 0, sits.opposite(sits.game(None), "2"), 0)
-    assert policy.drawn == {} and policy.record(finished(policy)) == policy.episode
+    policy = InteractiveSession(sits.game(None), 0, sits.opponent(sits.game(None), "2"), 0)
+    assert policy.drawn_members == {} and policy.record(finished(policy)) == policy.episode
     assert revealed_end(sitting, sitting.episode)["drawn"] == told[-1]
     assert {name.partition(", ")[2] for name in drawn} == {"past-000000", "past-000001", "past-000002"}
-    assert sits.others(sits.game(None))[0] == ("policy", "mixture of members, step 2")
-    assert sits.opposite(sits.game(None), "2").said == "policy, step 2"
+    assert sits.opponent_choices(sits.game(None))[0] == ("policy", "mixture of members, step 2")
+    assert sits.opponent(sits.game(None), "2").label == "policy, step 2"

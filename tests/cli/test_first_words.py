@@ -77,7 +77,7 @@ def test_an_environment_and_the_folder_of_a_run_are_told_apart(tmp_path, monkeyp
     ("recipe", "advice"),
     [
         ("extends: kuhn-tiny\n  steps: 3\n", "begin in the same column"),
-        ("steps: 3\n", "environments: a recipe names what is played; begin it with the line extends: kuhn-tiny"),
+        ("steps: 3\n", "environments: a recipe names its environments; begin it with the line extends: kuhn-tiny"),
     ],
 )
 def test_a_wrong_file_says_how_to_mend_it(recipe, advice, tmp_path):

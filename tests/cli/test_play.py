@@ -130,8 +130,8 @@ def test_what_people_played_is_shown(poker, tmp_path):
     room = Lobby(run)
     game = room.game(None)
     for _ in range(2):
-        sitting = InteractiveSession(game, 0, room.opposite(game, "random"), 3)
-        while sitting.asked is not None:
+        sitting = InteractiveSession(game, 0, room.opponent(game, "random"), 3)
+        while sitting.pending is not None:
             sitting.say("bet")
         keep(run, sitting.episode)
     shown = call("show", run, "--played", "--ids").output

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sparring
-from sparring.api.replay_unit import replay, unit_of
+from sparring.api.unit_replay import replay, unit_of
 from sparring.cli import app
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.play.store import EpisodeStore

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import sparring
 from sparring import cli
-from sparring.cli.text import PlainFormatter, fitted, say, shown
+from sparring.cli.text import PlainFormatter, escape_controls, say, wrap_to_terminal
 from sparring.config import resolve
 from sparring.config.recipe import load_recipe
 from sparring.core.foreign_text import in_words
@@ -26,17 +26,17 @@ TINY = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.la
 
 @pytest.mark.parametrize("code", ["\x1b[31m", TITLE, "\x9b31m", "\r", "\b", "\x00", "\x7f", "\u202e", "\u2066", "\u2028", "\ud800"])
 def test_what_commands_a_terminal_is_shown_by_its_escape(code):
-    text = shown(f"a{code}b")
+    text = escape_controls(f"a{code}b")
     assert text.isprintable() and text.startswith("a\\") and text.endswith("b")
 
 
 @pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "Größe 大小", "می‌خواهم", "👩‍🚀"])
 def test_what_people_write_stays(text):
-    assert shown(text) == text
+    assert escape_controls(text) == text
 
 
 def test_long_errors_and_codes_are_shown_by_one_console(monkeypatch):
-    assert shown("a\nb\t", lines=False) == "a\\nb\\t"
+    assert escape_controls("a\nb\t", lines=False) == "a\\nb\\t"
     folder = Path(sparring.__file__).parent
     files = [path for path in folder.rglob("*.py") if path.name != "terminal.py"]
     assert not [path.name for path in files if "rich.console import Console" in path.read_text(encoding="utf-8")]
@@ -46,9 +46,9 @@ def test_long_errors_and_codes_are_shown_by_one_console(monkeypatch):
 
     monkeypatch.setenv("COLUMNS", "40")
     names = ", ".join(f"mars/ablations/name-{number}" for number in range(20))
-    lines = fitted(f"error: Known: {names}", Stream()).splitlines()
+    lines = wrap_to_terminal(f"error: Known: {names}", Stream()).splitlines()
     assert max(map(len, lines)) < 40 and " ".join(lines) == f"error: Known: {names}"
-    assert fitted(names, io.StringIO()) == names
+    assert wrap_to_terminal(names, io.StringIO()) == names
 
 
 def test_a_table_shows_strings_as_they_are():

@@ -24,7 +24,7 @@ def test_layers_lie_over_recipes_in_order(tmp_path):
     assert found["learner"]["ranks"] == 2 and found["learner"]["micro_tokens"] == 99 and found["learner"]["sharding"] == "fsdp2"
     assert found["learner"]["minibatches"] == 16 and found["model"]["name"] == "Qwen/Qwen3-4B" and found["sampler"]["name"] == "vllm"
     assert "sharding" not in base["learner"], "the recipe itself stays"
-    with pytest.raises(ConfigError, match=r"is laid over another one; write for example mars/kuhn-paper with=scale/8-gpus"):
+    with pytest.raises(ConfigError, match=r"is a layer for another recipe; write for example mars/kuhn-paper with=scale/8-gpus"):
         load_recipe("scale/8-gpus")
     assert not {*layers()} & {*recipe_names()}
     listed = {row["name"]: row for row in entries("recipes")}
@@ -228,13 +228,13 @@ def test_plug_ins_are_named_by_text_in_recipes_and_suites():
     [
         ("", "cannot be read"),
         ("mars 'gamma", "cannot be read"),
-        ("mars gamma", "'gamma' is no option; write key=value"),
-        ("mars =3", "is no option"),
+        ("mars gamma", "'gamma' is not an option; write key=value"),
+        ("mars =3", "is not an option"),
         ("mars:as_released preset=x", "names it twice"),
         ("mars name=grpo", "names it twice"),
         ("marz", "Did you mean 'mars'"),
         ("mars gama=1", "gamma"),
-        ("mars gamma=[", "is no value"),
+        ("mars gamma=[", "is not a value"),
     ],
 )
 def test_a_text_that_names_nothing_is_one_line(text, said):

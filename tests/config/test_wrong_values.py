@@ -23,8 +23,8 @@ def refusal(*overrides):
     [
         ("seed=" + "[" * 2000, "more than 50 levels"),
         ("seed=2001-99-99", "seed: Input should be a valid integer"),
-        ("seed=!!int x", "no value for 'seed'"),
-        ("seed=!!bool x", "no value for 'seed'"),
+        ("seed=!!int x", "not a value for 'seed'"),
+        ("seed=!!bool x", "not a value for 'seed'"),
         ("losses.0.weight={schedule: []}", "losses.0.weight: unknown schedule []"),
         ("losses.0.weight={schedule: {a: 1}}", "losses.0.weight: unknown schedule"),
         ("losses.0.weight={1.5: x, schedule: linear}", "a linear schedule takes"),

@@ -84,7 +84,7 @@ def package(tmp_path, monkeypatch):
     yield make
     for module in [name for name in sys.modules if name.startswith("outside_columns")]:
         del sys.modules[module]
-    registry.forget()
+    registry.clear_caches()
 
 
 @pytest.mark.always
@@ -117,7 +117,7 @@ def test_an_unknown_need_is_refused_when_the_plug_in_is_loaded(slot, needs, near
     with pytest.raises(UnknownNameError, match="Unknown name in NEEDS of") as caught:
         registry.bind(slot, f"{name}.f")
     assert near in str(caught.value) and repr(*needs) in str(caught.value)
-    registry.forget()
+    registry.clear_caches()
 
 
 def test_names_of_before_are_read():
@@ -172,15 +172,15 @@ def test_an_estimator_may_be_a_function_of_the_table_alone():
     turns = random_table([3, 2, 1], seed=1)
     check_estimator(plain)
     check_estimator(plain, factor=2.0)
-    ours, theirs = (sparring.testing.given.bound("credit", function, {"factor": 3.0}) for function in (plain, whole))
+    ours, theirs = (sparring.testing.bound_plugin.bound("credit", function, {"factor": 3.0}) for function in (plain, whole))
     left, right = ours(turns, {"kept": 1.0}), theirs(turns, {"kept": 1.0})
     assert left.advantages.tolist() == right.advantages.tolist() and left.state == right.state == {"kept": 1.0} and left.level == "turn"
 
 
 @pytest.mark.parametrize("given", [None, "x", [1.0], {"a": 1}])
 def test_what_is_no_advantages_is_named(given):
-    bound = sparring.testing.given.bound("credit", plain, {})
-    wrong = registry.Bound(plugin=replace(bound.plugin, function=lambda turns: given), options={}, schedules={})
+    bound = sparring.testing.bound_plugin.bound("credit", plain, {})
+    wrong = registry.BoundPlugin(plugin=replace(bound.plugin, function=lambda turns: given), options={}, schedules={})
     with pytest.raises(PluginError, match="must give advantages"):
         wrong(random_table([2, 1], seed=0), {})
 
@@ -199,4 +199,4 @@ def test_columns_that_need_each_other_are_refused(other, tmp_path, monkeypatch):
             walk({"circling.a"})
     for module in [name for name in sys.modules if name.startswith("circling")]:
         del sys.modules[module]
-    registry.forget()
+    registry.clear_caches()

@@ -81,13 +81,13 @@ def test_one_that_breaks_it_is_named(strategy, said):
 
 
 def test_one_that_changes_its_mind_is_found():
-    with pytest.raises(AssertionError, match=r"'forgetful' .context. must answer the same"):
+    with pytest.raises(AssertionError, match=r"'forgetful' .context. must answer equal requests equally"):
         check_context(forgetful)
 
 
 def test_one_that_says_it_shows_everything_must(monkeypatch):
     monkeypatch.setattr("sparring.play.context.sliding_window.GROWS", True, raising=False)
-    with pytest.raises(AssertionError, match=r"'sliding_window' .context. says GROWS, and shows else"):
+    with pytest.raises(AssertionError, match=r"'sliding_window' .context. says GROWS, and hides something"):
         check_context(registry.bind("context", "sliding_window", {"exchanges": 1}))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins import registry
 from sparring.testing import check_estimator, random_table
-from sparring.testing.credit import check_estimator_on, check_state
+from sparring.testing.estimators import check_estimator_on, check_state
 from tests.cases import every_case
 
 NAMES = registry.names("credit")

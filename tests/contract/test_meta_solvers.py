@@ -63,7 +63,7 @@ def careless(game):
 @pytest.mark.parametrize(
     ("solver", "error", "said"),
     [
-        (whimsical, AssertionError, "must answer the same"),
+        (whimsical, AssertionError, "must answer equal requests equally"),
         (meddling, AssertionError, "must not change the payoffs"),
         (choosy, GameError, "no"),
         (careless, PluginError, "sum to 1"),

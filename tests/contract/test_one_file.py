@@ -113,11 +113,11 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / "our_urns" / f"{module}.py").write_text(text)
     monkeypatch.setattr(sparring.environments, "__path__", [*sparring.environments.__path__, str(tmp_path)])
     importlib.invalidate_caches()
-    registry.forget()
+    registry.clear_caches()
     yield
     for module in [name for name in sys.modules if name.startswith("sparring.environments.our_urns")]:
         del sys.modules[module]
-    registry.forget()
+    registry.clear_caches()
 
 
 @pytest.fixture
@@ -126,10 +126,10 @@ def dropped(tmp_path, monkeypatch):
     (tmp_path / "median_of_batch.py").write_text(MEDIAN)
     monkeypatch.setattr(sparring.methods.credit, "__path__", [*sparring.methods.credit.__path__, str(tmp_path)])
     importlib.invalidate_caches()
-    registry.forget()
+    registry.clear_caches()
     yield
     sys.modules.pop("sparring.methods.credit.median_of_batch", None)
-    registry.forget()
+    registry.clear_caches()
 
 
 PLAIN = '''"""Credit: the return less the median of the batch."""
@@ -166,7 +166,7 @@ def test_a_plain_estimator_of_28_lines_calls_no_check_and_keeps_the_contract(tmp
     (tmp_path / "plain_median.py").write_text(PLAIN)
     monkeypatch.setattr(sparring.methods.credit, "__path__", [*sparring.methods.credit.__path__, str(tmp_path)])
     importlib.invalidate_caches()
-    registry.forget()
+    registry.clear_caches()
     try:
         for test in (test_credit.test_the_public_check_passes, test_credit.test_shapes_finite_deterministic_and_nothing_changed):
             test("plain_median")
@@ -176,7 +176,7 @@ def test_a_plain_estimator_of_28_lines_calls_no_check_and_keeps_the_contract(tmp
         test_credit_inputs.check_refusals("plain_median", estimate)
     finally:
         sys.modules.pop("sparring.methods.credit.plain_median", None)
-        registry.forget()
+        registry.clear_caches()
 
 
 def call(*arguments):

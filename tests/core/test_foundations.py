@@ -42,7 +42,7 @@ def test_children_differ_from_each_other_and_from_their_parent(key, first, secon
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 2**64 + 1, 10**400])
 def test_a_seed_that_would_be_another_one_is_refused(seed):
-    with pytest.raises(ConfigError, match="is no number of 64 bits"):
+    with pytest.raises(ConfigError, match="is not a number of 64 bits"):
         Stream.from_seed(seed)
     with pytest.raises(ConfigError, match=r"^seed: "):
         resolve({"environments": [{"name": "kuhn_poker"}], "seed": seed})

@@ -278,7 +278,7 @@ RAW = {  # what is spoken on the connection -> what is said
     "no HTTP": (says(b"\x00\xff" * 40 + b"\r\n\r\n"), LOST),
     "endless header": (says(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
     "two gigabytes": (floods, "the answer is longer than 16 MiB"),
-    "gzip bomb": (says(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")), "compressed, which was not asked for"),
+    "gzip bomb": (says(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")), "compressed, contrary to the request"),
     "deep JSON": (says(answer(b"[" * 10**5)), NO_COMPLETION),
     "deep choices": (says(answer(b'{"choices":' * 10**4)), NO_COMPLETION),
     "no JSON": (says(answer(b"<html>\x1b[31m\xff\n</html>")), "not with a completion"),

@@ -1,4 +1,4 @@
-"""References to players: to text, to JSON and back; what is no player is refused with a word."""
+"""References to players: to text, to JSON and back; what is not a player is refused with a word."""
 
 import json
 
@@ -97,7 +97,7 @@ def test_a_reference_that_fits_nobody_is_refused(parts, said):
 
 @pytest.mark.parametrize("value", [None, "learner", [], {}, {"name": "x"}, {"kind": "bot", "name": "x", "age": 3}])
 def test_what_is_no_json_of_a_reference_is_refused(value):
-    with pytest.raises(ConfigError, match="is no reference to a player"):
+    with pytest.raises(ConfigError, match="is not a reference to a player"):
         PlayerRef.from_json(value)
     with pytest.raises(UnknownNameError):
         PlayerRef.from_json({"kind": "king"})
@@ -105,7 +105,7 @@ def test_what_is_no_json_of_a_reference_is_refused(value):
 
 @pytest.mark.parametrize("value", ["", None, 3, ("learner",)])
 def test_what_is_no_player_is_refused(value):
-    with pytest.raises(ConfigError, match="is no player"):
+    with pytest.raises(ConfigError, match="is not a player"):
         ref(value)
 
 
@@ -115,7 +115,7 @@ def test_references_are_told_apart_and_never_change():
     assert bot("random").of("leader") == bot("random")
     assert refs(["learner", bot("random")]) == (LEARNER, bot("random"))
     for value in ("learner", 3):
-        with pytest.raises(ConfigError, match="is no list of players; write one per seat"):
+        with pytest.raises(ConfigError, match="is not a list of players; write one per seat"):
             refs(value)
     with pytest.raises(AttributeError):
         LEARNER.kind = "policy"

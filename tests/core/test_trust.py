@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from sparring.cli.text import shown
+from sparring.cli.text import escape_controls
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.trust import (
     FILES,
     HOSTS,
     PROVIDERS,
-    address,
     cache_file,
     check_host,
+    parse_address,
     trust_file,
     trust_typed,
 )
@@ -71,12 +71,12 @@ def test_a_key_goes_to_no_host_that_the_user_has_not_named(url, monkeypatch):
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1\\@evil.example/v1", "http://127.0.0.1\\.evil.example", "http://[::1%25x]@evil.example", "http://ev\u0131l/"])
 def test_an_address_that_two_readers_might_read_differently_is_none(url):
-    with pytest.raises(ConfigError, match=r"no http address|no user, password"):
-        address(url)
+    with pytest.raises(ConfigError, match=r"not an http address|no user, password"):
+        parse_address(url)
 
 
 def test_the_line_that_the_error_names_helps(monkeypatch):
-    found, key = address("http://gpu.lan:8000/v1"), "MY_API_KEY"
+    found, key = parse_address("http://gpu.lan:8000/v1"), "MY_API_KEY"
     with pytest.raises(ConfigError) as caught:
         check_host(found, key)
     monkeypatch.setenv(*re.search(rf"({HOSTS})=(\S+)", str(caught.value)).groups())
@@ -84,23 +84,23 @@ def test_the_line_that_the_error_names_helps(monkeypatch):
     monkeypatch.setenv(HOSTS, "other.lan, GPU.lan:8000")
     check_host(found, key)
     with pytest.raises(ConfigError):
-        check_host(address("http://gpu.lan:9000/v1"), key)
+        check_host(parse_address("http://gpu.lan:9000/v1"), key)
 
 
 def test_providers_and_plain_names_need_no_word(tmp_path, monkeypatch):
     for key, host in PROVIDERS.items():
-        check_host(address(f"https://{host}/v1"), key)
-        check_host(address("http://localhost:8000/v1"), key)
-        check_host(address("http://[::1]:8000/v1"), key)
+        check_host(parse_address(f"https://{host}/v1"), key)
+        check_host(parse_address("http://localhost:8000/v1"), key)
+        check_host(parse_address("http://[::1]:8000/v1"), key)
         with pytest.raises(ConfigError):
-            check_host(address(f"https://{host}/v1"), "OTHER_API_KEY")
+            check_host(parse_address(f"https://{host}/v1"), "OTHER_API_KEY")
     monkeypatch.chdir(tmp_path)
     for make in both(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
         make()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "cache" / "answers" / "mine.jsonl"]
     with pytest.raises(ConfigError) as caught:
         cache_file("\x1b]0;x\x07.jsonl")
-    assert "\x1b" not in shown(caught.value) and Path("answers.jsonl").name in str(caught.value)
+    assert "\x1b" not in escape_controls(caught.value) and Path("answers.jsonl").name in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_providers_and_plain_names_need_no_word(tmp_path, monkeypatch):
 )
 def test_what_is_typed_is_named_by_the_user(text):
     trust_typed([None, text, "steps=3"])
-    check_host(address("http://gpu.lan:8000/v1"), "MY_API_KEY")
+    check_host(parse_address("http://gpu.lan:8000/v1"), "MY_API_KEY")
     with pytest.raises(ConfigError):
-        check_host(address("http://evil.lan:8000/v1"), "MY_API_KEY")
+        check_host(parse_address("http://evil.lan:8000/v1"), "MY_API_KEY")
     assert os.environ[HOSTS] == "gpu.lan:8000"
 
 

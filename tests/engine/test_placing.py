@@ -10,7 +10,7 @@ import torch
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError
-from sparring.core.process import seeing
+from sparring.core.process import visible_gpus
 from sparring.engine.ranks import data_parallel as ranks_room
 from sparring.engine.ranks.data_parallel import Ranks
 from sparring.engine.ranks.sharded import Shards
@@ -38,7 +38,7 @@ class Stand:
     def kill(self):
         return None
 
-    gone = kill
+    wait_until_gone = kill
 
 
 @pytest.fixture
@@ -108,9 +108,9 @@ def test_gpus_are_shared_out_among_workers_in_order_and_each_sees_one(made):
 
 def test_a_process_that_sees_some_gpus_gives_those_on(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
-    assert seeing([2, 0], "scale.gpus") == {"CUDA_VISIBLE_DEVICES": "7,4"}
+    assert visible_gpus([2, 0], "scale.gpus") == {"CUDA_VISIBLE_DEVICES": "7,4"}
     with pytest.raises(ConfigError, match=r"scale.gpus names GPU 3, and CUDA_VISIBLE_DEVICES=4, 6,7 leaves 3"):
-        seeing([3], "scale.gpus")
+        visible_gpus([3], "scale.gpus")
 
 
 def test_models_of_workers_whose_replies_vllm_draws_are_in_the_machines_memory():

@@ -98,11 +98,11 @@ def test_the_resolved_configuration_is_read_back_equal_whatever_the_run_says_lat
         ({"policies": {"leader": {"rollout": {"games_per_step": 8}}}}, "key of policies.leader.rollout 'games_per_step'"),
         ({"policies": {"leader": {"credit": "mers"}}, "roles": {}}, "policies.leader: Unknown advantage estimator 'mers'"),
         ({"policies": {"leader": {"losses": [{"name": "value_loss"}]}}, "roles": {}}, "policies.leader: losses: nothing trains the policy"),
-        ({"policies": {"a/b": {}}}, "'a/b' is no name of a file"),
+        ({"policies": {"a/b": {}}}, "'a/b' is not a file name"),
         ({"policies": 3}, "policies: Input should be a valid dictionary, got 3"),
         ({"policies": {"leader": 3}}, "policies.leader"),
         ({"policies": {"leader": {"frozen": True}}, "roles": {}}, "every policy is frozen"),
-        ({"roles": {"sender": "leder"}}, "gives the role 'sender' to 'leder', which is no policy of this run; there are leader, helper"),
+        ({"roles": {"sender": "leder"}}, "gives the role 'sender' to 'leder', which is not a policy of this run; there are leader, helper"),
         ({"policies": {}}, "there are none; write them below `policies`"),
     ],
 )

@@ -231,7 +231,7 @@ def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):
     assert Means.from_bytes(means.to_bytes()).result() == means.result()
 
 
-@pytest.mark.parametrize(("learner", "said"), [({"ranks": 2}, r"ranks=2 is more than leaves=1.*leaves: 2"), ({"ranks": 3, "leaves": 4}, r"ranks=3 is no power of 2; write 2 or 4")])
+@pytest.mark.parametrize(("learner", "said"), [({"ranks": 2}, r"ranks=2 is more than leaves=1.*leaves: 2"), ({"ranks": 3, "leaves": 4}, r"ranks=3 is not a power of 2; write 2 or 4")])
 def test_learners_without_leaves_are_refused(learner, said):
     with pytest.raises(ConfigError, match=said):
         resolve({**KUHN, "learner": learner})

@@ -76,7 +76,7 @@ def forget():
     """Let the slot be looked through anew."""
     sys.modules.pop("sparring.environments.numbers", None)
     importlib.invalidate_caches()
-    registry.forget()
+    registry.clear_caches()
     catalogue.game_names.cache_clear()
 
 

@@ -8,7 +8,7 @@ import pytest
 import sparring
 from sparring.cli.verbs import Verbs
 from sparring.config.plugins import guard
-from sparring.config.plugins.guard import Call, Watch
+from sparring.config.plugins.guard import CallWatch, PluginCall
 from sparring.core.errors import ConfigError, GameError, HungError, PluginError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
@@ -149,8 +149,8 @@ SELDOM = {  # (who asks, the part at fault): the question
 def test_what_hangs_is_interrupted_and_named(question, monkeypatch):
     part, ask = SELDOM[question]
     monkeypatch.setattr(guard, "LIMIT", 0.4)
-    monkeypatch.setattr(Watch.__init__, "__defaults__", (0.4,))
-    with Watch(0.4), pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as caught:
+    monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
+    with CallWatch(0.4), pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as caught:
         ask(faulty(**{part: hang}))
     assert "environment" in str(caught.value)
     assert guard._calls == []
@@ -170,14 +170,14 @@ def test_an_environment_that_does_not_get_made(what, monkeypatch, tmp_path):
     name = f"limits_{len(what)}"
     (tmp_path / f"{name}.py").write_text(f'"""None."""\n\nimport time\n\nSLOT = "environments"\n\n\ndef {name}():\n    """None."""\n    {what}\n')
     monkeypatch.syspath_prepend(str(tmp_path))
-    with Watch(0.4), pytest.raises(HungError if "sleep" in what else PluginError, match=f"environment '{name}.{name}'"):
+    with CallWatch(0.4), pytest.raises(HungError if "sleep" in what else PluginError, match=f"environment '{name}.{name}'"):
         make_game(f"{name}.{name}")
 
 
 @pytest.mark.parametrize("hangs", [True, False])
 def test_a_game_of_openspiel_that_does_not_get_made(hangs, monkeypatch):
     monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: (hang if hangs else fail)())
-    with Watch(0.4), pytest.raises(HungError if hangs else PluginError, match="environment 'pig'"):
+    with CallWatch(0.4), pytest.raises(HungError if hangs else PluginError, match="environment 'pig'"):
         make_game("pig")
 
 
@@ -187,7 +187,7 @@ def test_a_walk_of_all_histories_has_the_limit_for_each_of_them(monkeypatch):
     monkeypatch.setattr(type(game), "state_of", lambda self, node: (time.sleep(0.03) if next(asked) < 60 else hang(), first(node))[1])
     began = time.monotonic()
     # 24 decisions of 0.03 seconds each: longer than the limit together, and none of them alone
-    with Watch(0.4):
+    with CallWatch(0.4):
         assert len(enumerate_info_states(game, limit=100).queries) == 12
         assert time.monotonic() - began > 0.7
         with pytest.raises(HungError, match="environment 'kuhn_poker'"):
@@ -198,13 +198,13 @@ def test_a_walk_of_all_histories_has_the_limit_for_each_of_them(monkeypatch):
 def test_an_estimate_of_histories_is_watched(fault, monkeypatch):
     game = make_game("kuhn_poker")
     monkeypatch.setattr(type(game), "first_node", lambda self: fault())
-    with Watch(0.4), pytest.raises(HungError if fault is hang else PluginError, match="environment 'kuhn_poker'"):
+    with CallWatch(0.4), pytest.raises(HungError if fault is hang else PluginError, match="environment 'kuhn_poker'"):
         estimate_histories(game)
 
 
 def test_the_returns_at_the_end_have_the_limit_too():
     games = [faulty(**{"last returns": hang}), faulty()]
-    with Watch(0.4):
+    with CallWatch(0.4):
         episodes, counts = rollout([spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()})
     assert counts.dropped_groups == {0} and counts.retried == 0 and [episode.group_id for episode in episodes] == [1]
 
@@ -232,7 +232,7 @@ def test_what_a_bot_asks_has_the_limit_and_what_it_raises_costs_the_group_alone(
         parts[part] = fault if part == "sample" else lambda fault=fault: fault() if next(asked) % 2 else None
         games = [faulty(**parts), faulty()]
         specs = [spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)]
-        with Watch(0.4):
+        with CallWatch(0.4):
             if fault is hang:
                 with pytest.raises(HungError, match=r"player 'a'"):
                     play(specs, {"a": random()}, retries=0)
@@ -267,7 +267,7 @@ def test_starts_that_cannot_be_told_apart_are_an_error(found):
 
 
 def test_a_part_that_is_asked_often_begins_its_time_anew():
-    with Watch(0.4), environment_call(faulty()) as call:
+    with CallWatch(0.4), environment_call(faulty()) as call:
         for number in range(6):
             call.now = number
             time.sleep(0.15)
@@ -279,7 +279,7 @@ def test_an_inner_watch_keeps_its_last_resort(monkeypatch):
     monkeypatch.setattr(guard.faulthandler, "dump_traceback_later", lambda *_, **__: armed.append(True))
     monkeypatch.setattr(guard.faulthandler, "cancel_dump_traceback_later", lambda: armed.append(False))
     monkeypatch.setattr(guard, "TICK", 0.1)
-    with Watch(30), Watch(30), Call("game 'x'"):
+    with CallWatch(30), CallWatch(30), PluginCall("game 'x'"):
         time.sleep(0.9)
         assert armed[-1] and sum(armed) >= 2 and len(armed) <= 20
 
@@ -292,7 +292,7 @@ def test_every_verb_is_watched(monkeypatch):
 
 
 def test_the_public_functions_are_watched(monkeypatch):
-    monkeypatch.setattr(Watch.__init__, "__defaults__", (0.4,))
+    monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
     monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: hang())
     for ask in (lambda: sparring.make_environment("pig"), lambda: sparring.play_episodes("pig", ["random"] * 2)):
         with pytest.raises(HungError, match="environment 'pig'"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, CreditError
-from sparring.interop.rows import TRL_HINTS, VERL_HINTS, Rows, estimate, turn_table
+from sparring.interop.rows import TRL_HINTS, VERL_HINTS, TrainerRows, estimate, turn_table
 from sparring.interop.spans import spans
 from sparring.interop.terms import Terms
 from tests.cases import every_case
@@ -48,7 +48,7 @@ def test_spans_are_the_runs_of_the_mask(rows):
 
 def two_games(**columns):
     """Four rows: both players of two games; the first row has two turns."""
-    return Rows(
+    return TrainerRows(
         num_turns=np.array([2, 1, 1, 1]),
         n_tokens=np.array([1, 2, 3, 1, 2]),
         reward=np.array([0.5, 0.5, -1.0, -2.0, 2.0]),
@@ -88,7 +88,7 @@ def test_columns_go_with_their_rows_and_a_missing_one_with_a_hint():
 
 
 def test_terms_refuse_what_the_trainer_cannot_give():
-    terms = Terms({"etr": {}}, trainer="T", given=frozenset({"whole"}))
+    terms = Terms({"etr": {}}, trainer="T", available=frozenset({"whole"}))
     mask = torch.tensor([[True, True, False]])
     numbers = torch.zeros(1, 3)
     batch = terms.batch(mask, {"logprobs": numbers, "old_logprobs": numbers, "advantages": numbers})
@@ -96,7 +96,7 @@ def test_terms_refuse_what_the_trainer_cannot_give():
     with pytest.raises(ConfigError, match="which T does not pass"):
         terms(batch)
     with pytest.raises(ConfigError, match="'values'"):
-        Terms({"value_loss": {}}, trainer="T", given=frozenset()).check()
+        Terms({"value_loss": {}}, trainer="T", available=frozenset()).check()
 
 
 CREDITS = [(name, preset) for name in registry.names("credit") for preset in (None, *registry.load("credit", name).presets)]

@@ -133,7 +133,7 @@ def test_a_loss_of_the_whole_minibatch_sees_all_of_it_in_every_leaf():
 
 
 def test_leaves_are_a_power_of_two():
-    with pytest.raises(ConfigError, match=r"leaves=6 is no power of 2; write 4 or 8"):
+    with pytest.raises(ConfigError, match=r"leaves=6 is not a power of 2; write 4 or 8"):
         resolve({"learner": {"leaves": 6}, "environments": [{"name": "kuhn_poker"}]})
 
 

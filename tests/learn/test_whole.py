@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparring.config import LearnerConfig, resolve
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Bound, Plugin
+from sparring.config.plugins.registry import BoundPlugin, Plugin
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
@@ -39,7 +39,7 @@ def played():
 
 def learner_with(run, function, needs=("whole",), **config):
     module = types.SimpleNamespace(NEEDS=set(needs))
-    bound = Bound(plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={})
+    bound = BoundPlugin(plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={})
     model = run.model.clone()
     return Learner(model, LearnerConfig(**config), [WeightedLoss(bound=bound, weight=parse(1.0))], temperature=1.0)
 

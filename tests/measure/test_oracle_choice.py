@@ -107,7 +107,7 @@ def test_a_name_and_options_are_read_as_yaml():
     [
         ("mtcs", UnknownNameError, "Did you mean 'mcts'"), ("mcts simulatons=3", UnknownNameError, "Did you mean 'simulations'"),
         ("mcts simulations=many", ConfigError, "option 'simulations'"), ("mcts 1000", ConfigError, "write key=value"),
-        ("mcts simulations=[", ConfigError, "no value for 'simulations'"), ("", ConfigError, "cannot be read"),
+        ("mcts simulations=[", ConfigError, "not a value for 'simulations'"), ("", ConfigError, "cannot be read"),
         ("mcts simulations='3", ConfigError, "cannot be read"), ("endpoint", ConfigError, "option 'model'"),
     ],
 )

@@ -156,7 +156,7 @@ def test_an_unknown_suite_names_the_nearest():
         (changed(oracle={"name": "cfr", "options": {"iterations": "x"}}), "iterations"),
         (changed(oracle={"name": "cfr", "option": {}}), "Unknown option of oracles 'cfr' 'option'"),
         (changed(oracle=3), "rows.0.oracle"),
-        (changed(oracle="cfr iterations"), "'iterations' is no option"),
+        (changed(oracle="cfr iterations"), "'iterations' is not an option"),
         (changed(oracle={"name": "minimax"}), "row 'k': oracle 'minimax' cannot judge 'kuhn_poker': "),
         (changed(oracle={"name": "cfr"}, kind="exact", opponent=..., normalise=...), "leave oracle out"),
         (changed(kind="solo", opponent=...), "solo needs a game of one seat, and 'kuhn_poker' has 2"),

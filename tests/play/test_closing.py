@@ -241,7 +241,7 @@ def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
 def test_a_sitting_is_closed_when_it_is_given_up_and_when_it_cannot_begin():
     rules, opposite = Counted(), Opponent("bot-bot", "bot", Bot())
     sitting = InteractiveSession(complete_environment("counted", rules), 0, opposite, 0)
-    assert sitting.asked is not None and rules.closed == [0]
+    assert sitting.pending is not None and rules.closed == [0]
     sitting.close()
     sitting.close()
     assert rules.all_closed_once()

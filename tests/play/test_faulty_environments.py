@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import GameError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
@@ -101,7 +101,7 @@ def both(parts, *, said="left", retries=1, rule="forfeit"):
         for number in range(4)
     ]
     begun = time.monotonic()
-    with Watch(3):
+    with CallWatch(3):
         episodes, counts = rollout(specs, {"a": Says(said)}, retries=retries).require_any()
     assert time.monotonic() - begun < 20
     return episodes, counts
@@ -174,7 +174,7 @@ def test_what_hangs_is_interrupted_counted_and_not_tried_again(name):
         EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root.child(number), seats=("a", "a"), trained=(True, True))
         for number, game in enumerate(games)
     ]
-    with Watch(0.5):
+    with CallWatch(0.5):
         episodes, counts = rollout(specs, {"a": Says()})
     assert counts.dropped_groups == {0} and counts.retried == 0
     assert [episode.group_id for episode in episodes] == [1]
@@ -216,7 +216,7 @@ def test_a_prefix_that_is_longer_than_the_play_is_refused(caplog):
         trained=(True, True),
         prefix=(*episodes[0].turns, *episodes[0].turns),
     )
-    with Watch(3), pytest.raises(RolloutError):
+    with CallWatch(3), pytest.raises(RolloutError):
         play([spec], {"a": Says()}, retries=0)
     assert "take whole moments" in caplog.text and "Hung" not in caplog.text
 

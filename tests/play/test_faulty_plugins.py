@@ -10,7 +10,7 @@ import pytest
 
 from sparring.config import resolve
 from sparring.config.plugins import registry
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import (
     GameError,
@@ -50,7 +50,7 @@ CONFIG = {
 
 def bound(slot, function, name="mine"):
     module = SimpleNamespace(NEEDS=frozenset())
-    return registry.Bound(plugin=registry.Plugin(slot=slot, name=name, function=function, module=module), options={}, schedules={})
+    return registry.BoundPlugin(plugin=registry.Plugin(slot=slot, name=name, function=function, module=module), options={}, schedules={})
 
 
 def train(path, monkeypatch, method, plugin, **keys):
@@ -73,7 +73,7 @@ def train(path, monkeypatch, method, plugin, **keys):
     replaced = {"main": replaced} if method == "credit" else replaced
     of = Methods.of
     monkeypatch.setattr(loop, "Methods", SimpleNamespace(of=lambda *args: replace(of(*args), **{method: replaced})))
-    with RunFolder.create(path, to_yaml(config)) as folder, Watch(3.0):
+    with RunFolder.create(path, to_yaml(config)) as folder, CallWatch(3.0):
         loop.train(config, LocalEngine(config), folder)
 
 
@@ -168,7 +168,7 @@ def hang():
 @pytest.mark.parametrize("fault", [crash, hang])
 def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
     game = Faulty(where, fault)
-    with Watch(0.5):
+    with CallWatch(0.5):
         episodes, counts = rollout(specs(game, 8, name="bot", group_size=2), {"bot": random()}, retries=0)
     assert {episode.group_id for episode in episodes} == {1, 2, 3}
     assert counts.dropped_groups == {0}
@@ -177,7 +177,7 @@ def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
 
 def test_a_game_that_hangs_is_not_tried_again_and_one_that_raises_is():
     for fault, retried in ((hang, 0), (crash, 1)):
-        with Watch(0.5):
+        with CallWatch(0.5):
             _, counts = rollout(specs(Faulty("step", fault), 4, name="bot", group_size=2), {"bot": random()}, retries=2)
         assert (counts.retried, len(counts.dropped_groups)) == (retried, 1 - retried)
 
@@ -201,7 +201,7 @@ def test_payoffs_that_are_not_one_finite_number_per_seat_fail_the_game(returns, 
 )
 def test_a_faulty_agent_is_named(act, said):
     agent = SimpleNamespace(name="bot", renderer=None, act=act)
-    with pytest.raises(PluginError, match=said), Watch(0.5):
+    with pytest.raises(PluginError, match=said), CallWatch(0.5):
         play(specs(make_game("kuhn_poker"), 2, name="bot"), {"bot": agent})
 
 
@@ -240,7 +240,7 @@ def test_workers_of_an_oracle_that_are_stopped_are_noticed():
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
-    with pytest.raises(SparringError, match=r"hang or have been stopped|has not come back"), Watch(1.0):
+    with pytest.raises(SparringError, match=r"hang or have been stopped|has not come back"), CallWatch(1.0):
         verdicts(oracle, states[2:])
     assert time.monotonic() - began < 40
     for pid in pids:

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import GameError, HungError, ModelError, PluginError, RolloutError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
@@ -329,7 +329,7 @@ def test_a_player_that_gives_no_reply_is_an_error_that_says_so():
             while True:
                 yield []
 
-    with Watch(0.3), pytest.raises(HungError, match=r"'late'.* has given no reply for 0.3 seconds"):
+    with CallWatch(0.3), pytest.raises(HungError, match=r"'late'.* has given no reply for 0.3 seconds"):
         play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": Silent(set())})
 
 

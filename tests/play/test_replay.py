@@ -275,10 +275,10 @@ def stored_pictures_played(game, seed=0):
 def secret(tmp_path, monkeypatch):
     (tmp_path / "secret.py").write_text(SECRET)
     monkeypatch.syspath_prepend(tmp_path)
-    registry.forget()
+    registry.clear_caches()
     yield make_game("secret.secret")
     sys.modules.pop("secret", None)
-    registry.forget()
+    registry.clear_caches()
 
 
 @every_case("name", registry.built_in("environments"))

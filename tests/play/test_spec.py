@@ -242,7 +242,7 @@ WRONG = [
     ("trained", None, "trained=None"),
     ("seats", [], "2 players"),
     ("seats", [{"kind": "learner"}], "2 players"),
-    ("seats", [{"kind": "learner"}, "a"], "no reference to a player"),
+    ("seats", [{"kind": "learner"}, "a"], "not a reference to a player"),
     ("seats", "ab", "seats="),
     ("max_turns", 0, "max_turns=0"),
     ("max_turns", True, "max_turns=True"),

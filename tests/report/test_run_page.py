@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from sparring import cli
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, RunError, UnknownNameError
-from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT
+from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS
 from sparring.ops.statistics import mean_interval
 from sparring.report.curves import series_of
 from sparring.report.explanations import check_metrics, entries, explanation, glossary
@@ -46,10 +46,10 @@ def macro(name, *values, **more):
 def test_any_text_is_seen_and_is_no_markup(text):
     shown = str(mark_invisible(text))
     assert macro("quoted", text, len(text)) == f"<bdi>{shown}</bdi>"  # in a template too
-    assert not [c for c in shown if unicodedata.category(c) in HIDDEN and c not in KEPT + JOINERS]
+    assert not [c for c in shown if unicodedata.category(c) in HIDDEN and c not in LINE_LETTERS + JOINERS]
     plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", shown)
     assert "<" not in plain and ">" not in plain and '"' not in plain and "'" not in plain
-    assert html.unescape(plain) == "".join(c for c in text if unicodedata.category(c) not in HIDDEN or c in KEPT + JOINERS)
+    assert html.unescape(plain) == "".join(c for c in text if unicodedata.category(c) not in HIDDEN or c in LINE_LETTERS + JOINERS)
 
 
 @pytest.mark.parametrize("character", ["\x1b", "\x00", "\x9b", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"])

@@ -314,7 +314,7 @@ def test_one_pass_and_several_learn_the_same_beside_a_kl_penalty(tmp_path, refer
 
 
 def test_there_must_be_several_replies():
-    with pytest.raises(MissingError, match=r"compares the replies to one prompt here.*rollout\.candidates\.count: 4"):
+    with pytest.raises(MissingError, match=r"compares the candidates of a prompt here.*rollout\.candidates\.count: 4"):
         resolve(config_dpo(rollout={"games_per_step": 64}))
 
 

@@ -24,7 +24,7 @@ from sparring.run.config_checks import check_effect
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.testing import random_table
-from sparring.testing.credit import _as_needed
+from sparring.testing.estimators import _as_needed
 
 CONFIG = {
     "steps": 2, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1},

@@ -378,7 +378,7 @@ def test_a_manifest_names_files_of_its_folder_alone(run, name):
     manifest["files"][name] = [5, hashlib.sha256(b"mine\n").hexdigest()]
     path.write_text(json.dumps(manifest))
     outcome = VERBS["evaluate"](run)
-    assert isinstance(outcome.exception, CheckpointError) and "no name of a file" in str(outcome.exception)
+    assert isinstance(outcome.exception, CheckpointError) and "not a file name" in str(outcome.exception)
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "report.html", ".lock", ".lock-holder", "episodes", "tensorboard", "checkpoints", LAST])

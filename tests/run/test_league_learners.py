@@ -9,7 +9,7 @@ import pytest
 import sparring
 from sparring import cli
 from sparring.api.human_play import InteractiveSession, Lobby, Opponent
-from sparring.api.measurement import measured
+from sparring.api.measurement import measure
 from sparring.api.suite_evaluation import Bench
 from sparring.api.suite_player import run_player
 from sparring.config import resolve
@@ -311,10 +311,10 @@ def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained_rol
     assert all(episode.agents == ("MemberMixture", "MemberMixture") for episode in episodes)
     assert {(seat, agent.name) for seat, agent in asked} == {(seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)}
     person = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
-    while person.asked is not None:
+    while person.pending is not None:
         person.say(person.legal[0])
-    assert person.episode.agents == ("person-you", "mixture-answer") and ref(person.drawn["second"]) in mixture.members
-    assert person.record(person.episode).agents == ("person-you", person.drawn["second"])
+    assert person.episode.agents == ("person-you", "mixture-answer") and ref(person.drawn_members["second"]) in mixture.members
+    assert person.record(person.episode).agents == ("person-you", person.drawn_members["second"])
 
 
 ANSWERED = {**CONFIG, "league": {**CONFIG["league"], "plays": "exact", "answer": "nash"}, "evaluation": {"every": 1, "opponents": [{"name": "random", "games_per_seat": 2}]}, "checkpoint": {"every": 1}}
@@ -354,7 +354,7 @@ def test_a_run_that_stops_and_goes_on_has_the_bytes_of_one_that_did_not(answered
 
 
 def test_evaluation_and_suites_measure_the_pair(answered):
-    found = measured(answered, None, answer="nash", games_per_seat=2, judged=False)
+    found = measure(answered, None, answer="nash", games_per_seat=2, judged=False)
     answer = sparring.load_run(answered).answer("nash")
     assert found["answer"] == f"mixture of {answer}" and " in the first side; " in found["answer"]
     (last,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
@@ -369,10 +369,10 @@ def test_evaluation_and_suites_measure_the_pair(answered):
 def test_who_sits_opposite_is_drawn_by_the_side_of_the_role(answered):
     room = Lobby(answered, answer="nash")
     game, answer = room.game(None), sparring.load_run(answered).answer("nash")
-    opposite = room.opposite(game, None)
+    opposite = room.opponent(game, None)
     for seat, role in enumerate(("first", "second")):
         sittings = [InteractiveSession(game, 1 - seat, opposite, seed) for seed in range(40)]
-        met = [ref(sitting.drawn[role]) for sitting in sittings]
+        met = [ref(sitting.drawn_members[role]) for sitting in sittings]
         for member in map(snapshot, range(4)):
             assert met.count(member) / 40 == pytest.approx(answer.sides[seat].get(member, 0), abs=0.25)
         assert set(met) <= set(answer.sides[seat])

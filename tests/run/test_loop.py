@@ -315,7 +315,7 @@ def test_the_first_signal_asks_and_the_second_interrupts(number, caplog):
         assert not stop.requested
         os.kill(os.getpid(), number)
         assert stop.requested
-        assert f"the step under way is finished and saved first. A second {signal.Signals(number).name} stops at once" in caplog.text
+        assert f"Stopping after the current step is finished and saved. A second {signal.Signals(number).name} stops at once" in caplog.text
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
             signal.pause()

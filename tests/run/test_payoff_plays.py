@@ -389,7 +389,7 @@ def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_pat
         ({"evaluation": {"max_states": 4}}, "'kuhn_poker' has more than 4 information states .evaluation.max_states.*write league.plays: 2000"),
         ({"environments": [{"name": "sudoku"}, {"name": "sealed_auction"}]}, "sealed_auction.*write league.plays: 2000.*openings"),
         ({"context": {"name": "summary", "every": 1}}, "kuhn_poker.*write league.plays: 2000.*memory of many wordings"),
-        ({"league": {**EXACT, "plays": "exakt"}}, "league.plays: it is no number of plays.*write plays: 2000, say, or plays: exact, got 'exakt'"),
+        ({"league": {**EXACT, "plays": "exakt"}}, "league.plays: it is not a number of plays.*write plays: 2000, say, or plays: exact, got 'exakt'"),
     ],
     ids=("too many states", "no tree", "memories", "no number"),
 )

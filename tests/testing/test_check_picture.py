@@ -21,7 +21,7 @@ BREACHES = {
     "cdata": ("<text><![CDATA[x]]></text>", "declaration"),
     "direction": ("<text>\u202ex</text>", r"U\+202E"),
     "control": ("<text>\x07</text>", r"U\+0007"),
-    "torn": ("<text>", "no XML"),
+    "torn": ("<text>", "not XML"),
     "large": (f"<text>{'x' * 100_000}</text>", "bytes"),
     "foreign namespace": ('<x:a xmlns:x="http://www.w3.org/1999/xhtml"/>', "element"),
 }

@@ -146,13 +146,13 @@ def everywhere(name, **more):
     ("matchmaker", "error", "said"),
     [
         (everywhere("bot-random"), AssertionError, "trains learner in no seat"),
-        (lambda request: others(random.choice(("bot-random", "bot-mcts")))(request), AssertionError, "must answer the same"),
+        (lambda request: others(random.choice(("bot-random", "bot-mcts")))(request), AssertionError, "must answer equal requests equally"),
         (everywhere("learnr"), PluginError, "put 'learnr' into seat 0, and there is no such player. Did you mean 'learner'"),
         (others("past-000999"), PluginError, "put 'past-000999' into seat 1"),
         (others("bot-randm"), PluginError, "put 'bot-randm' into seat 1, and there is no such player. Did you mean 'bot-random'"),
         (everywhere("policy"), PluginError, "put 'policy' into seat 0"),
         (everywhere("bot-random", trained=(True,)), PluginError, "trains 'bot-random' in seat 0; only 'learner' is trained"),
-        (lambda request: seated(*range(request.num_seats)), ConfigError, "0 is no player; write a PlayerRef, or a name"),
+        (lambda request: seated(*range(request.num_seats)), ConfigError, "0 is not a player; write a PlayerRef, or a name"),
     ],
 )
 def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, said):
@@ -173,7 +173,7 @@ def moody(request):
     [
         (lambda request: (), AssertionError, "keeps none of the snapshots of steps"),
         (lambda request: tuple(request.members[-max(request.keep - 1, 1) :]), AssertionError, "may stay; all may stay"),
-        (moody, AssertionError, "must answer the same"),
+        (moody, AssertionError, "must answer equal requests equally"),
         (lambda request: tuple(request.members), PluginError, r"at most \d snapshots \(league.keep\)"),
         (lambda request: None, PluginError, "must return the snapshots that stay"),
     ],

@@ -15,7 +15,7 @@ import sparring.view.play_server as plays_module
 import sparring.view.play_worker as play_worker
 from sparring.api.human_play import InteractiveSession, Lobby, Opponent, keep
 from sparring.cli import app
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.core.errors import OracleError, RolloutError
 from sparring.core.rng import Stream
 from sparring.measure.oracle_choice import choose_oracle
@@ -132,7 +132,7 @@ def test_a_hint_is_the_verdict_of_the_oracle_where_there_is_one(page):
     state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
     state = page.settled(page.move(state, "a1"))
     hint = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))["hint"]
-    play = page.plays._pool.answer._sessions[state["id"]].sitting.asked.state.clone()
+    play = page.plays._pool.answer._sessions[state["id"]].sitting.pending.state.clone()
     (verdict,) = oracle.judge([play])
     assert (hint["actions"], hint["values"]) == (list(verdict.actions), list(verdict.values))
     assert set(hint["best"]) == verdict.best and hint["oracle"] == "minimax"
@@ -370,7 +370,7 @@ def test_a_disk_that_takes_nothing_is_said(run, monkeypatch):
 
 def test_an_oracle_that_takes_too_long_is_given_up(monkeypatch):
     def endless(*_):
-        with Call("oracle 'endless'"):
+        with PluginCall("oracle 'endless'"):
             time.sleep(30)
 
     monkeypatch.setattr(play_worker, "JUDGES", 0.1)

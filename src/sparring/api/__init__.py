@@ -1,6 +1,6 @@
-"""The public functions: runs, plays and figures, in a file each.
+"""Public functions for runs, episodes and figures, one module each.
 
-``import sparring`` gives them by name. A file is imported when one of its names is first used.
+``import sparring`` offers them by name. A module is imported at the first use of its names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name from the file that has it."""
+    """Return a public name from its module."""
     for module, names in MODULES.items():
         if name in names:
             return getattr(import_module(f"sparring.api.{module}"), name)

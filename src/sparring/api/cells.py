@@ -1,8 +1,8 @@
-"""Cells: runs and measurements of an experiment, each a process of its own, kept and resumed.
+"""Cells: the runs and measurements of an experiment, each in its own process.
 
-Beside a cell's run lies `cell.json`: the command, the commit of the code, the date, seconds, and
-what was measured. A cell whose command has changed is run again, so that settings never mix. Cells
-of several commits are refused. What is done is not done again after a stop.
+The file `cell.json` in a cell's folder holds the command, the commit, the date, the seconds and the
+results. A cell whose command has changed runs again, so that settings never mix. Cells of several
+commits are refused. A study that was stopped goes on with the cells that are not done.
 """
 
 from __future__ import annotations
@@ -33,47 +33,44 @@ from sparring.run.folder import CONFIG
 from sparring.run.provenance import code_commit
 
 Row = dict[str, Any]
-Ask = Callable[[Sequence[str]], str]
-"""Runs a command, `sparring` first, and returns what it printed."""
+RunCommand = Callable[[Sequence[str]], str]
+"""Runs a command, given as words, and returns its standard output."""
 
-Measure = Callable[[Path, str, Ask], Any]
-"""Gives what a cell came to: from its folder, what its command printed, and further commands."""
+Measure = Callable[[Path, str, RunCommand], Any]
+"""Returns a cell's results from its folder, its standard output and a way to run commands."""
 
-
-FOUND = "found.json"  # what a module that measures writes into its cell's folder
+RESULT_FILE = "found.json"  # a measuring module writes it into its cell's folder
 Watch = Callable[[str], None]
-KEPT = "cell.json"
-SHOWN = 1500  # characters of the last words of a command that failed
-# A process ends when the one that started it does: the pipe to it ends then. What it had not
-# finished is run again.
-_BEGIN = """\
+RECORD_FILE = "cell.json"
+MAX_ERROR_CHARS = 1500  # of the end of a failed command's output
+# A process ends when its parent ends, as its standard input closes then.
+_PREAMBLE = """\
 import os, sys, threading
 def end_with_parent():
     while os.read(0, 1): pass
     os._exit(1)
 threading.Thread(target=end_with_parent, daemon=True).start()
 """
-_VERB = f"{_BEGIN}sys.argv[0] = 'sparring'\nfrom sparring.cli import main\nmain()"
-_MODULE = f"{_BEGIN}import runpy\nrunpy.run_module(sys.argv.pop(1), run_name='__main__')"
-
+_VERB_CODE = f"{_PREAMBLE}sys.argv[0] = 'sparring'\nfrom sparring.cli import main\nmain()"
+_MODULE_CODE = f"{_PREAMBLE}import runpy\nrunpy.run_module(sys.argv.pop(1), run_name='__main__')"
 
 LOCK = ".lock"
-LOOK = 1.0  # seconds: an interrupt that comes as a wait begins, or to another thread, ends no wait
-QUIET = 300.0  # seconds without a line after which it is told what runs
+POLL_SECONDS = 1.0  # an interrupt may not end a longer wait
+QUIET_SECONDS = 300.0  # without a line, after which progress tells what runs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """One run of a study: a command, and what is measured of it.
+    """One run of a study: a command and a measure of its results.
 
     Args:
-        key: what tells the cell from the study's others, e.g. ("demo", 3).
-        folder: its folder's name in the study's.
+        key: unique in the study, e.g. ("demo", 3).
+        folder: name of the cell's folder inside the study's folder.
         command: the words as they are typed, `sparring` or `python -m MODULE` first.
-        place: further words, that name a place: `{}` stands for the cell's folder, `{version}` for
+        place: further words that name paths; `{}` stands for the cell's folder and `{version}` for
             the commit of the code.
-        measure: what is kept of it, as JSON holds it.
-        after: keys of cells of the study that must be done before this one begins.
+        measure: returns the results as values of JSON.
+        after: keys of the cells that must be done before this one begins.
     """
 
     key: tuple[Any, ...]
@@ -85,40 +82,42 @@ class Cell:
 
 
 CellRecords = Mapping[tuple[Any, ...], Mapping[str, Any]]
-"""What is kept of each cell by its key: `command`, `commit`, `date`, `seconds`, `found`."""
+"""Record of each cell by its key: `command`, `commit`, `date`, `seconds`, `found`."""
 
 
 def module_cell(
     module: str,
-    given: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     *,
     key: tuple[Any, ...],
     name: str,
     after: Sequence[tuple[Any, ...]] = (),
 ) -> Cell:
-    """Return the cell of a module that is told what to run as JSON, and writes what it found.
+    """Return the cell of a module that reads its inputs as JSON and writes a file of results.
 
     Args:
-        module: run by ``python -m MODULE GIVEN FILE``.
-        given: what it is told.
-        key: of the cell.
-        name: of its folder, in which spaces become hyphens.
+        module: run by ``python -m MODULE INPUTS FILE``.
+        inputs: arguments of the module.
+        key: see ``Cell``.
+        name: of the cell's folder, in which spaces become hyphens.
         after: see ``Cell``.
     """
     return Cell(
         key=key,
         folder=_folder(name),
-        command=("python", "-m", module, json.dumps(given)),
-        place=(f"{{}}/{FOUND}",),
-        measure=lambda folder, said, ask: parse_json((folder / FOUND).read_bytes()),
+        command=("python", "-m", module, json.dumps(inputs)),
+        place=(f"{{}}/{RESULT_FILE}",),
+        measure=lambda folder, stdout, run_command: parse_json((folder / RESULT_FILE).read_bytes()),
         after=tuple(after),
     )
 
 
-MODEL = "model"  # the folder in a run's, where a study exports its policy for others to begin from
+MODEL = (
+    "model"  # folder inside a run's folder with the exported policy, from which other runs begin
+)
 
 
-def training(
+def training_cell(
     key: tuple[Any, ...],
     folder: str,
     recipe: str,
@@ -133,10 +132,10 @@ def training(
         key: see ``Cell``.
         folder: see ``Cell``.
         recipe: a recipe's name.
-        changes: changes to it, e.g. ["seed=0", "threads=1"].
+        changes: overrides of the recipe, e.g. ["seed=0", "threads=1"].
         measure: see ``Cell``.
-        begins: the run that this one begins from, measured by ``exporting``; None: it begins as
-            its recipe says.
+        begins: the cell whose exported model this run begins from, see ``with_export``; None: the
+            recipe says how the run begins.
     """
     model = (f"model.name={{}}/../{begins.folder}/{MODEL}",) if begins else ()
     return Cell(
@@ -153,51 +152,51 @@ def _folder(name: str) -> str:
     return name.replace("/", "-").replace(" ", "-")
 
 
-def exporting(measure: Measure) -> Measure:
-    """Return a measure that also exports a run's policy, for others to begin from."""
+def with_export(measure: Measure) -> Measure:
+    """Return a measure that also exports a run's policy, from which other runs begin."""
 
-    def measured(run: Path, said: str, ask: Ask) -> Any:
-        ask(["sparring", "export", str(run), str(run / MODEL)])
-        return measure(run, said, ask)
+    def measure_and_export(run: Path, stdout: str, run_command: RunCommand) -> Any:
+        run_command(["sparring", "export", str(run), str(run / MODEL)])
+        return measure(run, stdout, run_command)
 
-    return measured
+    return measure_and_export
 
 
 def seed_rows(
-    kept: CellRecords, labels: Callable[..., Row], figures: Callable[[Any], Mapping[str, Any]]
+    records: CellRecords, labels: Callable[..., Row], figures: Callable[[Any], Mapping[str, Any]]
 ) -> list[Row]:
-    """Return one row for the cells that differ in their seed alone, with each seed's values.
+    """Return one row per group of cells that differ only in their seed.
 
     Args:
-        kept: of all cells; the last part of a key is the seed.
-        labels: gives a row's labels from the other parts of the key.
-        figures: gives the figures of what was measured of a cell; its seconds are added.
+        records: of all cells; the last part of a key is the seed.
+        labels: returns a row's labels from the other parts of the key.
+        figures: returns the figures of a cell's results; the cell's seconds are added.
     """
-    found: dict[tuple[Any, ...], Row] = {}
-    for (*key, seed), one in kept.items():
-        row = found.setdefault(tuple(key), {**labels(*key), "values": {}})
-        for name, value in {**figures(one["found"]), "seconds": one["seconds"]}.items():
+    rows: dict[tuple[Any, ...], Row] = {}
+    for (*key, seed), record in records.items():
+        row = rows.setdefault(tuple(key), {**labels(*key), "values": {}})
+        for name, value in {**figures(record["found"]), "seconds": record["seconds"]}.items():
             row["values"].setdefault(name, {})[str(seed)] = value
-    return list(found.values())
+    return list(rows.values())
 
 
-def by_seed(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return {figure: {seed: value}} of figures by seed."""
-    return {name: {str(seed): one[name] for seed, one in enumerate(found)} for name in found[0]}
+def by_seed(figures: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return {figure: {seed: value}} from one mapping of figures per seed."""
+    return {name: {str(seed): row[name] for seed, row in enumerate(figures)} for name in figures[0]}
 
 
-Answer = tuple[Cell, dict[str, Any] | RunError]
+CellResult = tuple[Cell, dict[str, Any] | RunError]
 
 
-class Stopped(Exception):
-    """A command was ended, as the study is."""
+class StudyStopped(Exception):
+    """The study was stopped, so its commands were ended."""
 
 
 class Workplace:
-    """Where the cells of a study are run and kept.
+    """Runs the cells of a study and stores their records.
 
     Args:
-        folder: each cell has a folder in it.
+        folder: the study's folder; each cell has a folder in it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -207,21 +206,21 @@ class Workplace:
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
-    def kept(self, cell: Cell) -> dict[str, Any] | None:
-        """Return what is kept of a cell, or None where it is to be run."""
+    def stored_record(self, cell: Cell) -> dict[str, Any] | None:
+        """Return the record of a cell, or None if the cell has to run."""
         try:
-            found = parse_json((self.folder / cell.folder / KEPT).read_bytes())
-            same = found["command"] == shlex.join(cell.command) and "found" in found
+            record = parse_json((self.folder / cell.folder / RECORD_FILE).read_bytes())
+            same = record["command"] == shlex.join(cell.command) and "found" in record
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return dict(found) if same else None
+        return dict(record) if same else None
 
     def run(self, cell: Cell) -> dict[str, Any]:
-        """Run a cell and return what is kept of it.
+        """Run a cell and return its record.
 
         Raises:
-            RunError: it failed; its last words are told.
-            Stopped: the study was stopped.
+            RunError: the command failed; the message ends with its last output.
+            StudyStopped: the study was stopped.
         """
         folder = self.folder / cell.folder
         began = time.perf_counter()
@@ -229,17 +228,17 @@ class Workplace:
         version = self.version.replace(" ", "-")
         place = [word.replace("{}", str(folder)) for word in cell.place]
         place = [word.replace("{version}", version) for word in place]
-        said = self.ask([*cell.command, *place])
+        stdout = self.run_command([*cell.command, *place])
         seconds = round(time.perf_counter() - began, 1)
-        measured = cell.measure(folder, said, self.ask)
-        found = {"command": shlex.join(cell.command), "commit": self.version}
-        found |= {"date": time.strftime("%Y-%m-%d")}
-        kept = {**found, "seconds": seconds, "found": measured}
-        write_bytes_atomic(folder / KEPT, f"{json.dumps(kept)}\n".encode())
-        return kept
+        measured = cell.measure(folder, stdout, self.run_command)
+        about = {"command": shlex.join(cell.command), "commit": self.version}
+        about |= {"date": time.strftime("%Y-%m-%d")}
+        record = {**about, "seconds": seconds, "found": measured}
+        write_bytes_atomic(folder / RECORD_FILE, f"{json.dumps(record)}\n".encode())
+        return record
 
-    def reached(self, cell: Cell) -> str:
-        """Return a cell's name, and of a run how many steps it has done."""
+    def progress_of(self, cell: Cell) -> str:
+        """Return a cell's name and, for a run, the number of finished steps."""
         folder = self.folder / cell.folder
         try:
             steps = _steps(folder)
@@ -248,33 +247,33 @@ class Workplace:
             return cell.folder
         return f"{cell.folder} ({f'step {done} of {steps}' if done else 'before step 1'})"
 
-    def ask(self, words: Sequence[str]) -> str:
-        """Run a command with one thread and return what it printed.
+    def run_command(self, words: Sequence[str]) -> str:
+        """Run a command with one thread and return its standard output.
 
         Raises:
-            RunError: it failed; its last words are told.
-            Stopped: the study was stopped.
+            RunError: the command failed; the message ends with its last output.
+            StudyStopped: the study was stopped.
         """
-        read, written = os.pipe()  # the end that is written to is ours alone, and closes with us
+        read, written = os.pipe()  # only this process holds the write end
         try:
             process = self._start(words, read)
-            said, complained = process.communicate()
+            stdout, stderr = process.communicate()
         finally:
             os.close(read)
             os.close(written)
         with self._lock:
             self._running.discard(process)
         if self._stopped:
-            raise Stopped
+            raise StudyStopped
         if process.returncode:
-            told = (complained.strip() or said.strip())[-SHOWN:]
-            raise RunError(f"`{shlex.join(words)}` failed with {process.returncode}: {told}")
-        return said
+            message = (stderr.strip() or stdout.strip())[-MAX_ERROR_CHARS:]
+            raise RunError(f"`{shlex.join(words)}` failed with {process.returncode}: {message}")
+        return stdout
 
     def _start(self, words: Sequence[str], stdin: int) -> subprocess.Popen[str]:
         with self._lock:
             if self._stopped:
-                raise Stopped
+                raise StudyStopped
             importable = [*sys.path, os.environ.get("PYTHONPATH", "")]
             process = subprocess.Popen(
                 program(words),
@@ -293,7 +292,7 @@ class Workplace:
         return process
 
     def stop(self) -> None:
-        """End the commands that run now, and let none begin."""
+        """Kill the running commands and let no other one begin."""
         with self._lock:
             self._stopped = True
             for process in self._running:
@@ -301,25 +300,25 @@ class Workplace:
 
 
 def program(words: Sequence[str]) -> list[str]:
-    """Return what runs a command as a process that ends when this one does."""
+    """Return the arguments of a process that runs a command and ends when this process ends."""
     if words[0] == "sparring":
-        return [sys.executable, "-P", "-c", _VERB, *words[1:]]
-    return [sys.executable, "-P", "-c", _MODULE, *words[2:]]
+        return [sys.executable, "-P", "-c", _VERB_CODE, *words[1:]]
+    return [sys.executable, "-P", "-c", _MODULE_CODE, *words[2:]]
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:
-    """Return a run's metrics by step.
+    """Return a run's metrics, one mapping per step.
 
     Raises:
-        RunError: the run was stopped before its last step, by a signal or a health rule.
+        RunError: a signal or a health rule stopped the run before its last step.
     """
     lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
-    found = [json.loads(line) for line in lines]
+    rows = [json.loads(line) for line in lines]
     steps = _steps(run) if (run / CONFIG).exists() else None
-    done = found[-1]["step"] if found else 0
+    done = rows[-1]["step"] if rows else 0
     if steps is not None and done != steps:
         raise RunError(f"{run} was stopped after {done} of {steps} steps; run this again.")
-    return found
+    return rows
 
 
 def _steps(run: Path) -> int:
@@ -329,10 +328,10 @@ def _steps(run: Path) -> int:
 
 
 def origin(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fields of a results file that come from kept cells: their commit and last date.
+    """Return the commit and the last date of cells, as a results file has them.
 
     Raises:
-        RunError: they come from several commits.
+        RunError: the cells come from several commits.
     """
     cells = list(cells)
     commits = sorted({cell["commit"] for cell in cells})
@@ -351,10 +350,10 @@ def origin(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Hold a study's folder.
+    """Lock a study's folder.
 
     Raises:
-        LockedError: another process holds it.
+        LockedError: another process has the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(str(folder / LOCK))
@@ -371,38 +370,38 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 
 def run_cells(cells: Iterable[Cell], place: Workplace, workers: int, watch: Watch) -> CellRecords:
-    """Return what is kept of each cell, after running those that are not done.
+    """Run the cells that are not done and return the records of all.
 
     Raises:
-        RunError: cells failed, or come from several commits; the others are kept.
+        RunError: cells failed, or come from several commits; the other records stay.
     """
     cells = list(cells)
-    found = {cell.key: place.kept(cell) for cell in cells}
-    kept = {key: one for key, one in found.items() if one is not None}
-    wanted = [cell for cell in cells if cell.key not in kept]
-    watch(f"{len(kept)} of {len(cells)} cells are done in {place.folder}.")
-    others = sorted({one["commit"] for one in kept.values()} - {place.version})
-    if wanted and others:
+    stored = {cell.key: place.stored_record(cell) for cell in cells}
+    records = {key: record for key, record in stored.items() if record is not None}
+    pending = [cell for cell in cells if cell.key not in records]
+    watch(f"{len(records)} of {len(cells)} cells are done in {place.folder}.")
+    others = sorted({record["commit"] for record in records.values()} - {place.version})
+    if pending and others:
         raise RunError(
             f"{place.folder} holds cells of {', '.join(others)}, and this code is {place.version}. "
             "Cells of several commits make no results: go on with that code, or name another "
             "folder with --folder; a clone that nobody changes stays at one commit."
         )
     failed: list[str] = []
-    progress = Progress(len(cells), len(kept), watch)
-    for cell, answer in _answers(wanted, set(kept), place, workers, progress.running):
+    progress = Progress(len(cells), len(records), watch)
+    for cell, answer in _answers(pending, set(records), place, workers, progress.running):
         if isinstance(answer, RunError):
             failed.append(str(answer))
             watch(f"{cell.folder} failed: {answer}")
         else:
-            kept[cell.key] = answer
+            records[cell.key] = answer
             progress.done(cell)
     if failed:
         raise RunError(
             f"{len(failed)} of {len(cells)} cells failed, the first: {failed[0]} The others are "
             "kept; once the cause is mended, the same command runs those that are left."
         )
-    return {cell.key: kept[cell.key] for cell in cells}
+    return {cell.key: records[cell.key] for cell in cells}
 
 
 def _answers(
@@ -411,16 +410,16 @@ def _answers(
     place: Workplace,
     workers: int,
     running: Callable[[Workplace, Iterable[Cell]], None],
-) -> Iterator[Answer]:
-    """Yield each cell with what is kept of it, or with the error that it ended in.
+) -> Iterator[CellResult]:
+    """Yield each cell with its record or its error.
 
     Args:
-        cells: that are to be run; each begins once those that it comes after are done, and those
-            that others come after begin first.
+        cells: the cells to run; a cell begins once the cells in its ``after`` are done, and cells
+            that others wait for begin first.
         done: keys of cells that are done.
-        place: where they are run.
-        workers: how many at once.
-        running: called each second with the cells that run.
+        place: runs the cells.
+        workers: number of cells that run at once.
+        running: called each second with the running cells.
     """
     with ThreadPoolExecutor(workers) as pool:
         waiting, done = list(cells), set(done)
@@ -435,17 +434,17 @@ def _answers(
                         yield cell, RunError("not run, as a cell that it needs failed")
                     return
                 running(place, busy.values())
-                for ended in wait(busy, LOOK, FIRST_COMPLETED).done:
+                for ended in wait(busy, POLL_SECONDS, FIRST_COMPLETED).done:
                     cell, answer = busy.pop(ended), _answer(ended)
                     if not isinstance(answer, RunError):
                         done.add(cell.key)
                     yield cell, answer
         finally:
-            place.stop()  # after an interrupt some still run
+            place.stop()  # after an interrupt some cells still run
 
 
 def _ready(waiting: list[Cell], done: set[tuple[Any, ...]]) -> list[Cell]:
-    """Return the cells that may begin, those that others wait for first."""
+    """Return the cells that may begin; the cells that others wait for come first."""
     awaited = {key for cell in waiting for key in cell.after}
     ready = [cell for cell in waiting if done.issuperset(cell.after)]
     return sorted(ready, key=lambda cell: cell.key not in awaited)
@@ -456,42 +455,42 @@ def _answer(done: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
         return done.result()
     except RunError as error:
         return error
-    except Stopped:
+    except StudyStopped:
         return RunError("stopped")
-    except (OSError, ValueError, LookupError, StopIteration) as error:  # what it left is not usable
+    except (OSError, ValueError, LookupError, StopIteration) as error:  # unusable files
         return RunError(f"what it left cannot be measured: {type(error).__name__}: {error}")
 
 
 class Progress:
-    """Lines of progress: cells done of all, how long one takes, time left; what runs meanwhile.
+    """Writes lines of progress: cells done, time per cell, time left and running cells.
 
     Args:
-        cells: of the study.
-        before: that were done before.
+        cells: number of cells of the study.
+        before: number of cells that were done before.
         watch: called with each line.
     """
 
     def __init__(self, cells: int, before: int, watch: Watch) -> None:
         self._cells, self._before, self._watch = cells, before, watch
         self._now, self._began = 0, time.monotonic()
-        self._told = self._began
+        self._last_line = self._began
 
     def done(self, cell: Cell) -> None:
-        """Tell that a cell is done."""
+        """Write a line about a finished cell."""
         self._now += 1
         each = (time.monotonic() - self._began) / self._now
         done = self._before + self._now
-        left = in_words(each * (self._cells - done) / 60) if done < self._cells else "nothing"
+        remaining = in_words(each * (self._cells - done) / 60) if done < self._cells else "nothing"
         rate = f"one every {in_words(each / 60)}"
-        self._tell(f"{done}/{self._cells} cells done, {rate}, {left} left: {cell.folder}")
+        self._tell(f"{done}/{self._cells} cells done, {rate}, {remaining} left: {cell.folder}")
 
     def running(self, place: Workplace, cells: Iterable[Cell]) -> None:
-        """Tell which cells run, and how far they are, where nothing was told for long."""
-        if time.monotonic() - self._told < QUIET:
+        """Write a line about the running cells if there was none for ``QUIET_SECONDS``."""
+        if time.monotonic() - self._last_line < QUIET_SECONDS:
             return
         minutes = in_words((time.monotonic() - self._began) / 60)
-        self._tell(f"After {minutes}: {', '.join(map(place.reached, cells))}.")
+        self._tell(f"After {minutes}: {', '.join(map(place.progress_of, cells))}.")
 
     def _tell(self, line: str) -> None:
-        self._told = time.monotonic()
+        self._last_line = time.monotonic()
         self._watch(line)

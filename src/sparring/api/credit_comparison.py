@@ -1,7 +1,4 @@
-"""Comparisons of estimators made on demand.
-
-Games and policies by name, figures as plain data.
-"""
+"""Compares estimators on games and policies given by name, and returns plain data."""
 
 from __future__ import annotations
 
@@ -41,24 +38,22 @@ def compare(
     max_states: int,
     watch: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Return the figures of estimators on games, as plain data.
-
-    Equal for equal arguments but for seconds.
+    """Return the figures of estimators on games as plain data.
 
     Args:
-        games: as ``kuhn_poker`` or ``leduc_poker style=full``; for a run, games of the run by their
-            names there, or none for all.
-        policy: "random" (logits drawn from a normal distribution), "improved" (that table after two
-            steps of exact improvement), "uniform", "tiny" (a model of random weights as a run
-            builds it), or the path of a run folder (its published policy).
-        estimators: as ``estimator_names`` gives them.
-        plan: how the comparison is made.
+        games: such as ``kuhn_poker`` or ``leduc_poker style=full``; for a run, names of the run's
+            games, or none for all.
+        policy: "random" (logits drawn from a normal distribution), "improved" (the random table
+            after two steps of exact improvement), "uniform", "tiny" (the tiny model with random
+            weights), or the path of a run folder (its published policy).
+        estimators: names from ``estimator_names``.
+        plan: sizes and seed of the comparison; equal plans give equal figures, except for seconds.
         max_states: information states up to which a game is enumerated.
-        watch: called with a line of progress now and then.
+        watch: called with lines of progress.
 
     Raises:
-        ConfigError: no game, or a game or a policy that is wrong.
-        RunError: the run folder is missing or has no checkpoint.
+        ConfigError: there is no game, or a game or the policy is wrong.
+        RunError: the run folder does not exist or has no checkpoint.
         TooLargeError: a game has more information states than ``max_states``.
     """
     reports = []
@@ -86,14 +81,14 @@ def compare(
 
 
 def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
-    """Return every game under its name with who plays it; None stands for a random table."""
+    """Return (name, environment, policy) of each game; the policy None is a random table."""
     if policy not in (RANDOM, IMPROVED, UNIFORM, TINY):
         return _run_players(games, policy)
     if not games:
         raise ConfigError(
             "Name a game, e.g. --environment kuhn_poker; see `sparring list environments`."
         )
-    found: list[Player] = []
+    entries: list[Player] = []
     for text in games:
         name, options = parse_named(text, "Game", "leduc_poker style=full")
         game = make_game(name, options=options)
@@ -101,10 +96,10 @@ def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
             engine = LocalEngine(
                 resolve({"seed": seed, "environments": [{"name": name, "options": options}]})
             )
-            found.append((text, engine.environments[0][0], _scorer(engine)))
+            entries.append((text, engine.environments[0][0], _scorer(engine)))
         else:
-            found.append((text, game, UniformScorer() if policy == UNIFORM else None))
-    return found
+            entries.append((text, game, UniformScorer() if policy == UNIFORM else None))
+    return entries
 
 
 def _run_players(games: Sequence[str], path: str) -> list[Player]:
@@ -113,7 +108,7 @@ def _run_players(games: Sequence[str], path: str) -> list[Player]:
             "policy",
             path,
             (RANDOM, IMPROVED, UNIFORM, TINY),
-            f"Write one of these, or the path of a run folder; {path} is none.",
+            f"Write one of these, or the path of a run folder; {path} does not exist.",
         )
     _, engine, _ = load_run(Path(path))
     known = {game.name: game for game, _ in engine.environments}
@@ -129,9 +124,8 @@ def _scorer(engine: LocalEngine) -> ActionScorer:
 
 
 def as_data(report: LabReport) -> dict[str, Any]:
-    """Return a report as plain data.
-
-    Numbers that are not finite become None, rows are in the order of the cosine.
+    """Return a report as plain data, rows sorted by cosine; numbers that are not finite become
+    None.
     """
     head = {
         field.name: getattr(report, field.name)
@@ -150,7 +144,7 @@ def as_data(report: LabReport) -> dict[str, Any]:
 def _row_data(row: LabRow) -> dict[str, Any]:
     if row.gradient is None:
         return {"estimator": row.estimator, "refused": row.refused}
-    seats = {role: _figures_data(own) for role, own in row.seats.items()}
+    seats = {role: _figures_data(seat_figures) for role, seat_figures in row.seats.items()}
     shares = {name: _number(getattr(row, name)) for name in SHARES}
     return {"estimator": row.estimator, **_figures_data(row.gradient), **shares, "seats": seats}
 
@@ -168,7 +162,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Closest in direction first, then least variance; those without figures last."""
+    """Return the sort key of a row: cosine, then variance; rows without figures come last."""
     if "refused" in row:
         return (1, 0.0, 0.0, row["estimator"])
     cosine, noise = row["cosine"]["mean"], row["variance_scaled"]["mean"]

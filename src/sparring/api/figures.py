@@ -1,4 +1,4 @@
-"""What a policy is worth, what a turn is worth, and what a loss says."""
+"""Functions of the public API that measure policies, turns and losses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.api.measurement import measured
-from sparring.api.runs import Run, folder_of, texts, whole
+from sparring.api.measurement import measure
+from sparring.api.runs import Run, check_integer, check_texts, folder_of
 from sparring.config.plugins import registry
 from sparring.config.plugins.guard import watched
 from sparring.core.errors import ConfigError, CreditError, quoted
@@ -33,48 +33,47 @@ def evaluate(
 ) -> dict[str, Any]:
     """Measure a run or a bot as `sparring evaluate` does; return figures, matches and notes.
 
-    Matches come with intervals.
-
     Args:
         what: a run or its folder, or a bot as on the command line, e.g. "mcts simulations=100".
-        environments: by name, with options as on the command line, e.g. "sudoku blanks=6"; none:
-            those of the run.
+        environments: names, with options as on the command line, e.g. "sudoku blanks=6"; none: the
+            environments of the run.
         opponents: bots as on the command line.
-        games_per_seat: plays against each of them from each seat.
+        games_per_seat: episodes against each opponent from each seat.
         exact: whether to compute exact figures where the environment is small enough.
-        seed: of the plays.
-        answer: of a run: who is measured, e.g. "nash"; None: what its configuration says.
-        self_plays: of who is measured in all seats, at least 2: how many differ, the mean return
-            of each role and what the environment counts, under "self_plays"; 0: none.
-        adaptation: whether each attempt of trials is measured, by opponent, under "adaptation".
-        best_of: replies of each turn, of which the oracle's best is played, 1 to 1024.
-        in_flight: plays at once, such as the sessions that a server of environments allows; None:
-            what the players say (a run its ``rollout.in_flight``), else 64.
+        seed: of the episodes.
+        answer: name of a run's answer, e.g. "nash"; None: the answer that the configuration names.
+        self_plays: episodes with the measured player in all seats, at least 2; "self_plays" then
+            holds how many differ, the mean return of each role and the environment's figures; 0:
+            none.
+        adaptation: whether "adaptation" holds each attempt of trials, by opponent.
+        best_of: candidates per turn, 1 to 1024; the oracle's best one is played.
+        in_flight: episodes at once, such as the sessions that an environment server allows; None:
+            the players' limit (a run's ``rollout.in_flight``), else 64.
 
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
     """
-    names = texts(environments, "environments", "['kuhn_poker']")
-    bots = texts(opponents, "opponents", "['random']")
-    whole(games_per_seat, "games_per_seat", 1)
-    whole(seed, "seed", 0)
-    whole(best_of, "best_of", 1)
+    names = check_texts(environments, "environments", "['kuhn_poker']")
+    bots = check_texts(opponents, "opponents", "['random']")
+    check_integer(games_per_seat, "games_per_seat", 1)
+    check_integer(seed, "seed", 0)
+    check_integer(best_of, "best_of", 1)
     if in_flight is not None:
-        whole(in_flight, "in_flight", 1)
+        check_integer(in_flight, "in_flight", 1)
     if self_plays != 0:
-        whole(self_plays, "self_plays", 2)
+        check_integer(self_plays, "self_plays", 2)
     run = what if isinstance(what, Run) else _run_at(what)
     if run is None and not environments:
         example = "sparring.evaluate('random', ['kuhn_poker'])"
         raise ConfigError(
-            f"{what!r} is no run folder; to measure a bot, name environments, e.g. {example}."
+            f"{what!r} is not a run folder; to measure a bot, name environments, e.g. {example}."
         )
     if run is None and answer is not None:
         raise ConfigError(f"answer={answer!r} belongs to a run; leave it out for a bot.")
-    return measured(
+    return measure(
         run.path if run else None,
         None if run else str(what),
-        checkpoint=run.asked if run else None,
+        checkpoint=run.chosen_step if run else None,
         names=names,
         bots=[parse_agent(text) for text in bots],
         games_per_seat=games_per_seat,
@@ -89,7 +88,7 @@ def evaluate(
 
 
 def _run_at(what: Any) -> Run | None:
-    """Return the run in a folder, or None for a bot: what is a bot's name is no folder."""
+    """Return the run in a folder, or None if the text names a bot."""
     if isinstance(what, str):
         name = what.split(" ")[0]
         if registry.known("players", name) or not (Path(what).is_dir() or "/" in name):
@@ -106,25 +105,25 @@ def advantages(
         estimator: its name, with a preset if wanted: "mars", "mars:as_released",
             "my_package.my_estimator".
         turns: the turn table.
-        state: what the call before returned as its state, for estimators that keep one.
+        state: the state that the previous call returned, for estimators that keep one.
         options: of the estimator.
 
     Raises:
         UnknownNameError: no such estimator, preset or option.
-        CreditError: it cannot work on this table, e.g. for want of a column that a critic would
-            fill, or because the table holds candidates and it reads none.
+        CreditError: the estimator cannot work on this table, e.g. a column of a critic is missing,
+            or the table holds candidates that it does not read.
     """
     if not isinstance(estimator, str) or not isinstance(turns, TurnTable):
-        given = f"{quoted(estimator)} and a {type(turns).__name__}"
+        arguments = f"{quoted(estimator)} and a {type(turns).__name__}"
         raise ConfigError(
-            f"advantages() wants an estimator's name and a turn table, not {given}; write "
+            f"advantages() wants an estimator's name and a turn table, not {arguments}; write "
             "advantages('mars', turns)."
         )
     name, _, preset = estimator.partition(":")
     bound = registry.bind("credit", name, options, preset=preset or None)
     if turns.state_group is not None and "candidates" not in registry.required_services(bound):
         raise CreditError(
-            f"credit {name!r} follows what was played, and this table holds every reply to a "
+            f"credit {name!r} reads played turns only, and this table holds every candidate of a "
             "prompt; leave candidates=True out of turn_table()."
         )
     credit: Credit = bound(turns, dict(state or {}))
@@ -132,11 +131,11 @@ def advantages(
 
 
 def loss(name: str, batch: LossBatch, **options: Any) -> LossTerm:
-    """Return what a loss says of a batch of tokens: a term whose ``values`` carry gradients.
+    """Return the loss term of a batch of tokens; its ``values`` carry gradients.
 
     Args:
         name: of the loss, e.g. "ppo_clip".
-        batch: the tokens; ``sparring.methods.losses.base.LossBatch`` says what each field is.
+        batch: the tokens; ``sparring.methods.losses.base.LossBatch`` describes the fields.
         options: of the loss.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A person who plays: the lobby, where environment and opponents are chosen, and the session."""
+"""Lets a person play: the lobby with environments and opponents, and the session."""
 
 from __future__ import annotations
 
@@ -49,34 +49,34 @@ if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
 
 
-# a reply that is no legal action is asked for again a few times, so that the play goes on
+# a person may repeat an illegal reply a few times
 RETRY = {"rule": "retry", "retries": 5}
-BOTS = ("minimax", "cfr", "mcts", "house", "random")  # that need nothing from outside
+BOTS = ("minimax", "cfr", "mcts", "house", "random")  # need nothing from outside
 SENTENCES = "full"  # the wording of environments in sentences
-ENGINES = 2  # checkpoints held at a time
+ENGINES = 2  # checkpoints in memory
 HISTORIES = 50_000  # of a game tree that cfr solves in seconds
 
 
 class Opponent(NamedTuple):
-    """Who sits in the other seats."""
+    """The player in the other seats."""
 
     name: str  # in records
-    said: str  # in words
+    label: str  # in words
     agent: Agent
 
 
 class Lobby:
-    """What a person may play, and against whom.
+    """The environments and opponents that a person can choose.
 
     Args:
-        run: its folder; None: any environment, against bots.
-        step: of the checkpoint that is meant where none is named; None: the newest.
-        trusted: further players that may be asked for, as they are written.
-        answer: who answers for the run; None: whom its configuration names.
+        run: folder of a run; None: any environment, against bots.
+        step: of the checkpoint that is the default; None: the newest.
+        trusted: further players that may be chosen, as they are written.
+        answer: name of the run's answer; None: the configuration's.
 
     Raises:
         RunError: there is no such run.
-        ConfigError: its configuration cannot be read, or it has no such answer.
+        ConfigError: the configuration cannot be read, or the run has no such answer.
         UnknownNameError: there is no such answer.
     """
 
@@ -93,26 +93,26 @@ class Lobby:
         if run is not None:
             self.config = resolve(RunFolder.open(run).config())
             self.answer = check_answer(answer or self.config.league.answer, self.config)
-        self._asked = answer
+        self._answer_name = answer
         self._engines: dict[tuple[int | None, int | None], tuple[LocalEngine, int]] = {}
         self._games: dict[str, Environment] = {}
         self._bots: dict[str, list[str]] = {}
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Their names: those of the run, or all that are there."""
+        """Names of the environments: the run's, or all."""
         if self.config is None:
             return registry.names("environments")
         return tuple(section.known_as for section in self.config.environments)
 
     def game(self, name: str | None) -> Environment:
-        """Return an environment, in sentences where no run says otherwise.
+        """Return an environment; without a run its wording is in sentences.
 
         Args:
             name: None takes the run's first.
 
         Raises:
-            UnknownNameError: there is none of this name.
+            UnknownNameError: there is no environment of this name.
             ConfigError: there is neither a name nor a run.
         """
         if name is None:
@@ -137,12 +137,14 @@ class Lobby:
         return game
 
     def _style(self) -> str:
-        """Return the wording that who is named to sit opposite is used to: mostly sentences."""
-        named = (parse_agent(one) for one in self.trusted if registry.known("players", _first(one)))
-        return next((one.style for one in named if one.style != SENTENCES), SENTENCES)
+        """Return the wording that the trusted players are used to, usually sentences."""
+        named = (
+            parse_agent(text) for text in self.trusted if registry.known("players", _first(text))
+        )
+        return next((text.style for text in named if text.style != SENTENCES), SENTENCES)
 
     def oracle(self, game: Environment) -> Oracle | None:
-        """Return the oracle that the run's configuration names for an environment, if any."""
+        """Return the oracle of an environment in the run's configuration, if any."""
         if self.config is None:
             return None
         sections = [
@@ -154,8 +156,8 @@ class Lobby:
         """Return the steps of the run's checkpoints, newest first."""
         return [] if self.run is None else checkpoint.steps(self.run)[::-1]
 
-    def others(self, game: Environment) -> list[tuple[str, str]]:
-        """Return who may sit opposite: as it is written, and in words; the usual one first."""
+    def opponent_choices(self, game: Environment) -> list[tuple[str, str]]:
+        """Return (name, label) of each possible opponent; the default comes first."""
         if game.num_seats == 1:
             return []
         if game.name not in self._bots:
@@ -163,101 +165,103 @@ class Lobby:
         steps = self.steps()
         newest = self.step if self.step is not None else steps[0] if steps else None
         mixed = self.config is not None and self.answer not in PLAIN
-        usual = "mixture of members" if mixed else self._plain(self._asked)
-        found = [] if newest is None else [("policy", f"{usual}, step {newest}")]
-        found += [(str(step), f"policy, step {step}") for step in steps if step != newest]
-        own = [] if self.config is None else [*self.config.bots]
-        names = dict.fromkeys([*own, *self._bots[game.name], *sorted(self.trusted)])
-        return found + [(name, name) for name in names if not name.isdigit() and name != "policy"]
+        usual = "mixture of members" if mixed else self._plain(self._answer_name)
+        choices = [] if newest is None else [("policy", f"{usual}, step {newest}")]
+        choices += [(str(step), f"policy, step {step}") for step in steps if step != newest]
+        bots = [] if self.config is None else [*self.config.bots]
+        names = dict.fromkeys([*bots, *self._bots[game.name], *sorted(self.trusted)])
+        return choices + [(name, name) for name in names if not name.isdigit() and name != "policy"]
 
-    def opposite(self, game: Environment, asked: str | None) -> Opponent | None:
-        """Return who sits in the other seats; nobody where there are none.
+    def opponent(self, game: Environment, name: str | None) -> Opponent | None:
+        """Return the opponent of an environment, or None if it has one seat.
 
         Args:
-            game: of this room.
-            asked: a step, a player of the run such as ``past-000100``, or a bot; None: the run's
-                policy, or without a run the usual bot.
+            game: the environment.
+            name: a step, a player of the run such as ``past-000100``, or a bot; None: the run's
+                policy, or without a run the default bot.
 
         Raises:
             UnknownNameError: there is no such player.
-            ConfigError: a bot cannot be read, or may not be asked for.
+            ConfigError: a bot cannot be read, or may not be chosen.
             CheckpointError: the checkpoint is damaged or does not exist.
         """
         if game.num_seats == 1:
             return None
-        if not asked and self.config is not None:
-            asked = str(PUBLISHED)
-        if not asked:
-            listed = self.others(game)
+        if not name and self.config is not None:
+            name = str(PUBLISHED)
+        if not name:
+            listed = self.opponent_choices(game)
             if not listed:
                 raise ConfigError(f"{game.name}: no bot fits it; name a player with --against.")
-            asked = listed[0][0]
+            name = listed[0][0]
         if self.config is not None:
-            if asked.isascii() and asked.isdigit():
-                return self._policy(int(asked[:18]), POLICY)
-            if asked == str(PUBLISHED):
-                return self._policy(self.step, self._asked)
-            if ref(asked).kind in OWN:
-                agent = self._engine(self.step)[0].agent(ref(asked))
-                return Opponent(str(ref(asked)), asked, agent)
-            if asked in self.config.bots:
-                made: Agent = self.config.bots[asked].bind("players")()
-                return Opponent(str(bot(asked)), asked, made)
-        if asked not in self.trusted and (_first(asked) or asked) not in BOTS:
-            there = [str(PUBLISHED)] if self.config is not None else []
-            own = [] if self.config is None else self.config.bots
-            raise UnknownNameError("opponent", asked, {*there, *own, *BOTS, *self.trusted})
-        spec = parse_agent(asked)
-        return Opponent(str(bot(spec.name)), asked, spec.make())
+            if name.isascii() and name.isdigit():
+                return self._policy(int(name[:18]), POLICY)
+            if name == str(PUBLISHED):
+                return self._policy(self.step, self._answer_name)
+            if ref(name).kind in OWN:
+                agent = self._engine(self.step)[0].agent(ref(name))
+                return Opponent(str(ref(name)), name, agent)
+            if name in self.config.bots:
+                bot_agent: Agent = self.config.bots[name].bind("players")()
+                return Opponent(str(bot(name)), name, bot_agent)
+        if name not in self.trusted and (_first(name) or name) not in BOTS:
+            policies = [str(PUBLISHED)] if self.config is not None else []
+            bots = [] if self.config is None else self.config.bots
+            raise UnknownNameError("opponent", name, {*policies, *bots, *BOTS, *self.trusted})
+        spec = parse_agent(name)
+        return Opponent(str(bot(spec.name)), name, spec.make())
 
     def _policy(self, step: int | None, answer: str | None = None) -> Opponent:
-        """Return the run's answer; None is the one that the configuration names."""
+        """Return the run's answer as an opponent."""
         from sparring.api.load import load_answer
 
-        engine, found = self._engine(step)
+        engine, loaded_step = self._engine(step)
         assert self.run is not None and self.config is not None, "only a run has policies"
-        agent = load_answer(self.run, self.config, engine, found, answer)
+        agent = load_answer(self.run, self.config, engine, loaded_step, answer)
         if isinstance(agent, Mixture):
-            said = f"mixture of {len(agent.weights)} members, step {found}"
-            return Opponent(str(PlayerRef("mixture", "answer")), said, agent)
-        return Opponent(str(snapshot(found)), f"{self._plain(answer)}, step {found}", agent)
+            description = f"mixture of {len(agent.weights)} members, step {loaded_step}"
+            return Opponent(str(PlayerRef("mixture", "answer")), description, agent)
+        return Opponent(
+            str(snapshot(loaded_step)), f"{self._plain(answer)}, step {loaded_step}", agent
+        )
 
     @staticmethod
     def _plain(answer: str | None) -> str:
-        """Return in words who answers for a run, where it is no mixture."""
+        """Return the label of an answer that is not a mixture."""
         return {LAST: "learner", AVERAGE: "average"}.get(answer or POLICY, "policy")
 
     def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
         assert self.run is not None, "only a run has policies"
-        newest = next(iter(self.steps()), None)  # a run may go on while people play
+        newest = next(iter(self.steps()), None)  # a run may go on meanwhile
         key = (step, newest if step is None else None)
         if key not in self._engines:
             from sparring.api.load import load_run  # torch: only where a policy plays
 
-            _, engine, found = load_run(self.run, step)
+            _, engine, loaded_step = load_run(self.run, step)
             while len(self._engines) >= ENGINES:
                 self._engines.pop(next(iter(self._engines)))
-            self._engines[key] = engine, found
+            self._engines[key] = engine, loaded_step
         return self._engines[key]
 
 
 def bots_for(game: Environment) -> list[str]:
-    """Return the bots that can play an environment, the first at any size and without a wait."""
+    """Return the bots that can play an environment; the first one needs no wait."""
     with environment_call(game), temporary_play(game, Stream.from_seed(0)) as play:
         legal = play.legal(play.due()[0])
-    found = []
+    names = []
     if is_searchable(game):
         if game.perfect_information:
-            found.append("mcts")
+            names.append("mcts")
         if not unfit(game):
-            found.append("minimax")
+            names.append("minimax")
         if not game.perfect_information and game.has_info_states and fits(game, HISTORIES):
-            found.append("cfr")
+            names.append("cfr")
     if isinstance(play, PartnerPlay):
-        found.append("house")
+        names.append("house")
     if legal is not None or isinstance(play, HasRandomReply):
-        found.append("random")
-    return found
+        names.append("random")
+    return names
 
 
 def _first(text: str) -> str:
@@ -267,38 +271,38 @@ def _first(text: str) -> str:
 
 YOU = str(PlayerRef("person", "you"))
 LONGEST = 8000  # characters of a person's reply
-SEEDS = 1_000_000  # a seed that is drawn is below this
+SEEDS = 1_000_000  # random seeds are below this
 
 
-class Exchange(NamedTuple):
-    """What a person was told at a turn, and the reply."""
+class PersonTurn(NamedTuple):
+    """One turn of a person: the prompt and the reply."""
 
-    told: str
+    prompt: str
     reply: str
 
 
 class _Person(TextAgent):
-    """Stands where the person sits: the play asks it nothing."""
+    """Fills the person's seat; the session never asks it."""
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Refuse: the reply comes from outside."""
+        """Raise GameError, as the reply comes from outside."""
         raise GameError("A person's reply comes from outside.")
 
 
 class InteractiveSession:
-    """One play, as it goes on; whoever makes it calls ``close`` in the end.
+    """One running episode with a person; the caller must call ``close`` at the end.
 
     Args:
         game: the environment.
-        seat: the person's.
-        opposite: who sits in the other seats; None: there are none.
-        seed: of the deal, and of all that is drawn.
+        seat: seat of the person.
+        opponent: player in the other seats; None: there are none.
+        seed: of the initial state and all other draws.
 
     Attributes:
-        asked: the decision that the person is to take; None: the play is over.
-        turn: its number among the person's, from 0.
-        past: what the person was told and has replied.
-        episode: the record, when the play is over.
+        pending: the decision that waits for the person; None: the episode is over.
+        turn: number of the person's turn, from 0.
+        past: the person's turns so far.
+        episode: the record, once the episode is over.
 
     Raises:
         GameError: the environment's own code raised.
@@ -306,7 +310,7 @@ class InteractiveSession:
     """
 
     def __init__(self, game: Environment, seat: int, opposite: Opponent | None, seed: int) -> None:
-        self.game, self.seat, self.opposite, self.seed = game, seat, opposite, seed
+        self.game, self.seat, self.opponent, self.seed = game, seat, opposite, seed
         self._people = for_people(game) if is_searchable(game) else None
         agents: dict[str, Agent] = {YOU: _Person(YOU)}
         name = ""
@@ -326,11 +330,11 @@ class InteractiveSession:
         self._seats = spec.players
         with environment_call(game):
             self._play = EpisodeInPlay(spec, self._agents)
-        self.asked: PendingTurn | None = None
+        self.pending: PendingTurn | None = None
         self.turn = 0
-        self.past: list[Exchange] = []
+        self.past: list[PersonTurn] = []
         self.episode: Episode | None = None
-        self._heard: list[Reply | None] = []
+        self._answers: list[Reply | None] = []
         try:
             self._go_on()
         except BaseException:
@@ -338,139 +342,139 @@ class InteractiveSession:
             raise
 
     def close(self) -> None:
-        """Close the play, which nobody looks at any more; a second call does nothing."""
+        """Close the episode; a second call does nothing."""
         self._play.close()
 
     @property
     def play(self) -> Any:
-        """The play as it stands; it knows what is hidden."""
+        """The live play, hidden facts included."""
         return self._play.play
 
     @property
-    def drawn(self) -> dict[str, str]:
-        """Who was drawn in each other role, where a mixture sits opposite; it is for the end."""
-        return {self.game.roles[place]: who for place, who in self._drawn_at().items()}
+    def drawn_members(self) -> dict[str, str]:
+        """Member that a mixture drew for each other role; show it only after the end."""
+        return {self.game.roles[place]: who for place, who in self._members_by_seat().items()}
 
-    def _drawn_at(self) -> dict[int, str]:
-        if self.opposite is None or not isinstance(self.opposite.agent, Mixture):
+    def _members_by_seat(self) -> dict[int, str]:
+        if self.opponent is None or not isinstance(self.opponent.agent, Mixture):
             return {}
         return {
-            place: self.opposite.agent.label(self._who[str(name)])
+            place: self.opponent.agent.label(self._who[str(name)])
             for place, name in enumerate(self._seats)
             if place != self.seat
         }
 
     def record(self, episode: Episode) -> Episode:
-        """Return what is stored of a finished play: it names who was drawn from a mixture.
+        """Return the record to store, which names the members that a mixture drew.
 
         Args:
-            episode: of this play, as it was or judged.
+            episode: the finished episode, judged or not.
         """
-        drawn = self._drawn_at()
-        if not drawn:
+        agents = self._members_by_seat()
+        if not agents:
             return episode
-        names = [drawn.get(place, YOU) for place in range(self.game.num_seats)]
+        names = [agents.get(place, YOU) for place in range(self.game.num_seats)]
         turns = tuple(turn._replace(agent=names[turn.seat]) for turn in episode.turns)
         return replace(episode, agents=tuple(names), players=(), turns=turns)
 
     @property
     def people(self) -> Any:
-        """The environment as people see it."""
+        """The environment with the wording for people."""
         return self.game if self._people is None else self._people
 
     @property
-    def told(self) -> str:
-        """What the person is told now; nothing when the play is over."""
-        if self.asked is None:
+    def prompt(self) -> str:
+        """The prompt for the person; "" when the episode is over."""
+        if self.pending is None:
             return ""
-        if is_searchable_play(self.asked.state):
-            return seen_by(self.people, self.asked.state, self.seat)
-        return self.asked.prompt
+        if is_searchable_play(self.pending.state):
+            return seen_by(self.people, self.pending.state, self.seat)
+        return self.pending.prompt
 
     @property
     def legal(self) -> tuple[str, ...] | None:
-        """The person's legal actions; None: any text, or nothing is asked."""
-        if self.asked is None:
+        """Legal actions of the person; None: any text, or the episode is over."""
+        if self.pending is None:
             return None
-        found: tuple[str, ...] | None = self.asked.state.legal(self.seat)
-        return found
+        actions: tuple[str, ...] | None = self.pending.state.legal(self.seat)
+        return actions
 
     def say(self, text: str) -> str:
-        """Take the person's reply and go on to the next one, or to the end.
+        """Take the person's reply and play on until the next decision or the end.
 
         Args:
             text: as it was typed.
 
         Returns:
-            What is wrong with it, in which case nothing has happened; else "".
+            The mistake in the text, which then changes nothing; else "".
 
         Raises:
-            GameError: the play is over, or the environment's own code raised.
+            GameError: the episode is over, or the environment's own code raised.
             SparringError: a player cannot go on.
         """
-        if self.asked is None:
+        if self.pending is None:
             raise GameError("This play is over; begin the next one.")
-        text = text.strip().encode("utf-8", "replace").decode("utf-8")  # no half characters
+        text = text.strip().encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
         if not text:
             return "Type a reply."
         if len(text) > LONGEST:
             return f"A reply has at most {LONGEST:,} characters; this one has {len(text):,}."
         with environment_call(self.game):
-            reply, trouble = understood(self._people, self.asked.state, self.seat, text)
+            reply, trouble = understood(self._people, self.pending.state, self.seat, text)
         if reply is None:
             return f"{trouble.rstrip('.')}."
-        self.past.append(Exchange(self.told, reply))
+        self.past.append(PersonTurn(self.prompt, reply))
         self.turn += 1
-        heard = [Reply(text=reply) if one is None else one for one in self._heard]
-        self.asked = None
+        answers = [Reply(text=reply) if pending is None else pending for pending in self._answers]
+        self.pending = None
         with environment_call(self.game):
-            self._play.answer(heard)
+            self._play.answer(answers)
         self._go_on()
         return ""
 
     def _go_on(self) -> None:
-        """Ask everybody else, until the person is asked or the play is over."""
+        """Ask the other players until a decision waits for the person or the episode is over."""
         while not self._play.done:
             with environment_call(self.game):
-                asked = self._play.ask()
-            self._heard = self._replies(asked)
-            if None in self._heard:
-                self.asked = asked[self._heard.index(None)]
+                turns = self._play.ask()
+            self._answers = self._replies(turns)
+            if None in self._answers:
+                self.pending = turns[self._answers.index(None)]
                 return
             with environment_call(self.game):
-                self._play.answer([reply for reply in self._heard if reply is not None])
+                self._play.answer([reply for reply in self._answers if reply is not None])
         with environment_call(self.game):
             self.episode = renamed(self._play.finish(), self._whose)
 
-    def _replies(self, asked: Sequence[PendingTurn]) -> list[Reply | None]:
-        """Return what everybody else replies; None stands for the person's reply."""
-        found: list[Reply | None] = [None] * len(asked)
+    def _replies(self, turns: Sequence[PendingTurn]) -> list[Reply | None]:
+        """Return the replies of the other players, with None for the person."""
+        results: list[Reply | None] = [None] * len(turns)
         names = self._play.names
-        for name in dict.fromkeys(names[turn.seat] for turn in asked if turn.seat != self.seat):
-            own = [n for n, turn in enumerate(asked) if names[turn.seat] == name]
-            said = replies(name, self._agents[name], [asked[n] for n in own])
-            for place, reply in zip(own, said, strict=True):
+        for name in dict.fromkeys(names[turn.seat] for turn in turns if turn.seat != self.seat):
+            indices = [n for n, turn in enumerate(turns) if names[turn.seat] == name]
+            answers = replies(name, self._agents[name], [turns[n] for n in indices])
+            for place, reply in zip(indices, answers, strict=True):
                 if isinstance(reply, FailedPlay):
                     with environment_call(self.game):
                         raise reply.error
-                found[place] = reply
-        return found
+                results[place] = reply
+        return results
 
     def hint(self, oracle: Oracle) -> Verdict | None:
-        """Return what an oracle says of the person's decision; None where it abstains.
+        """Return an oracle's verdict on the person's decision; None: the oracle abstains.
 
         Raises:
-            GameError: nothing is asked.
+            GameError: no decision is pending.
             OracleError: the oracle refuses the state.
         """
-        if self.asked is None:
+        if self.pending is None:
             raise GameError("This play is over; there is nothing to judge.")
-        draft = next(one for one in self._play.due_drafts if one.seat == self.seat)
+        draft = next(turn for turn in self._play.due_drafts if turn.seat == self.seat)
         state, stream = self._play.oracle_query(draft)
         return verdicts(oracle, [state], [stream])[0]
 
     def judged(self, oracle: Oracle | None) -> Episode:
-        """Return the record of the finished play, every turn judged if there is an oracle."""
+        """Return the record of the finished episode; an oracle judges every turn."""
         if self.episode is None:
             raise GameError("This play is not over.")
         if oracle is None:
@@ -480,17 +484,17 @@ class InteractiveSession:
 
 
 def fresh_seed() -> int:
-    """Return a seed of a play for which nobody has named one; it is short, to be typed again."""
+    """Return a random seed that is short enough to type."""
     return secrets.randbelow(SEEDS)
 
 
 def keep(run: Path, episode: Episode, number: int | None = None) -> int:
-    """Store a play of a person in a run's folder, beside the run's own; return its number.
+    """Store a person's episode in a run's folder and return its number.
 
     Args:
         run: the run folder.
         episode: the record.
-        number: of a play that is stored, to replace it; None takes the next one.
+        number: of a stored episode, to replace it; None takes the next number.
 
     Raises:
         RunError: the disk is full or not writable.

@@ -1,4 +1,4 @@
-"""A run folder back to a model that plays, and its answer as a folder."""
+"""Loads engines and answers from run folders, and exports answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
-    """Return who is measured of a run: all its policies, each in its roles, or the one named.
+    """Return the reference of a run's policies: all, each in its roles, or a named one.
 
     Raises:
         UnknownNameError: the run has no policy of this name.
@@ -39,42 +39,42 @@ def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
 
 
 def load_answer(
-    path: Path, config: RunConfig, engine: LocalEngine, step: int, asked: str | None = None
+    path: Path, config: RunConfig, engine: LocalEngine, step: int, answer: str | None = None
 ) -> Agent:
-    """Return who answers for a run; see ``run.evaluation``.
+    """Return the agent that is a run's answer; see ``run.evaluation``.
 
     Args:
         path: the run folder.
-        config: the run's, of ``load_run``.
-        engine: of the same.
-        step: of the same.
-        asked: the answer; None: the one that the configuration names.
+        config: the run's configuration, from ``load_run``.
+        engine: the engine, from ``load_run``.
+        step: the step, from ``load_run``.
+        answer: name of the answer; None: the answer that the configuration names.
 
     Raises:
         UnknownNameError: there is no such answer.
         CheckpointError: the checkpoint's payoff book cannot be read.
-        ConfigError: the answer is a mixture, and the run has no members; its meta-solver is for two
-            teams, and there are more; or it is the average, and the run keeps none.
+        ConfigError: the answer is a mixture and the run has no members, or its meta-solver is for
+            two teams and there are more; or it is the average and the run keeps none.
     """
-    wanted = config.league.answer if asked is None else check_answer(asked, config)
-    if asked not in (None, *PLAIN) and not engine.members:
+    chosen = config.league.answer if answer is None else check_answer(answer, config)
+    if answer not in (None, *PLAIN) and not engine.members:
         raise ConfigError(
-            f"The answer {asked!r} is a mixture of the league's members, and {path} has none at "
+            f"The answer {answer!r} is a mixture of the league's members, and {path} has none at "
             f"step {step}; train it with league.every=20, or take the answer 'policy'."
         )
-    if wanted in PLAIN:
-        return answer_of(engine, Payoffs(), wanted)
-    solver = PluginConfig.model_validate(wanted).bind("league.meta_solvers")
+    if chosen in PLAIN:
+        return answer_of(engine, Payoffs(), chosen)
+    solver = PluginConfig.model_validate(chosen).bind("league.meta_solvers")
     trained = [game for game, weight in engine.environments if weight]
-    check_sides(solver, trained, f"The answer {wanted!r}")
+    check_sides(solver, trained, f"The answer {chosen!r}")
     book = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
-    return answer_of(engine, book, wanted, apart=bool(apart_by(config)))
+    return answer_of(engine, book, chosen, apart=bool(apart_by(config)))
 
 
 def load_run(
     path: Path, step: int | None = None, *, threads: int | None = None
 ) -> tuple[RunConfig, LocalEngine, int]:
-    """Return a run's configuration, an engine with its weights, and the step they are from.
+    """Return (configuration, engine, step) of a run's checkpoint.
 
     Args:
         path: the run folder.
@@ -82,17 +82,17 @@ def load_run(
         threads: CPU threads in place of the configuration's.
 
     Raises:
-        RunError: no such run, or it has no checkpoint yet.
+        RunError: there is no such run, or it has no checkpoint yet.
         CheckpointError: the checkpoint is damaged or does not exist.
     """
     run = RunFolder.open(path)
-    config, found = resolve(run.config()), run.checkpoint(step)
-    changed = describe_edits(config, found)
+    config, saved = resolve(run.config()), run.checkpoint(step)
+    changed = describe_edits(config, saved)
     if changed:
         log.warning(
             "%s was edited after step %d was saved, and is used as it is now: %s.",
             path / CONFIG,
-            found.step,
+            saved.step,
             changed,
         )
     if threads is not None:
@@ -100,13 +100,13 @@ def load_run(
     engine = LocalEngine(config)
     while True:
         try:
-            engine.restore(found.path)
-            return config, engine, found.step
+            engine.restore(saved.path)
+            return config, engine, saved.step
         except CheckpointError:
             newer = checkpoint.load_latest(path)
-            if step is not None or newer is None or newer.path == found.path:
+            if step is not None or newer is None or newer.path == saved.path:
                 raise
-            found = newer  # a trainer at work has removed the one that was being read
+            saved = newer  # a running trainer has removed the checkpoint
 
 
 def export_answer(
@@ -119,36 +119,36 @@ def export_answer(
     adapter: bool = False,
     policy: str | None = None,
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Write who answers for a run; return the step, the mixture in words or "", and notes.
+    """Write a run's answer; return (step, mixture in words or "", notes).
 
     Args:
         run: the run folder.
-        folder: where to.
+        folder: the new folder.
         answer: "policy", "average", "last" or a meta-solver; None: the policy, as one model folder.
         checkpoint: step of the checkpoint; None takes the newest.
-        dtype: as for ``engine.exported_policy.export``.
-        adapter: as for ``engine.exported_policy.export``.
-        policy: which policy, where the run has several.
+        dtype: see ``engine.exported_policy.export``.
+        adapter: see ``engine.exported_policy.export``.
+        policy: name of a policy, if the run has several.
 
     Raises:
         SparringError: there is no such run or answer, or the folder cannot be written.
     """
     config, engine, step = load_run(run, checkpoint)
-    asked = answer or POLICY
-    who = load_answer(run, config, engine, step, asked)
+    chosen = answer or POLICY
+    who = load_answer(run, config, engine, step, chosen)
     if isinstance(who, MemberMixture):
         export_mixture(
             engine,
             folder,
             who,
             step=step,
-            answer=asked,
+            answer=chosen,
             dtype=dtype,
             adapter=adapter,
             policy=policy,
         )
         return step, str(who), who.notes
-    member = LEARNER if asked == LAST else PUBLISHED
+    member = LEARNER if chosen == LAST else PUBLISHED
     export(
         engine,
         folder,
@@ -157,7 +157,7 @@ def export_answer(
         adapter=adapter,
         policy=policy,
         member=member,
-        figures=None if asked == LAST else _measured(run, step),
+        figures=None if chosen == LAST else _measured(run, step),
     )
     return step, "", ()
 

@@ -1,7 +1,4 @@
-"""A run or a bot measured on games: figures, matches, attempts of trials, notes.
-
-`sparring evaluate` and the public API return it as plain data.
-"""
+"""Measures a run or a bot on games; `sparring evaluate` and the public API return the result."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from sparring.api.suite_player import run_player, unknown_to
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN, POLICY, measured_weights
 from sparring.config.parts import PluginConfig, bound_agent
-from sparring.config.plugins.registry import Bound, bind
+from sparring.config.plugins.registry import BoundPlugin, bind
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
@@ -48,8 +45,8 @@ from sparring.play.players.base import HasNotes
 from sparring.play.players.best_of_n import BestOfN
 from sparring.play.players.mixture import Mixture
 
-SHARES = "bots"  # option of matchmakers: the share of the starts that a bot plays
-_Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of a role and pool
+SHARES = "bots"  # option of matchmakers: share of the initial states for each bot
+_Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of one role and pool
 
 
 def adaptations_of(
@@ -58,53 +55,53 @@ def adaptations_of(
     pool: Mapping[str, PoolOpponent],
     *,
     trials: int,
-    met: SeenInitialStates,
+    seen_states: SeenInitialStates,
     seed: int,
     limit: int = 0,
     in_flight: int | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows of all trials among games, as plain data.
 
-    Beside a row stand ``best``, what the best response earns that knows the opponent, and
-    ``fixed``, what the best single policy does against the pool; beside that of a pool ``closed``,
-    the share (return - fixed) / (best - fixed) of each attempt, and ``ceiling``, the most that any
-    policy can close in it. Or ``why`` there is none of this. ``exact`` has what the policy gets by
-    its probabilities, without plays: ``returns``, ``illegal`` and of a pool ``closed``, by attempt;
-    or ``why_sampled`` says why there is none.
+    A row has ``best``, the best response value against the known opponent, and ``fixed``, the value
+    of the best single policy against the pool. The row of a pool also has ``closed``, the share
+    (return - fixed) / (best - fixed) of each attempt, and ``ceiling``, the largest possible
+    ``closed``. A row without these has ``why``, the reason. ``exact`` holds values computed from
+    the policy's probabilities: ``returns``, ``illegal`` and, for a pool, ``closed``, by attempt. A
+    row without ``exact`` may have ``why_sampled``, the reason.
 
     Args:
-        policy: who is measured.
-        games: of different names; what is no trial is left out.
-        pool: who is met; see ``pool_of``.
-        trials: of each role against each opponent.
-        met: the starts that the policy was trained on; others are played where there are any.
+        policy: the measured player.
+        games: of different names; games that are not trials are left out.
+        pool: the opponents; see ``pool_of``.
+        trials: number of trials of each role against each opponent.
+        seen_states: initial states seen in training; others are played where possible.
         seed: of the trials.
-        limit: conversations up to which the policy is asked for exact returns; 0: not at all.
-        in_flight: plays at once; see ``rollout_teams``.
+        limit: largest number of conversations for exact returns; 0: no exact returns.
+        in_flight: episodes at once; see ``rollout_teams``.
     """
     rows, root = list[dict[str, Any]](), Stream.from_seed(seed).child("adaptation")
     for game in games:
         if not isinstance(game, Trial):
             continue
         rules = rules_of(game)
-        starts, stream = measured_starts(game, met)[0], root.child(game.name)
-        found = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
+        starts, stream = measured_starts(game, seen_states)[0], root.child(game.name)
+        table = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
         about = {"game": game.name, "starts": starts.label}
         beside: dict[tuple[str, bool], _Exact] = {}
-        for row in found:
-            some = {name: one for name, one in pool.items() if one.trained == row.trained}
+        for row in table:
+            opponents = {name: item for name, item in pool.items() if item.trained == row.trained}
             if (row.role, row.trained) not in beside:
                 beside[row.role, row.trained] = (
-                    *_ceiling(rules, row.role, some),
-                    _without_plays(rules, policy, row.role, some, limit),
+                    *_ceiling(rules, row.role, opponents),
+                    _without_plays(rules, policy, row.role, opponents, limit),
                 )
             ceiling, why, exact = beside[row.role, row.trained]
-            more = _exact(row, ceiling, why) | _asked(row, some, exact, ceiling)
+            more = _exact(row, ceiling, why) | _asked(row, opponents, exact, ceiling)
             plain = {
                 "role": row.role,
                 "opponent": row.opponent or None,
                 "trained": row.trained,
-                "attempts": [{**as_data(one), "trials": one.count} for one in row.returns],
+                "attempts": [{**as_data(ends), "trials": ends.count} for ends in row.returns],
                 "gain": as_data(row.gain),
                 "forfeits": row.forfeits,
             }
@@ -115,16 +112,16 @@ def adaptations_of(
 def pool_of(
     games: Sequence[Environment], config: RunConfig | None, others: Sequence[AgentSpec]
 ) -> dict[str, PoolOpponent]:
-    """Return who is met in the attempts of the trials among games.
+    """Return the opponents in the trials among games.
 
     Args:
-        games: that are measured.
-        config: of the run; its bots are those that training met, and what it is evaluated against
-            besides are held out. None: there was no training.
+        games: the measured games.
+        config: of the run; its bots were met in training, and its evaluation opponents are held
+            out. None: there was no training.
         others: further opponents, held out.
 
     Raises:
-        ConfigError: no game is a trial, one has one seat, or there is nobody to meet.
+        ConfigError: no game is a trial, a trial has one seat, or there is no opponent.
     """
     trials = [game for game in games if isinstance(game, Trial)]
     if not trials:
@@ -138,20 +135,20 @@ def pool_of(
     pool = opponents_of(config, others)
     if not pool:
         raise ConfigError(
-            "--adaptation needs opponents: the run has no bots, so name some, e.g. --opponent "
+            "--adaptation needs opponents, and the run has no bots; name some, e.g. --opponent "
             "'scripted preference=[rock]'."
         )
     return pool
 
 
 def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, PoolOpponent]:
-    """Return the bots that a run's training met, by their names there, and those held out.
+    """Return a run's bots by name, then the held-out opponents.
 
-    Who is held out twice stands there once, and who was met is not held out: options that are left
-    out count as their defaults.
+    A held-out opponent is listed once, and a bot met in training is not held out. Options left out
+    count as their defaults.
     """
-    found, known = dict[str, PoolOpponent](), list[Any]()
-    held: list[tuple[AgentSpec, Bound, Callable[[], Any]]] = [
+    opponents, known = dict[str, PoolOpponent](), list[Any]()
+    held_out: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
         (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
     ]
     if config is not None:
@@ -160,42 +157,44 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
             if shares.get(name, not shares):
                 for member, bound, weight in _members(name, bot, config.bots):
                     known.append(_played(bound))
-                    found[member] = PoolOpponent(
+                    opponents[member] = PoolOpponent(
                         agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
                     )
         for bot in config.evaluation.opponents:
             bound = bot.bind("players")
             spelled = f"{bot.name}:{bot.preset}" if bot.preset else bot.name
-            held.append((AgentSpec(spelled, bot.options), bound, bound))
-    new, made = list[AgentSpec](), list[Callable[[], Any]]()
-    for spec, bound, make in held:
+            held_out.append((AgentSpec(spelled, bot.options), bound, bound))
+    new, factories = list[AgentSpec](), list[Callable[[], Any]]()
+    for spec, bound, make in held_out:
         if _played(bound) not in known:
             known.append(_played(bound))
             new.append(spec)
-            made.append(make)
-    for label, make in zip(labels(new), made, strict=True):
-        name = f"{label} (held out)" if label in found else label
-        found[name] = PoolOpponent(agent=make(), weight=1.0, trained=False)
-    return found
+            factories.append(make)
+    for label, make in zip(labels(new), factories, strict=True):
+        name = f"{label} (held out)" if label in opponents else label
+        opponents[name] = PoolOpponent(agent=make(), weight=1.0, trained=False)
+    return opponents
 
 
-def _played(bot: Bound) -> tuple[str, dict[str, Any]]:
-    """Return what a bot plays by: its plug-in and every option."""
-    given = {key: bot.options.get(key, one.default) for key, one in bot.plugin.options.items()}
-    return bot.plugin.name, given
+def _played(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
+    """Return the identity of a bot: plug-in and every option."""
+    options = {
+        key: bot.options.get(key, option.default) for key, option in bot.plugin.options.items()
+    }
+    return bot.plugin.name, options
 
 
 def _ceiling(
     game: Trial, role: str, pool: Mapping[str, PoolOpponent]
 ) -> tuple[Ceiling | None, str]:
-    """Return what there is to be had against a pool, or None and why not."""
+    """Return (ceiling of a pool, ""), or (None, reason)."""
     if game.redeal != "fresh" or game.stop_on_win:
         return None, "no ceiling: it is that of fresh deals in every attempt, with no early stop"
     return ceiling_or_reason(
         game.inner,
         role=role,
-        opponents={name: one.agent for name, one in pool.items()},
-        shares={name: one.weight for name, one in pool.items()},
+        opponents={name: opponent.agent for name, opponent in pool.items()},
+        shares={name: opponent.weight for name, opponent in pool.items()},
         attempts=game.attempts,
         reveal=game.reveal,
     )
@@ -204,10 +203,10 @@ def _ceiling(
 def _without_plays(
     game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
-    """Return what a policy gets by its probabilities, or why there is none; "": nobody asks."""
+    """Return exact returns of a policy, the reason why there are none, or "" if nobody asks."""
     if not limit or not isinstance(policy, ActionScorer):
         return ""
-    opponents = {name: one.agent for name, one in pool.items()}
+    opponents = {name: opponent.agent for name, opponent in pool.items()}
     try:
         return attempt_returns(game, policy, role=role, opponents=opponents, limit=limit)
     except GameError as error:
@@ -215,20 +214,20 @@ def _without_plays(
 
 
 def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
-    """Return what stands beside a row: exact returns, and what share of the headroom is closed."""
+    """Return the exact columns of a row."""
     if ceiling is None:
         return {"why": why}
     if row.opponent:
         return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
-    found: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
+    columns: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
     most = [ceiling.closed(value) for value in ceiling.most]
-    if None not in most:  # there is something to adapt for
+    if None not in most:  # adaptation can gain something
         closed = [
             {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
             for ends in map(as_data, row.returns)
         ]
-        found |= {"ceiling": most, "closed": closed}
-    return found
+        columns |= {"ceiling": most, "closed": closed}
+    return columns
 
 
 def _asked(
@@ -239,7 +238,7 @@ def _asked(
 ) -> dict[str, Any]:
     if isinstance(exact, str):
         return {"why_sampled": exact} if exact else {}
-    shares = {n: one.weight for n, one in enumerate(pool.values())}
+    shares = {n: opponent.weight for n, opponent in enumerate(pool.values())}
     if row.opponent:  # the others may have no returns, where a win ends their trials
         shares = {[*pool].index(row.opponent): 1.0}
     weights = np.array([*shares.values()]) / math.fsum(shares.values())
@@ -247,19 +246,19 @@ def _asked(
         (values[:, [*shares]] @ weights).tolist() for values in (exact.returns, exact.illegal)
     )
     columns = {"returns": returns, "illegal": illegal}
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         name: [None if math.isnan(value) else value for value in values]
         for name, values in columns.items()
     }
     if not row.opponent and ceiling is not None and ceiling.closed(0.0) is not None:
-        found["closed"] = [ceiling.closed(value) for value in returns]
-    return {"exact": found}
+        result["closed"] = [ceiling.closed(value) for value in returns]
+    return {"exact": result}
 
 
 def _members(
     name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
-) -> list[tuple[str, Bound, float]]:
-    """Return a bot, or the bots that a mixture draws; players of the run are left out."""
+) -> list[tuple[str, BoundPlugin, float]]:
+    """Return (name, player, share) of a bot, or of each bot in a mixture."""
     bound = bot.bind("players")
     agent = bound()
     if type(agent) is not Mixture:
@@ -276,39 +275,39 @@ def _members(
     ]
 
 
-MAX_STATES = 20_000  # information states, for an agent that is no run's
+MAX_STATES = 20_000  # information states, for an agent without a run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """Who is measured, and on what.
+class MeasurementTarget:
+    """A player with the games that it is measured on.
 
     Args:
-        policy: who plays.
+        policy: the measured player.
         games: of different names.
-        met: the starts that training met.
-        about: what is said of it in the result.
-        notes: on what could not be as asked.
-        own: oracles of the run, by game.
-        limit: information states up to which enumeration is tried.
-        scores: whether the policy may know the probability of its replies.
-        config: of the run.
-        engine: of the run.
+        seen_states: initial states seen in training.
+        about: description of the player, part of the result.
+        notes: on requests that could not be met.
+        oracles: oracles of the run, by game.
+        limit: largest number of information states for enumeration.
+        scores: whether the policy can return the probability of a reply.
+        config: of the run, if there is one.
+        engine: of the run, if there is one.
     """
 
     policy: Any
     games: Sequence[Environment]
-    met: SeenInitialStates
+    seen_states: SeenInitialStates
     about: Mapping[str, Any]
     notes: Sequence[str]
-    own: Mapping[str, Oracle] = field(default_factory=dict)
+    oracles: Mapping[str, Oracle] = field(default_factory=dict)
     limit: int = MAX_STATES
     scores: bool = True
     config: RunConfig | None = None
     engine: Any = None
 
 
-def measured(
+def measure(
     run: Path | None,
     agent: str | None,
     *,
@@ -329,47 +328,47 @@ def measured(
     best_of: int = 1,
     in_flight: int | None = None,
 ) -> dict[str, Any]:
-    """Return figures, matches and notes, and what was measured.
+    """Measure a run or an agent; return figures, matches, notes and a description.
 
     Args:
         run: the folder of a run, or None.
-        agent: else a bot as on the command line.
+        agent: a bot as on the command line, if there is no run.
         checkpoint: step of the run's checkpoint; None takes the newest.
-        only: the policy that sits in every seat, where the run has several.
-        names: games as on the command line; none: those of the run.
+        only: the policy for every seat, if the run has several.
+        names: games as on the command line; none: the games of the run.
         bots: opponents; none: random play.
-        games_per_seat: against each of them.
-        exact: whether to compute exact figures where possible.
-        league: whether to rate the run's snapshots.
-        self_plays: of the policy in all seats, to tell how many differ; 0: none.
-        adaptation: whether to measure each attempt of trials, ``games_per_seat`` of them for each
-            role and opponent.
+        games_per_seat: games against each opponent from each seat.
+        exact: whether exact figures are computed where possible.
+        league: whether the run's snapshots are rated.
+        self_plays: episodes with the policy in all seats, to count different ones; 0: none.
+        adaptation: whether each attempt of trials is measured, in ``games_per_seat`` trials for
+            each role and opponent.
         seed: of the games.
-        oracle: who judges turns; None: the run's own, or the first exact one.
+        oracle: judges turns; None: the run's own, or the first exact one.
         judged: whether turns are judged at all.
-        oracle_turns: of a game and opponent that are judged at most.
-        answer: of the run, such as "nash"; None: the one that its configuration names.
-        best_of: replies of which the oracle's best is played.
+        oracle_turns: largest number of judged turns per game and opponent.
+        answer: name of the run's answer, such as "nash"; None: the configuration's.
+        best_of: number of candidates; the oracle's best one is played.
         in_flight: games at once; see ``rollout_teams``.
 
     Raises:
-        SparringError: the run, a bot or a game cannot be had, or does not fit the others.
+        SparringError: the run, a bot or a game does not exist, or does not fit the others.
     """
     who = (
         _agent(str(agent), names, checkpoint)
         if run is None
         else _run(run, checkpoint, only, names, answer)
     )
-    policy, games, met = who.policy, who.games, who.met
+    policy, games, seen_states = who.policy, who.games, who.seen_states
     exact = exact and who.scores
     notes, about = list(who.notes), dict(who.about)
     against = list(bots) or [parse_agent("random")]
-    oracles, more = oracles_for(games, oracle, who.own) if judged else ({}, [])
+    oracles, more = oracles_for(games, oracle, who.oracles) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
         policy, exact = _choosing(policy, best_of, games, oracles, more), False
         about["best_of"] = best_of
-    measured: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "opponents": against,
         "games_per_seat": games_per_seat,
         "exact": exact,
@@ -377,14 +376,14 @@ def measured(
         "seed": seed,
         "in_flight": in_flight,
     }
-    pool = pool_of(games, who.config, bots) if adaptation else {}  # refused before all matches
-    result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
+    pool = pool_of(games, who.config, bots) if adaptation else {}  # raises before the matches
+    result = evaluate_policy(policy, games, judges=judges, seen_states=seen_states, **settings)
     result = {**about, **result, "notes": [*dict.fromkeys([*notes, *more, *result["notes"]])]}
     if run is None and isinstance(policy, Mixture):
         result["answer"] = f"mixture of {policy}"
     if self_plays:
         result["self_plays"] = self_plays_of(
-            policy, games, plays=self_plays, met=met, seed=seed, in_flight=in_flight
+            policy, games, plays=self_plays, seen_states=seen_states, seed=seed, in_flight=in_flight
         )
     if adaptation:
         result["adaptation"] = adaptations_of(
@@ -392,7 +391,7 @@ def measured(
             games,
             pool,
             trials=games_per_seat,
-            met=met,
+            seen_states=seen_states,
             seed=seed,
             limit=who.limit if exact else 0,
             in_flight=in_flight,
@@ -408,16 +407,16 @@ def measured(
     return result
 
 
-def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measured:
+def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> MeasurementTarget:
     if checkpoint is not None:
         raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
     spec = parse_agent(text)
     policy: Any = spec.make()
     games = named_games(names, style=spec.style)
-    return Measured(
+    return MeasurementTarget(
         policy=policy,
         games=games,
-        met=SeenInitialStates(None),
+        seen_states=SeenInitialStates(None),
         about={"agent": spec.name, "options": dict(spec.options)},
         notes=_unknown(games, lambda known: unknown_to(spec.words, known)),
         scores=isinstance(policy, ActionScorer),
@@ -426,8 +425,8 @@ def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measured:
 
 def _run(
     run: Path, checkpoint: int | None, only: str | None, names: Sequence[str], answer: str | None
-) -> Measured:
-    """Return what is measured of a run, on its own games or on others."""
+) -> MeasurementTarget:
+    """Return the target of a run, on its own games or on others."""
     config, engine, step = load_run(run, checkpoint)
     policy: Any = (
         load_answer(run, config, engine, step, answer)
@@ -435,12 +434,12 @@ def _run(
         else engine.agent(published(config, run, only))
     )
     games: Sequence[Environment] = [known for known, _ in engine.environments]
-    about, notes, own = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
-    met = SeenInitialStates(config, games)
-    asked = config.league.answer if answer is None else answer
-    if asked not in PLAIN and not isinstance(policy, Mixture):
-        asked = POLICY  # the league has no members yet
-    about["weights"] = measured_weights(config, asked, only)
+    about, notes, oracles = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
+    seen_states = SeenInitialStates(config, games)
+    chosen = config.league.answer if answer is None else answer
+    if chosen not in PLAIN and not isinstance(policy, Mixture):
+        chosen = POLICY  # the league has no members yet
+    about["weights"] = measured_weights(config, chosen, only)
     if isinstance(policy, Mixture):
         about["answer"] = f"mixture of {policy}"
         notes += policy.notes if isinstance(policy, HasNotes) else ()
@@ -449,14 +448,14 @@ def _run(
         games = named_games(names, style=style)
         notes += _unknown(games, run_player(run, step, None).unknown_words)
     else:
-        own = configured_oracles(config.environments, games)
-    return Measured(
+        oracles = configured_oracles(config.environments, games)
+    return MeasurementTarget(
         policy=policy,
         games=games,
-        met=met,
+        seen_states=seen_states,
         about=about,
         notes=notes,
-        own=own,
+        oracles=oracles,
         limit=config.evaluation.max_states,
         config=config,
         engine=engine,

@@ -1,11 +1,11 @@
-"""Environments made, plays played, and their turns as columns."""
+"""Makes environments, plays episodes and returns turn tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.api.runs import Run, whole
+from sparring.api.runs import Run, check_integer
 from sparring.config.plugins.guard import watched
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.records import LEARNER, EnvironmentSpec, Episode, TurnTable
@@ -24,21 +24,18 @@ from sparring.play.turn_table import turn_table as table_of
 def make_environment(
     name: str | EnvironmentSpec, *, illegal: Mapping[str, Any] | None = None, **options: Any
 ) -> Environment:
-    """Return an environment by name: a plug-in, one from outside, or any game of OpenSpiel.
-
-    The game of OpenSpiel must be turn-based.
+    """Return an environment by name: a plug-in, or a turn-based game of OpenSpiel.
 
     Args:
-        name: as `sparring list environments` has it, or package.module; or an episode's
-            ``environment``, which alone says everything.
-        illegal: the rule for replies that are no legal action, e.g. {"rule": "retry", "retries":
-            2}.
-        options: of the environment; `sparring explain NAME` tells them.
+        name: a name from `sparring list environments`, or package.module; or an episode's
+            ``environment``, which includes the options.
+        illegal: the rule for illegal replies, e.g. {"rule": "retry", "retries": 2}.
+        options: of the environment; `sparring explain NAME` lists them.
 
     Raises:
-        UnknownNameError: no such environment or option.
+        UnknownNameError: there is no such environment or option.
         ConfigError: an option's value is wrong.
-        GameError: an episode's environment is of another version than the one here.
+        GameError: an episode's environment has another version than the installed one.
     """
     if isinstance(name, EnvironmentSpec):
         if illegal is not None or options:
@@ -49,7 +46,7 @@ def make_environment(
         return from_spec(name)
     if not isinstance(name, str):
         raise ConfigError(
-            f"{quoted(name)} is no name of an environment; write e.g. "
+            f"{quoted(name)} is not a name of an environment; write e.g. "
             "make_environment('kuhn_poker')."
         )
     return make_game(name, options=options, illegal=illegal)
@@ -66,37 +63,37 @@ def play_episodes(
     seed: int = 0,
     in_flight: int | None = None,
 ) -> list[Episode]:
-    """Let players play, and return the episodes, as many as were asked for.
+    """Play episodes and return them.
 
     Args:
-        environment: one that was made, or its name.
+        environment: an environment or its name.
         players: one per seat: a bot as on the command line ("random", "mcts simulations=100"), a
             run, or an agent.
-        plays: how many.
-        group_size: plays that share a start.
-        trained: seats whose turns ``turn_table`` shall hold; None: all.
-        seed: of the plays: the same seed gives the same plays.
-        in_flight: plays at once, such as the sessions that a server of environments allows; None:
-            what the players say (a run its ``rollout.in_flight``), else 64.
+        plays: number of episodes.
+        group_size: episodes that share an initial state.
+        trained: seats whose turns ``turn_table`` takes; None: all.
+        seed: of the episodes; equal seeds give equal episodes.
+        in_flight: episodes at once, such as the sessions that an environment server allows; None:
+            the players' limit (a run's ``rollout.in_flight``), else 64.
 
     Raises:
-        ConfigError: the players do not fill the seats, or one cannot be made.
-        RolloutError: a play could not begin or go on; it says how many, and why.
+        ConfigError: the players do not fill the seats, or a player cannot be made.
+        RolloutError: an episode could not begin or go on; the message says how many and why.
     """
-    whole(plays, "plays", 1)
-    whole(group_size, "group_size", 1)
-    whole(seed, "seed", 0)
+    check_integer(plays, "plays", 1)
+    check_integer(group_size, "group_size", 1)
+    check_integer(seed, "seed", 0)
     if in_flight is not None:
-        whole(in_flight, "in_flight", 1)
+        check_integer(in_flight, "in_flight", 1)
     game = make_game(environment) if isinstance(environment, str) else environment
     if not hasattr(game, "num_seats"):
         raise ConfigError(
-            f"{quoted(environment)} is no environment; write a name, or what make_environment "
+            f"{quoted(environment)} is not an environment; write a name, or what make_environment "
             "returned."
         )
     if isinstance(players, str) or not isinstance(players, Sequence):
         raise ConfigError(
-            f"players={quoted(players)} is no list; name one player per seat, e.g. ['random', "
+            f"players={quoted(players)} is not a list; name one player per seat, e.g. ['random', "
             "'random']."
         )
     if len(players) != game.num_seats:
@@ -106,12 +103,12 @@ def play_episodes(
         )
     agents: dict[str, Agent] = {}
     seats = tuple(_seat(player, agents) for player in players)
-    wanted = range(game.num_seats) if trained is None else trained
-    if not isinstance(wanted, Sequence) or not all(
-        seat in range(game.num_seats) for seat in wanted
+    trained_seats = range(game.num_seats) if trained is None else trained
+    if not isinstance(trained_seats, Sequence) or not all(
+        seat in range(game.num_seats) for seat in trained_seats
     ):
         raise ConfigError(
-            f"trained={quoted(trained)} is no list of seats; {game.name} has 0 "
+            f"trained={quoted(trained)} is not a list of seats; {game.name} has 0 "
             f"to {game.num_seats - 1}."
         )
     root = Stream.from_seed(seed).child("api")
@@ -123,7 +120,7 @@ def play_episodes(
             deal=root.child("deal").child(number // group_size),
             stream=root.child("play").child(number),
             seats=seats,
-            trained=tuple(seat in wanted for seat in range(game.num_seats)),
+            trained=tuple(seat in trained_seats for seat in range(game.num_seats)),
         )
         for number in range(plays)
     ]
@@ -131,7 +128,7 @@ def play_episodes(
 
 
 def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
-    """Return the name of a player among the agents; what is named twice is one agent."""
+    """Return the name of a player among the agents; a player named twice is one agent."""
     if isinstance(player, str):
         if player not in agents:
             agents[player] = parse_agent(player).make()
@@ -139,8 +136,8 @@ def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
     agent = player.policy if isinstance(player, Run) else player
     if not hasattr(agent, "act"):
         raise ConfigError(
-            f"{quoted(player)} is no player; write a bot's name, a run (sparring.load_run(PATH)) "
-            "or an agent."
+            f"{quoted(player)} is not a player; write a bot's name, a run "
+            "(sparring.load_run(PATH)) or an agent."
         )
     for name, known in agents.items():
         if known is agent:
@@ -158,19 +155,17 @@ def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
 def turn_table(
     episodes: Sequence[Episode] | None = None, *, candidates: bool = False, **columns: Any
 ) -> TurnTable:
-    """Return the turns of the trained seats as columns, what advantage estimators work on.
-
-    They are sorted by episode, seat and turn.
+    """Return the turns of trained seats as columns, sorted by episode, seat and turn.
 
     Args:
-        episodes: plays, of which every turn of a trained seat is a row.
-        candidates: have a row for each of the other replies to a prompt too, for estimators that
-            compare them. False (default) has what was played.
-        columns: in place of episodes, plain arrays with one entry per turn; ``reward`` and
-            ``episode`` are needed. See ``sparring.methods.columns.arrays.table_of_arrays``.
+        episodes: every turn of their trained seats is a row.
+        candidates: whether the other candidates of a prompt are rows too, for estimators that
+            compare them.
+        columns: in place of episodes, arrays with one entry per turn; ``reward`` and ``episode``
+            are needed. See ``sparring.methods.columns.arrays.table_of_arrays``.
 
     Raises:
-        ConfigError: these are no episodes, or a column is not one of the others' length.
+        ConfigError: the arguments are not episodes, or a column has another length.
         UnknownNameError: there is no such column.
     """
     if episodes is None and columns:

@@ -1,4 +1,4 @@
-"""A policy measured on demand: exact figures, matches, regret and a league table, as plain data.
+"""Measures a policy: exact figures, matches, regret and a league table, as plain data.
 
 Figures besides those of a run, per game GAME:
     value/GAME/ROLE              expected return of the role where the policy sits in every seat,
@@ -37,36 +37,33 @@ from sparring.play.players.random import RandomAgent
 
 
 def exact_figures(game: Environment, policy: Any, *, max_states: int) -> dict[str, float]:
-    """Return exploitability, values and illegal mass of a policy that can score actions.
+    """Return exploitability, values and illegal mass of a policy that scores actions.
 
     Raises:
-        GameError: the game is too large, or has no information states; the message says what to use
-            instead.
+        GameError: the game is too large, or has no information states; the message names an
+            alternative.
     """
     return _exact(game, enumerate_info_states(base_game(game), limit=max_states), policy)[0]
 
 
 def _exact(game: Environment, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
-    """Return the figures of ``exact_figures`` from the game's information states, and a note."""
-    found = exact_figures_of(game, info_states, policy)
-    values = zip(game.roles, found.values, strict=True)
+    """Return (figures as in ``exact_figures``, note)."""
+    exact = exact_figures_of(game, info_states, policy)
+    values = zip(game.roles, exact.values, strict=True)
     values_by_role = {f"value/{game.name}/{role}": value for role, value in values}
-    return {**found.figures, **values_by_role}, found.note
+    return {**exact.figures, **values_by_role}, exact.note
 
 
 def named_games(texts: Sequence[str], *, style: str) -> list[Environment]:
-    """Return games as a person writes them, ``sudoku size=6``.
-
-    The names keep two sizes of one apart.
+    """Return the games that texts such as ``sudoku size=6`` name; the names differ.
 
     Args:
         texts: a name, then ``key=value`` options, each.
         style: wording of the games that name none.
 
     Raises:
-        UnknownNameError: no such game or option.
-        ConfigError: a text cannot be read, a value is wrong, or two games are the same in
-            everything.
+        UnknownNameError: there is no such game or option.
+        ConfigError: a text cannot be read, a value is wrong, or two games are equal.
     """
     specs = [AgentSpec(*parse_named(text, "Game", "sudoku size=6")) for text in texts]
     games = [make_game(spec.name, options=with_style(*spec, style)) for spec in specs]
@@ -85,27 +82,27 @@ def evaluate_policy(
     max_states: int,
     seed: int,
     judges: Mapping[str, Judge] | None = None,
-    met: SeenInitialStates | None = None,
+    seen_states: SeenInitialStates | None = None,
     in_flight: int | None = None,
 ) -> dict[str, Any]:
-    """Return figures, matches and notes about what could not be measured, for every game.
+    """Return figures, matches and notes for every game.
 
     Args:
-        policy: who is measured.
-        games: of different names. One of one seat is played once, whatever opponents there are.
-        opponents: bots; those of one kind are told apart by the options in which they differ.
+        policy: the measured player.
+        games: of different names; a game with one seat is played once, without opponents.
+        opponents: bots; options that differ tell bots of one kind apart.
         games_per_seat: games against each bot from each seat.
-        exact: whether to enumerate where possible.
-        max_states: information states up to which enumeration is tried.
+        exact: whether information states are enumerated where possible.
+        max_states: largest number of information states for enumeration.
         seed: of the games played.
-        judges: by the game's name, who measures regret.
-        met: the starts that the policy was trained on; matches are played on others where there are
-            any, and on these beside them.
-        in_flight: plays at once; see ``rollout_teams``.
+        judges: by the game's name, for regret.
+        seen_states: initial states seen in training; matches are on others where possible, and on
+            these as well.
+        in_flight: episodes at once; see ``rollout_teams``.
 
     Raises:
-        UnknownNameError: no such bot or option.
-        ConfigError: two bots are the same in everything.
+        UnknownNameError: there is no such bot or option.
+        ConfigError: two bots are equal.
         GameError: a bot cannot play a game.
         OracleError: a judge refuses a state.
     """
@@ -119,8 +116,8 @@ def evaluate_policy(
         if exact:
             try:
                 info_states = enumerate_info_states(base_game(game), limit=max_states)
-                found, note = _exact(game, info_states, policy)
-                figures.update(found)
+                game_figures, note = _exact(game, info_states, policy)
+                figures.update(game_figures)
                 notes += [note] if note else []
                 known[game.name] = references(base_game(game), info_states)
             except GameError as error:
@@ -129,7 +126,7 @@ def evaluate_policy(
         for name, bot in list(bots.items())[: 1 if game.num_seats == 1 else None]:
             stream = root.child(game.name).child(name)
             opponent = None if game.num_seats == 1 else name
-            for starts in measured_starts(game, met or SeenInitialStates(None)):
+            for starts in measured_starts(game, seen_states or SeenInitialStates(None)):
                 report = play_matches(
                     game,
                     policy,
@@ -155,7 +152,7 @@ def evaluate_policy(
 
 
 def _match_row(record: MatchRecord) -> dict[str, Any]:
-    """Return a record as plain data: intervals as text and numbers, and what was judged."""
+    """Return a record as plain data: intervals as text and numbers, and the oracle's facts."""
     intervals = {**intervals_of(record), "illegal": record.illegal}
     row = {
         "games": record.games,
@@ -170,12 +167,12 @@ def _match_row(record: MatchRecord) -> dict[str, Any]:
 
 
 def as_text(interval: Interval) -> str:
-    """Return an interval as people read it: mean [low, high]."""
+    """Return an interval as text: mean [low, high]."""
     return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
 def as_data(intervals: Mapping[str, Interval]) -> dict[str, dict[str, Any]]:
-    """Return intervals as plain numbers that JSON can hold."""
+    """Return intervals as numbers for JSON."""
     return {key: interval_as_data(value) for key, value in intervals.items()}
 
 
@@ -184,31 +181,31 @@ def self_plays_of(
     games: Sequence[Environment],
     *,
     plays: int,
-    met: SeenInitialStates,
+    seen_states: SeenInitialStates,
     seed: int,
     in_flight: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Return, per game, what plays of a policy against itself came to, as plain data.
+    """Return, per game, the results of self-play as plain data.
 
     Args:
-        policy: who sits in every seat.
+        policy: the player in every seat.
         games: of different names.
-        plays: of each game; at least 2.
-        met: the starts that the policy was trained on; others are played where there are any.
-        seed: of the plays.
-        in_flight: plays at once; see ``rollout_teams``.
+        plays: number of episodes per game; at least 2.
+        seen_states: initial states seen in training; others are played where possible.
+        seed: of the episodes.
+        in_flight: episodes at once; see ``rollout_teams``.
 
     Raises:
-        ConfigError: fewer than 2 plays.
-        RolloutError: a play could not begin or go on.
+        ConfigError: ``plays`` is below 2.
+        RolloutError: an episode could not begin or go on.
     """
-    found, root = [], Stream.from_seed(seed).child("self_plays")
+    rows, root = [], Stream.from_seed(seed).child("self_plays")
     for game in games:
-        starts, stream = measured_starts(game, met)[0], root.child(game.name)
+        starts, stream = measured_starts(game, seen_states)[0], root.child(game.name)
         played = self_plays(starts, policy, plays=plays, stream=stream, in_flight=in_flight)
-        own = {"returns": as_data(played.returns), "figures": as_data(played.figures)}
-        found.append({**asdict(played), **own, "illegal": interval_as_data(played.illegal)})
-    return found
+        intervals = {"returns": as_data(played.returns), "figures": as_data(played.figures)}
+        rows.append({**asdict(played), **intervals, "illegal": interval_as_data(played.illegal)})
+    return rows
 
 
 def league_of_run(
@@ -219,18 +216,18 @@ def league_of_run(
     seed: int,
     in_flight: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Return, per game, the ratings of the run's policy, its snapshots and bots.
-
-    Everyone has played everyone.
-    """
+    """Return, per game, the round-robin ratings of a run's policy, its snapshots and bots."""
     players: dict[str, Agent] = {
         label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)
     }
     players.update({str(who): engine.agent(who) for who in (*engine.members, PUBLISHED)})
-    tables, met = [], SeenInitialStates(engine.config, [game for game, _ in engine.environments])
+    tables, seen_states = (
+        [],
+        SeenInitialStates(engine.config, [game for game, _ in engine.environments]),
+    )
     for game, _ in engine.environments:
         stream = Stream.from_seed(seed).child("league").child(game.name)
-        starts = measured_starts(game, met)[0]
+        starts = measured_starts(game, seen_states)[0]
         table = league_table(
             game,
             players,

@@ -1,4 +1,4 @@
-"""Runs: trained, loaded, looked into."""
+"""Trains and loads runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import measured_weights
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.config.recipe import apply_overrides, laid_over, load_recipe, to_yaml
 from sparring.config.sections import StoreConfig
 from sparring.core.errors import ConfigError, quoted
@@ -34,20 +34,20 @@ from sparring.run.payoff_plays import check_league
 from sparring.run.provenance import note_start
 
 
-def whole(value: Any, what: str, least: int) -> None:
+def check_integer(value: Any, what: str, least: int) -> None:
     """Raise ConfigError unless a value is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{what}={quoted(value)} is no whole number of at least {least}.")
+        raise ConfigError(f"{what}={quoted(value)} is not a whole number of at least {least}.")
 
 
-def texts(value: Any, what: str, example: str) -> list[str]:
-    """Return a list of texts, or raise ConfigError: a single text is none."""
+def check_texts(value: Any, what: str, example: str) -> list[str]:
+    """Return a list of texts, or raise ConfigError; a single text is not a list."""
     if (
         isinstance(value, str)
         or not isinstance(value, Sequence)
-        or not all(isinstance(one, str) for one in value)
+        or not all(isinstance(item, str) for item in value)
     ):
-        raise ConfigError(f"{what}={quoted(value)} is no list of texts; write {what}={example}.")
+        raise ConfigError(f"{what}={quoted(value)} is not a list of texts; write {what}={example}.")
     return list(value)
 
 
@@ -55,25 +55,23 @@ STORES: Mapping[str, Callable[[Path], Parts]] = {"episodes": EpisodeStore, "cred
 
 
 class Run:
-    """A run folder with its newest checkpoint, or that of a step.
-
-    The model is loaded when it is first asked for.
+    """A run folder with one checkpoint; the model is loaded at its first use.
 
     Attributes:
         path: the folder.
-        asked: the step that was asked for; None: the newest.
+        chosen_step: step of the checkpoint; None: the newest.
     """
 
     def __init__(self, path: Path, step: int | None = None) -> None:
-        self.path, self.asked = Path(path), step
+        self.path, self.chosen_step = Path(path), step
         RunFolder.open(self.path)
 
     @cached_property
     def _loaded(self) -> tuple[RunConfig, LocalEngine, int]:
         from sparring.api.load import load_run
 
-        with Watch():
-            return load_run(self.path, self.asked)
+        with CallWatch():
+            return load_run(self.path, self.chosen_step)
 
     @property
     def config(self) -> RunConfig:
@@ -87,46 +85,43 @@ class Run:
 
     @property
     def policy(self) -> Agent:
-        """The published policy, an agent that plays and scores actions.
-
-        Where the run has several, a team of them: in each seat the one of the seat's role.
+        """The published policy, an agent that plays and scores actions; several policies are a
+        team.
         """
         return self._loaded[1].agent(PUBLISHED)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the figures of every step, a mapping each; docs/metrics.md explains them."""
+        """Return the metrics of every step, one mapping each; docs/metrics.md explains them."""
         return read_lines(self.path / METRICS)
 
     def episodes(self) -> list[tuple[int, Episode]]:
-        """Return (step, episode) of every play that was stored (``store.every``)."""
+        """Return (step, episode) of every stored episode (``store.every``)."""
         return list(EpisodeStore(self.path / "episodes").episodes())
 
     def table(self, kind: str = "episodes") -> Any:
-        """Return the stored turns as a pyarrow table, in the columns of docs/records.md.
-
-        ``.to_pandas()`` makes it a data frame.
+        """Return the stored turns as a pyarrow table with the columns of docs/records.md.
 
         Args:
-            kind: "episodes", a row per turn of every seat; or "credit", what was learned from each
-                turn of a trained seat.
+            kind: "episodes", one row per turn of every seat; or "credit", one row per turn of a
+                trained seat.
 
         Raises:
             ConfigError: there is no such table.
-            RunError: it was written by a newer Sparring.
+            RunError: a newer Sparring wrote the table.
         """
         if not isinstance(kind, str) or kind not in STORES:
             raise ConfigError(
-                f"{quoted(kind)} is no table of a run; write {' or '.join(map(repr, STORES))}."
+                f"{quoted(kind)} is not a table of a run; write {' or '.join(map(repr, STORES))}."
             )
         return STORES[kind](self.path / kind).read()
 
     def answer(self, name: str | None = None) -> Agent:
-        """Return who answers for the run: an agent that ``play`` takes.
+        """Return the agent that is the run's answer.
 
         Args:
             name: "policy", "average", "last", or a meta-solver such as "nash": the mixture of the
-                league's members, of whom one is drawn for each play and team. None: what the
-                configuration says (``league.answer``).
+                league's members, one of whom is drawn for each episode and team. None: the
+                configuration's (``league.answer``).
 
         Raises:
             UnknownNameError: there is no such answer.
@@ -140,18 +135,21 @@ class Run:
     def export(
         self, folder: str | Path, policy: str | None = None, answer: str | None = None
     ) -> Path:
-        """Write a policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads.
+        """Write a policy or a mixture as a folder and return the folder.
 
-        A mixture is a folder of such folders, with the weights. Return the folder.
+        ``AutoModelForCausalLM.from_pretrained`` loads the folder of a policy. The folder of a
+        mixture holds one such folder per member, and the weights.
 
         Args:
-            folder: where to.
-            policy: its name, where the run has several.
-            answer: as for ``answer``; None: the policy.
+            folder: the new folder.
+            policy: name of a policy, if the run has several.
+            answer: see ``answer``; None: the policy.
         """
         from sparring.api.load import export_answer
 
-        export_answer(self.path, folder_of(folder), answer, checkpoint=self.asked, policy=policy)
+        export_answer(
+            self.path, folder_of(folder), answer, checkpoint=self.chosen_step, policy=policy
+        )
         return Path(folder)
 
     def __repr__(self) -> str:
@@ -166,33 +164,35 @@ def train(
     overwrite: bool = False,
     progress: bool = False,
 ) -> Run:
-    """Train a language model by play and return the run.
+    """Train a language model by self-play and return the run.
 
     Args:
-        recipe: a recipe's name, the path of a YAML file, or a mapping with what such a file holds.
-        changes: to the recipe, e.g. "seed=1", "learner.learning_rate=0.001".
-        run: the folder; None is runs/NAME-seedN.
+        recipe: a recipe's name, the path of a YAML file, or a mapping with the contents of such a
+            file.
+        changes: overrides of the recipe, e.g. "seed=1", "learner.learning_rate=0.001".
+        run: the run folder; None is runs/NAME-seedN.
         resume: go on from the folder's last good checkpoint.
-        overwrite: replace the run there once the new one has a checkpoint. Not with ``resume``.
-        progress: show a progress line on the error stream.
+        overwrite: replace the run in the folder once the new one has a checkpoint. Not with
+            ``resume``.
+        progress: whether a progress line is shown on the error stream.
 
     Raises:
-        ConfigError: the recipe or a change is wrong, or a run is to go on and be replaced.
+        ConfigError: the recipe or a change is wrong, or both ``resume`` and ``overwrite`` are true.
         RunError: the folder cannot be used.
-        DivergedError: training met what is no finite number; the last checkpoint is good.
-        KeyboardInterrupt: it was interrupted; what was done is saved. A health rule that stops the
-            run warns instead.
+        DivergedError: a number in training is not finite; the last checkpoint is good.
+        KeyboardInterrupt: the user interrupted training; finished steps are saved. If a health rule
+            stops the run, there is a warning instead.
     """
     if not isinstance(recipe, str | Path | Mapping):
         raise ConfigError(
-            f"{quoted(recipe)} is no recipe; write a name, a path or a mapping, e.g. "
+            f"{quoted(recipe)} is not a recipe; write a name, a path or a mapping, e.g. "
             "sparring.train('kuhn-tiny')."
         )
-    texts(changes, "changes", "'seed=1', 'steps=60'")
-    found = (
+    check_texts(changes, "changes", "'seed=1', 'steps=60'")
+    data = (
         laid_over(recipe, "The recipe") if isinstance(recipe, Mapping) else load_recipe(str(recipe))
     )
-    config = resolve(apply_overrides(found, changes))
+    config = resolve(apply_overrides(data, changes))
     path = default_folder(config) if run is None else folder_of(run)
     words = ["sparring.train", "{...}" if isinstance(recipe, Mapping) else str(recipe), *changes]
     summary, _ = train_run(
@@ -224,30 +224,30 @@ def load_run(path: str | Path, step: int | None = None) -> Run:
         step: a checkpoint's step; None takes the newest good one.
 
     Raises:
-        RunError: no such run.
+        RunError: there is no such run.
     """
     if step is not None:
-        whole(step, "step", 0)
+        check_integer(step, "step", 0)
     return Run(folder_of(path), step)
 
 
 def folder_of(path: Any) -> Path:
     """Return a folder's path, or raise ConfigError."""
     if not isinstance(path, str | Path):
-        raise ConfigError(f"{quoted(path)} is no path of a run folder; write e.g. 'runs/demo'.")
+        raise ConfigError(f"{quoted(path)} is not a path of a run folder; write e.g. 'runs/demo'.")
     return Path(path)
 
 
 def default_folder(config: RunConfig) -> Path:
-    """Return the run folder of a configuration where none is named."""
+    """Return the default run folder of a configuration."""
     return Path("runs") / f"{config.name}-seed{config.seed}"
 
 
 def plan_run(config: RunConfig) -> dict[str, Any]:
-    """Return what a run would do, and the memory it needs.
+    """Return the plan of a run and the memory that it needs.
 
     Raises:
-        SparringError: the run itself would be refused.
+        SparringError: the run itself would fail with this error.
     """
     from sparring.report.explanations import check_metrics
 
@@ -262,7 +262,7 @@ def plan_run(config: RunConfig) -> dict[str, Any]:
 def _keeping_all(config: RunConfig, folder: RunFolder) -> RunConfig:
     """Return the configuration of a run that goes on.
 
-    A run begun before there was ``store.keep`` keeps all its stored steps unless told not to.
+    A run older than ``store.keep`` keeps all stored steps unless the user sets the key.
     """
     usual = StoreConfig.model_fields["keep"].default
     if "keep" in (folder.config().get("store") or {}) or config.store.keep != usual:
@@ -279,14 +279,14 @@ def train_run(
     overwrite: bool,
     stream: TextIO | None,
 ) -> tuple[RunSummary, Path]:
-    """Train in a run folder; return how the run ended, and its report.
+    """Train in a run folder and return (summary, path of the report).
 
     Args:
         config: the resolved configuration.
         path: the run folder.
-        words: what the run was started with, for its provenance.
+        words: the command that started the run, for its provenance.
         resume: go on from the folder's last good checkpoint.
-        overwrite: replace the run there once the new one has a checkpoint.
+        overwrite: replace the run in the folder once the new one has a checkpoint.
         stream: where progress is shown; None: nowhere.
 
     Raises:
@@ -298,7 +298,7 @@ def train_run(
     check_packages(config.logging.sinks)
     if resume and overwrite:
         raise ConfigError(
-            f"{path} cannot go on and be replaced; leave out either resume or overwrite."
+            f"resume and overwrite contradict each other for {path}; leave one of them out."
         )
     if resume:
         folder = RunFolder.open(path)
@@ -309,13 +309,13 @@ def train_run(
     else:
         RunFolder.check_free(path, overwrite=overwrite)
         check_effect(config)
-        engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
+        engine = LocalEngine(config)  # before anything is written
         check_league(config, engine.environments, engine)
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)
     with (
         folder,
         GracefulStop() as stop,
-        Watch(config.call_seconds),
+        CallWatch(config.call_seconds),
         playing(engine, path),
         learning(engine, path),
     ):

@@ -1,4 +1,4 @@
-"""Measures a player by a suite: pieces of rows over all cores, kept and added up to a report."""
+"""Measures a player by a suite: workers play pieces of its rows, and a report sums them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from sparring.api.load import load_answer, load_run
 from sparring.api.policy_evaluation import exact_figures
-from sparring.api.suite_player import REMOTE, Player, SuiteResults, met_by, row_key, styles
+from sparring.api.suite_player import REMOTE, Player, SuiteResults, row_key, states_seen_by, styles
 from sparring.config.checks import AVERAGE, LAST, POLICY
 from sparring.core.errors import ConfigError, GameError, ModelError, OracleError
 from sparring.core.records import LEARNER, PUBLISHED, PlayerRef
@@ -57,40 +57,39 @@ class Bench:
     """Plays pieces of a suite.
 
     Args:
-        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"},
-            beside which "policy" or "answer" may stand, or {"agent", "options"}, and "answers",
-            the file in which endpoints' answers are kept where their options name none.
-        met: what ``met_by`` says of the player, where that is known already.
+        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"}
+            with an optional "policy" or "answer", or {"agent", "options"}, and "answers", the
+            default file for endpoints' answers.
+        seen_states: result of ``states_seen_by`` of the player, if it is known already.
     """
 
-    def __init__(self, settings: dict[str, Any], met: SeenInitialStates | None = None) -> None:
+    def __init__(
+        self, settings: dict[str, Any], seen_states: SeenInitialStates | None = None
+    ) -> None:
         self.rows = [SuiteRow.model_validate(row) for row in settings["rows"]]
         self.seed: int = settings["seed"]
         self._player: dict[str, Any] = settings["player"]
         self._answers: str = settings["answers"]
-        trust_file(Path(self._answers))  # beside the results, in a folder that the user chose
+        trust_file(Path(self._answers))  # in a folder that the user chose
         self._agent: Agent | None = None
-        self._models: list[PolicyAgent] = []  # whose samplers keep what they have computed
+        self._models: list[PolicyAgent] = []  # their samplers have caches
         self._games: dict[int, Environment] = {}
         self._starts: dict[int, Starts | None] = {}
-        self._met = met
+        self._seen_states = seen_states
         self._opponents: dict[str, Agent] = {}
         self._oracles: dict[str, Oracle] = {}
 
     def answer(self, job: list[Any]) -> dict[str, Any]:
-        """Return {"tally": ...}, {"figures": ...} of an exact row, or {"unmeasured".
-
-        why} of one that this player cannot do.
+        """Return {"tally": ...}, {"figures": ...} of an exact row, or {"unmeasured": reason}.
 
         Raises:
-            RolloutError: an endpoint failed or its budget is spent.
+            RolloutError: an endpoint failed or its budget is exhausted.
         """
         piece = SuitePiece(*job)
         row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
-        for one in self._models:
-            # so that a piece does not depend, not even in the last bit, on what was played before
-            # it
-            one.sampler.refresh()
+        for model in self._models:
+            # the last bit of a piece must not depend on earlier pieces
+            model.sampler.refresh()
         try:
             if row.kind == "exact":
                 return {"figures": _exact(game, agent)}
@@ -104,31 +103,31 @@ class Bench:
             return {"unmeasured": str(error)}
 
     def agent(self) -> Agent:
-        """Return the player that is measured; a run's is loaded here, with one thread."""
+        """Return the measured player; a run's is loaded here, with one thread."""
         if self._agent is None:
-            own = self._player
+            player = self._player
             self._agent = (
-                self._given(AgentSpec(own["agent"], own["options"]))
-                if "agent" in own
-                else self._load(own)
+                self._given(AgentSpec(player["agent"], player["options"]))
+                if "agent" in player
+                else self._load(player)
             )
         return self._agent
 
     def _load(self, player: dict[str, Any]) -> Agent:
         path, temperature = Path(player["run"]), player["temperature"]
         config, engine, step = load_run(path, player["step"], threads=1)
-        wanted, asked = player.get("policy"), player.get("answer", POLICY)
-        if asked in (POLICY, AVERAGE) or wanted:
-            return self._sat(engine, PUBLISHED, temperature, [wanted] if wanted else None)
-        if asked == LAST:
+        policy, answer = player.get("policy"), player.get("answer", POLICY)
+        if answer in (POLICY, AVERAGE) or policy:
+            return self._sat(engine, PUBLISHED, temperature, [policy] if policy else None)
+        if answer == LAST:
             return self._sat(engine, LEARNER, temperature)
-        found = load_answer(path, config, engine, step, asked)
-        if not isinstance(found, MemberMixture):
-            return self._sat(engine, PUBLISHED, temperature)  # as long as there are no members
-        for note in found.notes:
+        mixture = load_answer(path, config, engine, step, answer)
+        if not isinstance(mixture, MemberMixture):
+            return self._sat(engine, PUBLISHED, temperature)  # the league has no members yet
+        for note in mixture.notes:
             log.warning("%s", note)
-        agents = {who: self._sat(engine, who, temperature) for who in found.members}
-        return found.played_by(agents.__getitem__)
+        agents = {who: self._sat(engine, who, temperature) for who in mixture.members}
+        return mixture.played_by(agents.__getitem__)
 
     def _sat(
         self,
@@ -137,16 +136,16 @@ class Bench:
         temperature: float | None,
         names: Sequence[str] | None = None,
     ) -> Agent:
-        """Return a player of a run; of several policies, each in the seats of its roles."""
+        """Return a player of a run; several policies sit in the seats of their roles."""
         names = list(engine.config.by_policy) if names is None else names
-        own = {name: _strict(engine.agent(who.of(name)), temperature) for name in names}
-        self._models += own.values()
-        if len(own) == 1:
-            return next(iter(own.values()))
+        agents = {name: _strict(engine.agent(who.of(name)), temperature) for name in names}
+        self._models += agents.values()
+        if len(agents) == 1:
+            return next(iter(agents.values()))
 
         def at(game: Environment, seat: int) -> Agent:
             try:
-                return own[engine.roles.of(game)[seat]]
+                return agents[engine.roles.of(game)[seat]]
             except ConfigError as error:
                 raise GameError(
                     f"{error} Or measure one of them in every seat: --policy {names[0]}."
@@ -156,44 +155,43 @@ class Bench:
         return Team(str(who), at, games, engine.config.rollout.in_flight)
 
     def _given(self, spec: AgentSpec) -> Agent:
-        """Return an agent that is no run's; one that speaks with a model speaks as a run's does."""
-        if spec.name == REMOTE:  # a piece that is broken off has been paid for
+        """Return an agent without a run; its model samples as a run's policy does."""
+        if spec.name == REMOTE:  # keep paid answers of a piece that broke off
             spec = AgentSpec(spec.name, {"cache": self._answers, **spec.options})
-        made = spec.make()
-        if isinstance(made, MemberMixture):
-            agents = {who: self._model_of(made.agent(who)) for who in made.members}
-            return made.played_by(agents.__getitem__)
-        return self._model_of(made)
+        agent = spec.make()
+        if isinstance(agent, MemberMixture):
+            agents = {who: self._model_of(agent.agent(who)) for who in agent.members}
+            return agent.played_by(agents.__getitem__)
+        return self._model_of(agent)
 
     def _model_of(self, agent: Agent) -> Agent:
-        """Return an agent; a model never passes over a conversation that is too long for it."""
+        """Return an agent; a model raises for a conversation that is too long."""
         if not isinstance(agent, PolicyAgent):
             return agent
         self._models.append(_strict(agent, None))
         return self._models[-1]
 
     def _game(self, place: int) -> Environment:
-        """Return the game of row number ``place``."""
         if place not in self._games:
             self._games[place] = self.rows[place].make_game()
         return self._games[place]
 
     def _starts_of(self, place: int) -> Starts | None:
-        """All banks that training met are made once."""
+        """Return the initial states of a row; the banks of training are made once."""
         if place not in self._starts:
-            self._met = self._met or met_by(self._player)
-            self._starts[place] = starts_of(self.rows[place], self._game(place), self._met)
+            self._seen_states = self._seen_states or states_seen_by(self._player)
+            self._starts[place] = starts_of(self.rows[place], self._game(place), self._seen_states)
         return self._starts[place]
 
     def _opponent(self, entry: OpponentEntry) -> Agent:
-        """One with the same options is one agent, with one budget, in all rows."""
+        """Return an opponent; equal options give one agent, with one budget, in all rows."""
         key = entry.model_dump_json()
         if key not in self._opponents:
             self._opponents[key] = self._given(entry.spec)
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:
-        """One with the same options is one oracle in all rows, which solves a game once."""
+        """Return an oracle; equal options give one oracle in all rows."""
         key = entry.model_dump_json()
         if key not in self._oracles:
             self._oracles[key] = entry.spec.make()
@@ -201,14 +199,14 @@ class Bench:
 
 
 def make_bench(
-    settings: dict[str, Any], met: SeenInitialStates | None = None
+    settings: dict[str, Any], seen_states: SeenInitialStates | None = None
 ) -> Callable[[list[Any]], dict[str, Any]]:
     """Return the function that answers the jobs of a suite; see ``Bench``."""
-    return Bench(settings, met).answer
+    return Bench(settings, seen_states).answer
 
 
 def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
-    """Return a run's policy that samples at this temperature, and is never too long in silence."""
+    """Return a policy that samples at this temperature and raises for overlong conversations."""
     params = dataclasses.replace(agent.params, temperature=temperature or agent.params.temperature)
     strict = PolicyAgent(
         name=agent.name,
@@ -225,8 +223,8 @@ def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
 def _exact(game: Environment, agent: Any) -> dict[str, float]:
     if not isinstance(agent, ActionScorer):
         raise GameError(
-            f"Agent {agent.name!r} gives no probabilities of its actions, so nothing exact can be "
-            "said of it."
+            f"Agent {agent.name!r} gives no probabilities of its actions, so exact figures cannot "
+            "be computed."
         )
     return {
         name.replace(f"/{game.name}", "", 1): value
@@ -239,21 +237,21 @@ Answer = dict[str, Any]
 
 
 class SuiteEvaluation:
-    """A suite about to be measured.
+    """A suite with the player that it measures.
 
     Args:
         name: of a suite, or the path of a YAML file.
-        player: who is measured.
-        opponents: further opponents, each of which plays every game of a match.
-        games: games per seat of every row; None leaves each row its own.
-        seed: of deals and draws; equal seeds deal equal games to all players.
-        folder: where ``evaluation-SUITE.json`` is kept.
+        player: the measured player.
+        opponents: further opponents for every game of a match.
+        games: games per seat of every row; None: each row's own number.
+        seed: of deals and draws; equal seeds give all players equal deals.
+        folder: folder of the file ``evaluation-SUITE.json``.
         oracle: judges the rows that name none, where it can.
-        judged: False: nobody judges, not even the oracles that rows name.
+        judged: False: no oracle judges, not even the oracles of rows.
 
     Raises:
-        UnknownNameError: no such suite, or a name in it that nothing has.
-        ConfigError: the suite or an opponent is wrong, or the oracle can judge nothing.
+        UnknownNameError: there is no such suite, or a name in it is unknown.
+        ConfigError: the suite or an opponent is wrong, or the oracle can judge no row.
         RunError: the file of results cannot be read.
     """
 
@@ -272,15 +270,15 @@ class SuiteEvaluation:
         self.name, suite = load_suite(name)
         extra = dict(zip(labels(opponents), opponents, strict=True))
         self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
-        # by row's name, why the oracle that was asked for says nothing
+        # reason by row's name where the oracle cannot judge
         self.unjudged: dict[str, str] = {}
         if not judged:
             self.suite = without_oracles(self.suite)
         elif oracle is not None:
             self.suite, self.unjudged = with_oracle(self.suite, oracle)
         self.player, self.seed = player, seed
-        self._met = met_by(player.data)
-        self.suite, self.starts = with_seen_starts(self.suite, self._met)
+        self._seen_states = states_seen_by(player.data)
+        self.suite, self.starts = with_seen_starts(self.suite, self._seen_states)
         self.games: list[Environment] = [row.make_game() for row in self.suite.rows]
         self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
         self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
@@ -300,15 +298,15 @@ class SuiteEvaluation:
     def run(
         self, *, workers: int | None = None, watch: Callable[[str], None] | None = None
     ) -> dict[str, Any]:
-        """Play what is not known yet and return the report, which is written to the file as well.
+        """Play the missing pieces, write the report to the file and return it.
 
         Args:
-            workers: processes; None takes one per core. Figures do not depend on it.
-            watch: called with a line of progress now and then.
+            workers: number of processes; None: one per core. Figures do not depend on it.
+            watch: called with lines of progress.
 
         Raises:
-            ConfigError: less than one worker.
-            RolloutError: an endpoint or a worker failed; what was measured until then is kept.
+            ConfigError: ``workers`` is below 1.
+            RolloutError: an endpoint or a worker failed; earlier results stay in the file.
             RunError: the file of results cannot be written.
         """
         if workers is not None and workers < 1:
@@ -316,11 +314,13 @@ class SuiteEvaluation:
         todo = list[SuitePiece]()
         for place, key in enumerate(self.keys):
             known = self.results.pieces(key)
-            if not self._why_not(place) and not any("unmeasured" in one for one in known.values()):
+            if not self._why_not(place) and not any(
+                "unmeasured" in answer_of_piece for answer_of_piece in known.values()
+            ):
                 todo += [piece for piece in self.pieces[place] if piece.key not in known]
-        said, done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
+        last_line, done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
         if watch and not todo:
-            watch("everything has been measured before; nothing is played")
+            watch("all pieces have been measured before; nothing is played")
         for piece, answer in self._answers(todo, workers or os.cpu_count() or 1):
             row = self.suite.rows[piece.row]
             self.results.add(
@@ -332,9 +332,9 @@ class SuiteEvaluation:
             done += piece.games
             self.played += piece.games if "tally" in answer else 0
             if watch and (
-                time.monotonic() - said > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)
+                time.monotonic() - last_line > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)
             ):
-                said = time.monotonic()
+                last_line = time.monotonic()
                 state = "done" if self._is_whole(piece.row) else "goes on"
                 watch(f"{row.name} {state}; {done} of {games} games")
         report = self.report()
@@ -342,7 +342,7 @@ class SuiteEvaluation:
         return report
 
     def report(self) -> dict[str, Any]:
-        """Return everything measured so far as plain data: rows, totals and where they are kept."""
+        """Return the results so far as plain data: rows, totals and rows not in the totals."""
         rows = [self._row(place) for place in range(len(self.suite.rows))]
         whole = [
             (row, self._tally(place))
@@ -366,7 +366,7 @@ class SuiteEvaluation:
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
 
     def _why_not(self, place: int) -> str:
-        """Return why a row is not to be tried, or ""."""
+        """Return why a row cannot be measured, or ""."""
         row, game = self.suite.rows[place], self.games[place]
         if row.kind == "exact" and set(self.unknown[place]) & set(
             cast(Searchable, game).words or self.unknown[place]
@@ -380,10 +380,7 @@ class SuiteEvaluation:
     def _answers(
         self, todo: Sequence[SuitePiece], workers: int
     ) -> Iterator[tuple[SuitePiece, Answer]]:
-        """Yield pieces with their answers.
-
-        Endpoints are asked from this process alone, which keeps one budget.
-        """
+        """Yield pieces with their answers; only this process asks endpoints, for one budget."""
         failed: set[int] = set()
         rows = [row.model_dump(mode="json") for row in self.suite.rows]
         settings = {
@@ -392,26 +389,26 @@ class SuiteEvaluation:
             "player": self.player.data,
             "answers": str(self.path.with_suffix(".answers.jsonl")),
         }
-        here = [piece for piece in todo if self.player.remote or self._is_remote(piece.row)]
-        there = [piece for piece in todo if piece not in here]
-        workers = min(workers, len(there))
+        local = [piece for piece in todo if self.player.remote or self._is_remote(piece.row)]
+        remote = [piece for piece in todo if piece not in local]
+        workers = min(workers, len(remote))
         if workers > 1:
             with WorkerPool(make_bench, settings, workers) as pool:
-                hopeful = (list(piece) for piece in there if piece.row not in failed)
+                hopeful = (list(piece) for piece in remote if piece.row not in failed)
                 for job, answer in pool.answers(hopeful):
                     yield self._noted(SuitePiece(*job), answer, failed)
         else:
-            here = there + here
-        if here:
-            play = make_bench(settings, self._met)
-            for piece in here:
+            local = remote + local
+        if local:
+            play = make_bench(settings, self._seen_states)
+            for piece in local:
                 if piece.row not in failed:
                     yield self._noted(piece, play(list(piece)), failed)
 
     def _noted(
         self, piece: SuitePiece, answer: Answer, failed: set[int]
     ) -> tuple[SuitePiece, Answer]:
-        """Return both; of a row that cannot be measured the rest is not tried."""
+        """Return (piece, answer); note a row that cannot be measured."""
         if "unmeasured" in answer:
             failed.add(piece.row)
         return piece, answer
@@ -441,24 +438,24 @@ class SuiteEvaluation:
             include={"name", "game", "options", "role", "kind", "oracle", "normalise", "in_totals"},
         )
         about["starts"] = self.starts[place]
-        found = {
+        columns = {
             **about,
             "opponent": opponent,
             "trained_by_this_run": self.player.trained_on(row),
             "notes": self._notes(place),
         }
         if not self._is_whole(place):
-            return {**found, "measured": False}
+            return {**columns, "measured": False}
         if row.kind == "exact":
             (answer,) = self.results.pieces(self.keys[place]).values()
-            return {**found, "measured": True, "figures": answer["figures"]}
+            return {**columns, "measured": True, "figures": answer["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
         per_seat = [
             {"role": game.roles[seat], **figures(self._tally(place, seat), row, game)}
             for seat in seats
         ]
         return {
-            **found,
+            **columns,
             "measured": True,
             "seats": per_seat,
             "overall": figures(self._tally(place), row, game),

@@ -1,11 +1,4 @@
-"""Who is measured by a suite: a run's policy, or any agent.
-
-What it is known by, and which words it knows.
-
-What a suite has measured so far.
-
-The file is whole at any moment, so that no game is played twice.
-"""
+"""The player that a suite measures, and the file of results."""
 
 from __future__ import annotations
 
@@ -46,27 +39,27 @@ TRAFFIC = (
     "price_out",
     "cache",
 )
-"""Options of the agent endpoint that say how it is asked, not what.
+"""Options of the agent endpoint that affect traffic and not its answers.
 
-A larger budget must not play games again.
+A larger budget must not make games play again.
 """
 
 
 def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
-    """Return the digest of everything the games of a row depend on.
+    """Return the digest of all that the games of a row depend on.
 
-    How many there are and how they score is no part of it.
+    The number of games and their scores do not count.
 
     Args:
         row: as it is played, style included.
-        player: plain data that identifies the player, weights included.
+        player: plain data that identify the player, weights included.
         seed: of the games.
-        starts: what the row's starts are to the player.
+        starts: label of the row's initial states for the player.
     """
     unread = {"starts", "role", "games_per_seat", "normalise", "in_totals"} | (
         {"oracle"} if row.oracle is None else set()
     )
-    # without an oracle as it was before there were any, so that files stay good
+    # keeps the keys of files older than oracles
     settings = row.model_dump(mode="json", exclude=unread)
     if starts != "all":
         settings["starts"] = starts
@@ -80,17 +73,17 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
 
 
 def without_traffic(options: Any) -> dict[str, Any]:
-    """Return an agent's options without those that change no answer."""
+    """Return an agent's options without those of ``TRAFFIC``."""
     return {key: value for key, value in dict(options).items() if key not in TRAFFIC}
 
 
 class SuiteResults:
     """The file ``evaluation-SUITE.json``.
 
-    "measured", the pieces of every row by the row's key, and "report", the last report.
+    "measured" holds the pieces of every row by the row's key, and "report" the last report.
 
     Raises:
-        RunError: the file is something else, or damaged.
+        RunError: the file is damaged or of another kind.
     """
 
     def __init__(self, path: Path) -> None:
@@ -119,11 +112,11 @@ class SuiteResults:
             raise RunError(message) from None
 
     def pieces(self, key: str) -> dict[str, dict[str, Any]]:
-        """Return the answers known of a row, by the piece's key."""
+        """Return the answers of a row by the piece's key."""
         return dict(self._measured.get(key, {}).get("pieces", {}))
 
     def add(self, key: str, about: dict[str, Any], piece: str, answer: dict[str, Any]) -> None:
-        """Take in an answer and write the file; ``about`` tells people what the row is.
+        """Add an answer and write the file; ``about`` describes the row.
 
         Raises:
             RunError: the file cannot be written.
@@ -132,7 +125,7 @@ class SuiteResults:
         self._write()
 
     def finish(self, report: dict[str, Any]) -> None:
-        """Take in the report and write the file.
+        """Add the report and write the file.
 
         Raises:
             RunError: the file cannot be written.
@@ -153,24 +146,23 @@ REMOTE = "endpoint"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Player:
-    """Who is measured.
+    """The measured player.
 
-    ``data`` makes it anywhere, ``identity`` is all that its play depends on, ``about`` is for
-    people.
+    ``data`` can make it again in another process, ``identity`` holds all that its replies depend
+    on, and ``about`` is for people.
     """
 
     data: dict[str, Any]
     identity: Any
     about: dict[str, Any]
-    config: RunConfig | None  # of a run
-    remote: bool  # whether it is asked over a network, from one process alone
-    wording: str = "full"  # that an agent is used to
-    words: frozenset[str] | None = None  # that an agent knows; None: any
+    config: RunConfig | None  # None for an agent without a run
+    remote: bool  # whether it is an endpoint, asked from one process
+    wording: str = "full"  # of an agent
+    words: frozenset[str] | None = None  # vocabulary of an agent; None: any word
 
     def style(self, row: SuiteRow) -> str:
-        """Return the wording that the player is used to.
-
-        Its own for a game it trained on, else its first game's; full for most agents.
+        """Return the wording of a row for the player: the run's for a trained game, else its first
+        game's.
         """
         if self.config is None:
             return self.wording
@@ -192,15 +184,12 @@ class Player:
         )
 
     def unknown_words(self, game: Environment) -> list[str]:
-        """Return the words of a game that the player's vocabulary lacks.
-
-        Only a tiny model has a closed one.
-        """
+        """Return the words of a game that the player's vocabulary lacks, if it has one."""
         if self.config is None:
             return unknown_to(self.words, game)
         if not game.brief:
             return []
-        if all(own.model.name != TINY for own in self.config.by_policy.values()):
+        if all(policy.model.name != TINY for policy in self.config.by_policy.values()):
             return []
         return unknown_to(frozenset(vocabulary(self.config)), game)
 
@@ -212,20 +201,20 @@ def run_player(
     policy: str | None = None,
     answer: str | None = None,
 ) -> Player:
-    """Return the answer of a run's checkpoint; of several policies each in the seats of its roles.
+    """Return the player of a run's checkpoint; several policies sit in the seats of their roles.
 
     Args:
         path: the run folder.
         step: of the checkpoint; None takes the newest good one.
-        temperature: of sampling; None takes that of training.
-        policy: the one of several that sits in every seat; None: all of them.
-        answer: such as "nash"; None: the one that the configuration names.
+        temperature: of sampling; None takes training's.
+        policy: the policy for every seat, if the run has several; None: all of them.
+        answer: name of the answer, such as "nash"; None: the configuration's.
 
     Raises:
-        RunError: no such run, or it has no checkpoint yet.
+        RunError: there is no such run, or it has no checkpoint yet.
         CheckpointError: the checkpoint is damaged or does not exist.
-        ConfigError: a temperature that is not above 0.
-        UnknownNameError: no such policy or answer.
+        ConfigError: the temperature is not above 0.
+        UnknownNameError: there is no such policy or answer.
     """
     if temperature is not None and not 0 < temperature < float("inf"):
         raise ConfigError(
@@ -233,20 +222,20 @@ def run_player(
             "distribution."
         )
     run = RunFolder.open(path)
-    config, found = resolve(run.config()), run.checkpoint(step)
-    published(config, path, policy)  # refuses what is none of its policies
+    config, saved = resolve(run.config()), run.checkpoint(step)
+    published(config, path, policy)  # raises for an unknown policy
     named = {"policy": policy} if policy is not None else {}
-    asked = config.league.answer if answer is None else check_answer(answer, config)
-    if policy is None and asked != POLICY:
-        named = {"answer": asked}
-        if asked not in PLAIN and apart_by(config):
-            named["sides"] = APART  # its results are not those of one mixture for both sides
+    chosen = config.league.answer if answer is None else check_answer(answer, config)
+    if policy is None and chosen != POLICY:
+        named = {"answer": chosen}
+        if chosen not in PLAIN and apart_by(config):
+            named["sides"] = APART  # apart from results of one mixture for both sides
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
     }
-    weights = sha256_hex((found.path / checkpoint.MANIFEST).read_bytes())
+    weights = sha256_hex((saved.path / checkpoint.MANIFEST).read_bytes())
     return Player(
-        data={"run": str(path.absolute()), "step": found.step, "temperature": temperature} | named,
+        data={"run": str(path.absolute()), "step": saved.step, "temperature": temperature} | named,
         identity=[
             weights,
             sha256_hex(json.dumps(settings, sort_keys=True).encode()),
@@ -255,9 +244,9 @@ def run_player(
         ],
         about={
             "run": str(path),
-            "step": found.step,
+            "step": saved.step,
             "temperature": temperature or config.rollout.temperature,
-            "weights": measured_weights(config, asked, policy),
+            "weights": measured_weights(config, chosen, policy),
         }
         | named,
         config=config,
@@ -265,11 +254,8 @@ def run_player(
     )
 
 
-def met_by(player: Mapping[str, Any]) -> SeenInitialStates:
-    """Return the starts that a player's training met, from its plain ``data``.
-
-    None of an agent's that is no run's.
-    """
+def states_seen_by(player: Mapping[str, Any]) -> SeenInitialStates:
+    """Return the initial states that a player's training saw, from its plain ``data``."""
     if "run" not in player:
         return SeenInitialStates(None)
     config = resolve(RunFolder.open(Path(player["run"])).config())
@@ -277,10 +263,7 @@ def met_by(player: Mapping[str, Any]) -> SeenInitialStates:
 
 
 def agent_player(spec: AgentSpec) -> Player:
-    """Return an agent that is no run's policy, such as an endpoint.
-
-    Games are told to it in full style, unless it is used to another.
-    """
+    """Return the player of an agent without a run, such as an endpoint."""
     options = without_traffic(spec.options)
     data = {"agent": spec.name, "options": dict(spec.options)}
     about = {"agent": spec.name, "options": options}
@@ -297,17 +280,17 @@ def agent_player(spec: AgentSpec) -> Player:
 
 
 def unknown_to(words: frozenset[str] | None, game: Environment) -> list[str]:
-    """Return the words of a game in brief wording that are not among some; None: all are."""
+    """Return the words of a brief game that are not among ``words``; None: all are known."""
     if words is None or not game.brief:
         return []
     return [word for word in words_of(game) if word not in words]
 
 
 def styles(suite: Suite, player: Player) -> dict[str, str]:
-    """Return the wording style of every row."""
+    """Return the wording style of every row by its name."""
     return {row.name: player.style(row) for row in suite.rows}
 
 
 def _same_game(name: str, options: Mapping[str, Any], trained: EnvironmentConfig) -> bool:
-    """The wording of the game that was trained on, the way it pays and its bank may differ."""
+    """Return whether two games have the same rules; wording, pay and bank may differ."""
     return rules_of(name, options) == rules_of(trained.name, trained.options)

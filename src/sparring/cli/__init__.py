@@ -1,4 +1,4 @@
-"""The command line: one file per command, no logic in them."""
+"""The command line; each command has a module of its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sparring.cli.text import PlainFormatter, complain, fitted
-from sparring.cli.verbs import Verbs, let_go, message_of
+from sparring.cli.text import PlainFormatter, print_stderr, wrap_to_terminal
+from sparring.cli.verbs import Verbs, flush_output, message_of
 from sparring.core import version
 from sparring.core.errors import SparringError
 
@@ -21,8 +21,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"sparring {version()}")
         raise typer.Exit
 
@@ -39,7 +39,7 @@ def options(
 def main() -> None:
     """Run the command line.
 
-    Any error is one line, with exit code 2 if the user can mend it and 1 if it is ours.
+    An error is one line; the exit code is 2 if the user can mend it, else 1.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter("%(levelname)s: %(message)s"))
@@ -48,13 +48,13 @@ def main() -> None:
     try:
         app()
     except SparringError as error:
-        complain(fitted(message_of(error), sys.stderr))
+        print_stderr(wrap_to_terminal(message_of(error), sys.stderr))
         sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        complain(fitted(message_of(error), sys.stderr))
+        print_stderr(wrap_to_terminal(message_of(error), sys.stderr))
         sys.exit(1)
     finally:
-        let_go()
+        flush_output()

@@ -13,7 +13,7 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 
 from sparring.api.credit_comparison import compare as compare_estimators
-from sparring.cli.text import ENVIRONMENT, complain
+from sparring.cli.text import ENVIRONMENT, print_stderr
 from sparring.core.errors import ConfigError
 from sparring.measure.credit_lab import LabPlan, estimator_names
 from sparring.report.credit_page import HEADS, cells, chart, summary, write_page
@@ -35,7 +35,7 @@ def credit() -> None:
 Game = Annotated[
     list[str] | None,
     typer.Option(
-        *ENVIRONMENT, help="One, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated."
+        *ENVIRONMENT, help="A game, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated."
     ),
 ]
 Policy = Annotated[
@@ -54,17 +54,17 @@ Batch = Annotated[
     int, typer.Option(min=1, help="Games per call of an estimator, as games per step in a run.")
 ]
 Critic = Annotated[
-    Literal["exact", "noisy", "zero"], typer.Option(help="What estimators with a critic are given.")
+    Literal["exact", "noisy", "zero"], typer.Option(help="The critic that estimators read.")
 ]
 BurnIn = Annotated[
     float,
-    typer.Option(min=0, help="Share of the batches that estimators see before figures count."),
+    typer.Option(min=0, help="Share of the batches before figures count."),
 ]
 Playouts = Annotated[
-    int, typer.Option(min=1, help="Games from each position, for values by playing on (vine_ppo).")
+    int, typer.Option(min=1, help="Games played on from each position (vine_ppo).")
 ]
 Reward = Annotated[
-    str, typer.Option(help="Pays estimators in place of the game: 'contribution by=difference'.")
+    str, typer.Option(help="Reward in place of the game's payoffs: 'contribution by=difference'.")
 ]
 MaxStates = Annotated[
     int, typer.Option(min=1, help="Information states up to which a game is enumerated.")
@@ -120,7 +120,7 @@ def compare(
         )
     names = estimator_names(estimators)
     result = compare_estimators(
-        game or [], policy, names, plan, max_states=max_states, watch=complain
+        game or [], policy, names, plan, max_states=max_states, watch=print_stderr
     )
     if as_json:
         print(json.dumps(result, sort_keys=True))
@@ -141,7 +141,7 @@ def compare(
         written = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
         untimed = "" if timed else " --no-time"
         files = write_page(result, page, f"sparring credit compare {written}{untimed}")
-        complain(f"Wrote {', '.join(map(str, files))}.")
+        print_stderr(f"Wrote {', '.join(map(str, files))}.")
 
 
 def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -171,4 +171,4 @@ def _plot(result: dict[str, Any], path: Path) -> None:
         path.write_text(chart(result["games"][0]) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--plot {path} cannot be written ({error}).") from None
-    complain(f"Wrote {path}.")
+    print_stderr(f"Wrote {path}.")

@@ -23,10 +23,7 @@ PACKAGES = ("torch", "transformers", OPENSPIEL, "numpy", "pyarrow", "tensorboard
 
 
 def examine() -> dict[str, Any]:
-    """Return versions, threads and the rate of a small round of Kuhn poker.
-
-    ``healthy`` says whether all of it worked.
-    """
+    """Return versions, threads and games per second; ``healthy`` says whether all checks passed."""
     findings: dict[str, Any] = {
         "python": sys.version.split()[0],
         "machine": platform.machine(),

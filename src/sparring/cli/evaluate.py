@@ -13,10 +13,10 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from sparring.api.measurement import measured
+from sparring.api.measurement import measure
 from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import Player, agent_player, run_player
-from sparring.cli.text import ENVIRONMENT, complain
+from sparring.cli.text import ENVIRONMENT, print_stderr
 from sparring.core.errors import ConfigError
 from sparring.core.trust import trust_typed
 from sparring.measure.agent_spec import parse_agent
@@ -30,7 +30,7 @@ OUTCOMES = ("wins", "draws", "losses")
 
 
 def show_games(result: dict[str, Any]) -> None:
-    """Show what was measured on games as tables."""
+    """Show results on games as tables."""
     console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
     for note in result["notes"]:
         console.print(note, style="yellow")
@@ -54,9 +54,9 @@ def show_games(result: dict[str, Any]) -> None:
         if counted is not None:
             console.print(counted)
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
-        found = list(rows)
-        console.print(tables.adaptation_table(game, found))
-        for reason in tables.reasons(found):
+        trial_rows = list(rows)
+        console.print(tables.adaptation_table(game, trial_rows))
+        for reason in tables.reasons(trial_rows):
             console.print(reason, style="yellow")
     for entry in result.get("league", []):
         ratings = Table(
@@ -126,14 +126,14 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
     )
 
 
-def _cells(found: dict[str, Any]) -> list[str]:
+def _cells(figures: dict[str, Any]) -> list[str]:
     """Return the cells of a row: games, outcomes, mean return, share of illegal replies, score."""
-    outcomes = "/".join(str(found[key]) for key in OUTCOMES) if "wins" in found else "-"
-    mean, illegal = found["return"], found["illegal"]["mean"]
+    outcomes = "/".join(str(figures[key]) for key in OUTCOMES) if "wins" in figures else "-"
+    mean, illegal = figures["return"], figures["illegal"]["mean"]
     margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
-    score = "-" if found["score"] is None else tables.interval_text(found["score"], 1)
+    score = "-" if figures["score"] is None else tables.interval_text(figures["score"], 1)
     return [
-        str(found["games"]),
+        str(figures["games"]),
         outcomes,
         f"{mean['mean']:.2f}{margin}",
         "-" if illegal is None else f"{illegal:.1%}",
@@ -154,7 +154,7 @@ Agent = Annotated[
 ]
 Game = Annotated[
     list[str] | None,
-    typer.Option(*ENVIRONMENT, help="To measure in place of the run's, e.g. 'sudoku size=6'."),
+    typer.Option(*ENVIRONMENT, help="A game in place of the run's, e.g. 'sudoku size=6'."),
 ]
 Games = Annotated[
     int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")
@@ -179,16 +179,16 @@ OracleTurns = Annotated[
 ]
 Checkpoint = Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")]
 Temperature = Annotated[
-    float | None, typer.Option(help="Of sampling, with --suite; default that of training.")
+    float | None, typer.Option(help="Sampling temperature, with --suite; default training's.")
 ]
 Policy = Annotated[
     str | None,
-    typer.Option(help="Of several policies the one in every seat; default each in its roles."),
+    typer.Option(help="The policy for every seat, if several; default each in its roles."),
 ]
 Answer = Annotated[
     str | None,
     typer.Option(
-        help="Who is measured: policy, last, or a mixture of the run's snapshots by a "
+        help="What is measured: policy, last, or a mixture of the run's snapshots by a "
         "meta-solver such as nash; default as the run says."
     ),
 ]
@@ -198,19 +198,19 @@ League = Annotated[
 SelfPlays = Annotated[
     int | None,
     typer.Option(
-        min=2, help="Also play so many games against itself, and count the different ones."
+        min=2, help="Also play this many games of self-play, and count the different ones."
     ),
 ]
 Adaptation = Annotated[
     bool,
     typer.Option(
-        "--adaptation", help="Also measure each attempt of trials, by opponent, and what is gained."
+        "--adaptation", help="Also measure each attempt of trials and the gain, by opponent."
     ),
 ]
 BestOf = Annotated[
     int,
     typer.Option(
-        min=1, max=1024, help="Ask it so often for each turn, and play the oracle's best reply."
+        min=1, max=1024, help="Candidates for each turn; the oracle's best one is played."
     ),
 ]
 InFlight = Annotated[
@@ -261,11 +261,11 @@ def evaluate(
         )
     trust_typed([agent, *(opponent or ())])
     bots = [parse_agent(text) for text in opponent or ()]
-    wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
+    judge = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
         _refuse_without_suite(agent if not game else None, temperature, workers, out)
         _refuse_together(agent, game, policy, answer, league)
-        result = measured(
+        result = measure(
             run,
             agent,
             checkpoint=checkpoint,
@@ -278,7 +278,7 @@ def evaluate(
             self_plays=self_plays or 0,
             adaptation=adaptation,
             seed=seed,
-            oracle=wanted,
+            oracle=judge,
             judged=oracle != NO_ORACLE,
             oracle_turns=oracle_turns or BUDGET,
             answer=answer,
@@ -290,7 +290,7 @@ def evaluate(
     if game or oracle_turns:
         raise ConfigError(
             "--environment and --oracle-turns do not go with --suite, which names its games and "
-            "has all turns judged; leave them or --suite out."
+            "judges all turns; leave them or --suite out."
         )
     if league or self_plays or adaptation or best_of > 1 or in_flight or not exact:
         raise ConfigError(
@@ -304,7 +304,7 @@ def evaluate(
         games=games,
         seed=seed,
         folder=out or run or Path(),
-        oracle=wanted,
+        oracle=judge,
         judged=oracle != NO_ORACLE,
     )
     report = _run_suite(evaluation, workers)
@@ -313,25 +313,27 @@ def evaluate(
 
 def _run_suite(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, Any]:
     try:
-        return evaluation.run(workers=workers, watch=complain)
+        return evaluation.run(workers=workers, watch=print_stderr)
     except KeyboardInterrupt:
-        complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
+        print_stderr(
+            f"What was measured is in {evaluation.path}; the same command goes on from there."
+        )
         raise
 
 
-def _tell(found: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+def _tell(result: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
     if as_json:
-        print(json.dumps(found, sort_keys=True))
+        print(json.dumps(result, sort_keys=True))
     else:
-        show(found)
+        show(result)
 
 
 def _refuse_without_suite(
     agent: str | None, temperature: float | None, workers: int | None, out: Path | None
 ) -> None:
     """Raise ConfigError for an option with a value that only a suite can use."""
-    given = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
-    for option, value in given.items():
+    options = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
+    for option, value in options.items():
         if value is not None:
             more = (
                 " or to games; add --suite mars or --environment kuhn_poker"
@@ -369,11 +371,11 @@ def _player(
     policy: str | None,
     answer: str | None,
 ) -> Player:
-    """Return who is measured by a suite: the answer of a run, one of its policies, or an agent."""
+    """Return the player that a suite measures: a run's answer, one of its policies, or an agent."""
     _refuse_together(agent, None, policy, answer, league=False)
     if run is not None:
         return run_player(run, checkpoint, temperature, policy, answer)
-    if any(given is not None for given in (temperature, checkpoint, policy)):
+    if any(value is not None for value in (temperature, checkpoint, policy)):
         raise ConfigError(
             "--temperature, --checkpoint and --policy belong to a run; write --agent 'endpoint "
             "model=NAME temperature=0.6'."

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from sparring.api.load import export_answer
-from sparring.cli.text import complain, say
+from sparring.cli.text import print_stderr, say
 from sparring.config.checks import POLICY
 from sparring.core.errors import RunError
 
@@ -26,7 +26,7 @@ def export(
         typer.Option(help="Of the weights; default as trained."),
     ] = None,
     adapter: Annotated[
-        bool, typer.Option("--adapter", help="Write the adapters alone, not merged into the model.")
+        bool, typer.Option("--adapter", help="Write only the adapters, not merged into the model.")
     ] = False,
     policy: Annotated[
         str | None, typer.Option(help="Which policy, where the run has several.")
@@ -34,14 +34,14 @@ def export(
     answer: Annotated[
         str | None,
         typer.Option(
-            help="Who is written: policy, average, last, or the mixture of the run's snapshots by "
+            help="What is written: policy, average, last, or the mixture of the run's snapshots by "
             "a meta-solver such as nash; default policy."
         ),
     ] = None,
 ) -> None:
     """Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.
 
-    A mixture is a folder of such folders, with the weights.
+    The folder of a mixture holds one such folder per member, and the weights.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is not an empty folder; name another one.")
@@ -49,7 +49,7 @@ def export(
         run, folder, answer, checkpoint=checkpoint, dtype=dtype, adapter=adapter, policy=policy
     )
     for note in notes:
-        complain(note)
+        print_stderr(note)
     if mixture:
         say(
             f"Wrote the mixture of step {step} ({mixture}) to {folder}; it is one player: "

@@ -24,7 +24,7 @@ def listing(
 ) -> None:
     """List environments, methods, recipes or suites.
 
-    A table, or where it is piped a line each with tabs between.
+    The list is a table, or in a pipe one line each with tabs between cells.
     """
     what = current_slot(what)
     if what not in KINDS:

@@ -26,9 +26,9 @@ def new(
     ] = None,
 ) -> None:
     """Write a small package with a plug-in of your own, its test and a recipe."""
-    made = write_package(kind, name, folder)
+    package = write_package(kind, name, folder)
     say(
-        f"Written to {made}: {name}.py is the {kind}, test_{name}.py its test, recipe.yaml trains "
-        "with it."
+        f"Written to {package}: {name}.py is the {kind}, test_{name}.py its test, recipe.yaml "
+        "trains with it."
     )
-    say(f"Next: cd {made}; pip install -e . ; python -m pytest ; sparring train recipe.yaml")
+    say(f"Next: cd {package}; pip install -e . ; python -m pytest ; sparring train recipe.yaml")

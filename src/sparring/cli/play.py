@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import typer
 
 from sparring.api.human_play import YOU, InteractiveSession, Lobby, fresh_seed
-from sparring.cli.text import ENVIRONMENT, say, shown
+from sparring.cli.text import ENVIRONMENT, escape_controls, say
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.environments.base import Environment
@@ -76,9 +76,9 @@ def play(
         chosen = {"environment": rules.name, "seat": seat, "against": against, "seed": seed}
         _on_a_page(run, chosen, port, browser, checkpoint, answer)
         return
-    opposite = room.opposite(rules, against)
-    against_whom = "alone" if opposite is None else f"against {opposite.said}"
-    if opposite is not None and run is not None:
+    opponent = room.opponent(rules, against)
+    against_whom = "alone" if opponent is None else f"against {opponent.label}"
+    if opponent is not None and run is not None:
         against_whom += f", of {run}"
     say(f"{rules.name}, {against_whom}.")
     if no_rules(rules):
@@ -89,9 +89,9 @@ def play(
     while True:
         try:
             say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {number}.\n")
-            with closing(InteractiveSession(rules, seat, opposite, number)) as sitting:
+            with closing(InteractiveSession(rules, seat, opponent, number)) as sitting:
                 _play_to_the_end(rules, sitting)
-            again = _ask_again(alone=opposite is None)
+            again = _ask_again(alone=opponent is None)
         except EOFError:
             print("\nYou left the game.")
             return
@@ -102,7 +102,7 @@ def play(
 
 
 def _ask_again(*, alone: bool) -> str:
-    """Return "y", "n" or "s", to play from the next seat; ask until the answer is one of them."""
+    """Ask until the answer is valid; return "y", "n" or "s", which changes the seat."""
     question = "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: from the next seat] "
     words = {"": "y", "y": "y", "yes": "y", "n": "n", "no": "n", "q": "n", "quit": "n"}
     words |= {} if alone else {"s": "s"}
@@ -128,11 +128,11 @@ def _on_a_page(
     checkpoint: int | None,
     answer: str | None,
 ) -> None:
-    """Serve the page on which a person plays, until the process is interrupted."""
+    """Serve the page for a person until the process is interrupted."""
     from sparring.view.serve import serve
 
-    asked = {"view": "play", "run": None if run is None else 0, **chosen, "begin": 1}
-    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    parameters = {"view": "play", "run": None if run is None else 0, **chosen, "begin": 1}
+    query = urlencode({name: value for name, value in parameters.items() if value is not None})
     trusted = [chosen["against"]] if chosen["against"] else []
     serve(
         [] if run is None else [run],
@@ -148,26 +148,26 @@ def _on_a_page(
 
 
 def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
-    """Play once and tell how it went; EOFError says that the person leaves."""
-    seat, opposite, person = sitting.seat, sitting.opposite, human(ask=_ask)
-    while sitting.asked is not None:
-        trouble = sitting.say(person.act([sitting.asked])[0].text)
+    """Play one episode and print its result; EOFError means that the person leaves."""
+    seat, opponent, person = sitting.seat, sitting.opponent, human(ask=_ask)
+    while sitting.pending is not None:
+        trouble = sitting.say(person.act([sitting.pending])[0].text)
         if trouble:
             say(trouble)
     episode = sitting.episode
-    assert episode is not None, "it is over"
+    assert episode is not None, "the episode is over"
     last = "" if no_rules(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrap_lines(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
-    if sitting.drawn:
-        say(f"{member_line(sitting.drawn)}.")
+    if sitting.drawn_members:
+        say(f"{member_line(sitting.drawn_members)}.")
     called = {YOU: "you"}
-    if opposite is not None:
-        called[opposite.name] = opposite.said.partition(",")[0]
+    if opponent is not None:
+        called[opponent.name] = opponent.label.partition(",")[0]
     if no_rules(rules):
         say("\n".join(["What was said:", *reply_lines(episode, called)]))
         return
-    name, agent = ("", None) if opposite is None else (opposite.name, opposite.agent)
+    name, agent = ("", None) if opponent is None else (opponent.name, opponent.agent)
     thinks = isinstance(agent, ActionScorer)
     say("Moves, with how probable the policy held its legal actions:" if thinks else "Moves:")
     for line in moves(rules, episode, agent, name=name, names=called):
@@ -177,7 +177,7 @@ def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
 def _ask(text: str) -> str:
     above, _, prompt = text.rpartition("\n")
     say(above)
-    typed = input(shown(prompt))
+    typed = input(escape_controls(prompt))
     if not sys.stdin.isatty():
-        say(typed)  # a terminal shows what is typed; a pipe does not
+        say(typed)  # a terminal echoes input; a pipe does not
     return typed

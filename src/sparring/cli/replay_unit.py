@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sparring.api.replay_unit import Replayed, replay, unit_of
+from sparring.api.unit_replay import ReplayedEpisode, replay, unit_of
 from sparring.cli.text import say
 from sparring.play.spec import EpisodeSpec
 
@@ -29,24 +29,24 @@ def replay_unit(
     say("All of them were played.")
 
 
-def _played(plays: Iterator[tuple[EpisodeSpec, Replayed | None]]) -> int:
-    """Say how plays go, each before it begins; return how many were given up."""
+def _played(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
+    """Print the course of each episode and return the number of abandoned ones."""
     given_up = 0
-    for spec, found in plays:
-        if found is None:
+    for spec, result in plays:
+        if result is None:
             seats = ", ".join(map(str, spec.players))
             cut = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
-            # written out at once: it may be the last that is heard of this process
+            # flushed, as the process may crash in this episode
             say(f"play {spec.episode_id} (group {spec.group_id}): {seats}{cut}", file=sys.stdout)
             continue
-        for trace in found.raised:
+        for trace in result.raised:
             for line in trace.splitlines():
                 say(f"    {line}")
-        again = f", begun anew {found.retried} times" if found.retried else ""
-        if found.returns is None:
+        again = f", begun anew {result.retried} times" if result.retried else ""
+        if result.returns is None:
             say(f"  given up{again}")
             given_up += 1
         else:
-            returns = " ".join(f"{value:g}" for value in found.returns)
-            say(f"  {found.turns} turns, returns {returns}{again}")
+            returns = " ".join(f"{value:g}" for value in result.returns)
+            say(f"  {result.turns} turns, returns {returns}{again}")
     return given_up

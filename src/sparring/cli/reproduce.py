@@ -1,4 +1,4 @@
-"""sparring reproduce: studies, which are in the repository and not in the package."""
+"""sparring reproduce: runs studies, which are in the repository and not in the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 import sparring
 from sparring.core.errors import ConfigError
 
-FRAME = Path("studies") / "common" / "study.py"  # where this is, studies are
+FRAME = Path("studies") / "common" / "study.py"  # a checkout with studies has this file
 
 
 def reproduce(
@@ -23,12 +23,12 @@ def reproduce(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="A minute's version: it shows that all works, and measures nothing."
+            "--quick", help="A version of one minute: shows that all works, measures nothing."
         ),
     ] = False,
     folder: Annotated[
         Path | None,
-        typer.Option(help="The runs are kept here; default runs/reproduce/NAME, or NAME-quick."),
+        typer.Option(help="Folder of the runs; default runs/reproduce/NAME, or NAME-quick."),
     ] = None,
     workers: Annotated[
         int | None,
@@ -37,14 +37,14 @@ def reproduce(
     publish: Annotated[
         bool,
         typer.Option(
-            "--publish", help="Replace the results in this checkout, which make docs draws."
+            "--publish", help="Replace the results in this checkout, which `make docs` draws."
         ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the results, or the list, as JSON.")
     ] = False,
 ) -> None:
-    """Run a page's experiments anew on all cores: results, tables and verdicts."""
+    """Run a page's experiments again on all cores: results, tables and verdicts."""
     root = str(_checkout())
     if root not in sys.path:
         sys.path.insert(0, root)
@@ -56,7 +56,7 @@ def reproduce(
 
 
 def _checkout() -> Path:
-    """Return the root of the checkout with the studies: this code's, or the current directory."""
+    """Return the root of the checkout with studies: the code's own, or the current directory."""
     for root in (Path(sparring.__file__).resolve().parents[2], Path.cwd()):
         if (root / FRAME).is_file():
             return root

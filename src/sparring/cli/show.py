@@ -29,7 +29,7 @@ SIDES = ("in the first side", "in the second side")
 
 
 def show_league(run: Path, step: int | None, as_json: bool) -> None:
-    """Show the payoff book of a checkpoint, and the weights of the run's meta-solver if it has one.
+    """Show a checkpoint's payoff book and the weights of the run's meta-solver, if any.
 
     Args:
         run: the run folder.
@@ -40,18 +40,22 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
         SparringError: there is no such run or checkpoint.
     """
     folder = RunFolder.open(run)
-    found = folder.checkpoint(step)
-    standings = standings_of(RunState(owners=found.state).payoffs)
-    weighed = _weighed(folder.config(), found.path, found.state)
+    saved = folder.checkpoint(step)
+    standings = standings_of(RunState(owners=saved.state).payoffs)
+    weighed = _weighed(folder.config(), saved.path, saved.state)
     if as_json:
         rows = [standing._asdict() for standing in standings]
-        shown = {"step": found.step, "standings": rows, **({"weights": weighed} if weighed else {})}
-        print(json.dumps(json_value(shown), allow_nan=False))
+        document = {
+            "step": saved.step,
+            "standings": rows,
+            **({"weights": weighed} if weighed else {}),
+        }
+        print(json.dumps(json_value(document), allow_nan=False))
         return
     if not standings:
-        say(f"No plays count yet at step {found.step}.")
+        say(f"No plays count yet at step {saved.step}.")
     else:
-        say(f"Results of training's plays up to step {found.step}:\n")
+        say(f"Results of training's plays up to step {saved.step}:\n")
         say_rows(league_rows(standings))
     if weighed:
         say(f"\nWeights by {weighed['solver']} ({weighed['source']}):\n")
@@ -63,24 +67,29 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
 def _weighed(
     config: Mapping[str, Any], checkpoint: Path, state: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the weights of a checkpoint's members by the run's meta-solver; None: it has none."""
+    """Return the meta-solver's weights of a checkpoint's members; None: there is no solver."""
     solver = meta.solver_of(config)
     if solver is None:
         return None
     league = meta.league_of(parse_json((checkpoint / ENGINE).read_bytes()), state)
     labels = meta.labels_of(meta.environments_of(config), solver)
-    found = meta.solve_league(league, solver.written, labels, meta.has_separate_sides(config))
+    solution = meta.solve_league(league, solver.written, labels, meta.has_separate_sides(config))
     named = {"solver": meta.text_of(solver.written), "source": solver.source}
-    return {**named, "why": found["why"], "members": found["members"]}
+    return {**named, "why": solution["why"], "members": solution["members"]}
 
 
 def _rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return the weights as rows of text, under a head: one for all sides, or one for each."""
-    apart = any("sides" in one for one in members)
+    """Return rows of text with the weights, for all sides together or for each."""
+    apart = any("sides" in member for member in members)
     head = ("member", *(SIDES if apart else ("weight",)))
-    weights = [one["sides"] if apart else [one["weight"]] for one in members]
-    texts = [["-" if one is None else f"{one:.3f}" for one in own] for own in weights]
-    return [head, *((str(one["name"]), *own) for one, own in zip(members, texts, strict=True))]
+    weights = [member["sides"] if apart else [member["weight"]] for member in members]
+    texts = [
+        ["-" if member is None else f"{member:.3f}" for member in numbers] for numbers in weights
+    ]
+    return [
+        head,
+        *((str(member["name"]), *numbers) for member, numbers in zip(members, texts, strict=True)),
+    ]
 
 
 def show(
@@ -122,7 +131,7 @@ def show(
         ),
     ] = False,
 ) -> None:
-    """Show a stored episode: what each seat was told and said, legal actions, tokens, credit."""
+    """Show a stored episode: prompts and replies of each seat, legal actions, tokens, credit."""
     if svg is None and (turn is not None or seat is not None or dark):
         raise ConfigError("--turn, --seat and --dark say which picture: write --svg FILE too.")
     if timeline and (turn is not None or seat is not None or dark or as_json):
@@ -138,25 +147,25 @@ def show(
     if every:
         say_rows(listing_rows(stored.episodes(number)))
         return
-    found = stored.episode(number, episode)
-    credit = stored.credit(number, found)
+    stored_episode = stored.episode(number, episode)
+    credit = stored.credit(number, stored_episode)
     if as_json:
-        record = episode_record(number, found, credit)
-        print(json.dumps(json_value(record), allow_nan=False))
+        document = episode_record(number, stored_episode, credit)
+        print(json.dumps(json_value(document), allow_nan=False))
         return
     if timeline:
-        _tell_timeline(found, svg)
+        _print_timeline(stored_episode, svg)
         return
     if svg is not None:
-        _write_picture(found, svg, turn, seat, "dark" if dark else "light")
+        _write_picture(stored_episode, svg, turn, seat, "dark" if dark else "light")
         return
-    positions, ended = _positions(found), _conversations(found)
+    positions, ended = _positions(stored_episode), _conversations(stored_episode)
     decode, trouble = (None, "") if ids else token_decoder(run)
     if trouble:
         say(f"{trouble}\n")
-    for line in episode_lines(number, found, credit, decode, positions, ended):
+    for line in episode_lines(number, stored_episode, credit, decode, positions, ended):
         say(line)
-    say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
+    say(f"\nStored steps: {_shorten(stored.steps)}. Others of this step: --list, then --episode N.")
 
 
 def _write_picture(
@@ -166,23 +175,23 @@ def _write_picture(
         raise UnknownNameError("role", seat, episode.roles)
     at = len(episode.turns) if turn is None else turn
     looks = None if seat is None else episode.roles.index(seat)
-    drawn = picture(episode, at, looks, theme)
-    write_bytes_atomic(path, drawn.svg.encode())
-    say(f"Wrote {path}: {drawn.description}")
+    image = picture(episode, at, looks, theme)
+    write_bytes_atomic(path, image.svg.encode())
+    say(f"Wrote {path}: {image.description}")
 
 
-def _tell_timeline(episode: Episode, path: Path | None) -> None:
-    drawn = timeline_of(episode)
+def _print_timeline(episode: Episode, path: Path | None) -> None:
+    chart = timeline_of(episode)
     if path is None:
-        for line in (*timeline_lines(drawn), *endings_lines(episode, _conversations(episode))):
+        for line in (*timeline_lines(chart), *endings_lines(episode, _conversations(episode))):
             say(line)
         return
-    write_bytes_atomic(path, timeline_svg(drawn, standalone=True).encode())
-    say(f"Wrote {path}: {summary(drawn)}")
+    write_bytes_atomic(path, timeline_svg(chart, standalone=True).encode())
+    say(f"Wrote {path}: {summary(chart)}")
 
 
 def _positions(episode: Episode) -> list[str]:
-    """Return each position in words; none, and a line that says why, where they are unknown."""
+    """Return each position in words; if they are unknown, print why and return []."""
     try:
         return list(sentences(episode))
     except SparringError as error:
@@ -191,15 +200,15 @@ def _positions(episode: Episode) -> list[str]:
 
 
 def _conversations(episode: Episode) -> list[Conversation]:
-    """Return how the conversations of an episode have ended; none where it is not known."""
+    """Return the conversations of an episode with their ends; [] if they are unknown."""
     try:
         return conversations(environment_of(episode), episode)
     except SparringError:
         return []
 
 
-def _several(steps: list[int]) -> str:
-    """Return steps in words, the middle of many left out."""
+def _shorten(steps: list[int]) -> str:
+    """Return a list of steps as text, the middle of a long one left out."""
     if len(steps) <= 8:
         return ", ".join(map(str, steps))
     return f"{', '.join(map(str, steps[:3]))} ... {', '.join(map(str, steps[-3:]))}"

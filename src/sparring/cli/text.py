@@ -1,4 +1,4 @@
-"""How the command line writes: plain text, never a command to the terminal."""
+"""Prints text for the command line, control characters escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from sparring.core.foreign_text import shown
+from sparring.core.foreign_text import escape_controls
 
 ENVIRONMENT = ("--environment", "--game")  # an option, and its old spelling
 
@@ -19,20 +19,17 @@ __all__ = [
     "ENVIRONMENT",
     "PlainFormatter",
     "command",
-    "complain",
-    "fitted",
+    "escape_controls",
+    "print_stderr",
     "say",
     "say_rows",
-    "shown",
+    "wrap_to_terminal",
 ]
 
 
 def say(text: object, *, file: TextIO | None = None) -> None:
-    """Print a text, its control characters escaped.
-
-    Use this wherever a word may be a stranger's.
-    """
-    print(shown(text), file=file, flush=file is not None)
+    """Print a text, its control characters escaped; texts may come from strangers."""
+    print(escape_controls(text), file=file, flush=file is not None)
 
 
 def say_rows(rows: Sequence[Sequence[str]]) -> None:
@@ -44,19 +41,19 @@ def say_rows(rows: Sequence[Sequence[str]]) -> None:
 
 
 def command() -> str:
-    """Return how to call this program from where the user is: by its path, if it is not on PATH."""
+    """Return the command that calls this program: its path, if it is not on PATH."""
     called = Path(sys.argv[0])
     on_path = shutil.which("sparring") is not None or called.name != "sparring"
     return "sparring" if on_path else shlex.quote(str(called))
 
 
-def complain(text: object) -> None:
-    """Print a text on the standard error stream, as ``say`` does."""
+def print_stderr(text: object) -> None:
+    """Print a text on the standard error stream, control characters escaped."""
     say(text, file=sys.stderr)
 
 
-def fitted(text: str, stream: TextIO) -> str:
-    """Return a text broken between words to a terminal's width; elsewhere as it is."""
+def wrap_to_terminal(text: str, stream: TextIO) -> str:
+    """Return a text wrapped to a terminal's width; other streams get it as it is."""
     if not stream.isatty():
         return text
     width = max(shutil.get_terminal_size().columns - 1, 20)
@@ -64,8 +61,8 @@ def fitted(text: str, stream: TextIO) -> str:
 
 
 class PlainFormatter(logging.Formatter):
-    """Formats what is logged, its control characters escaped."""
+    """Formats log records, control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        return shown(super().format(record))
+        return escape_controls(super().format(record))

@@ -75,10 +75,10 @@ def train(
 
 
 def refuse_dashes(words: Sequence[str]) -> None:
-    """Refuse a key of the configuration that is written as an option, such as ``--steps 10``.
+    """Raise an error for a configuration key that is written as an option, such as ``--steps 10``.
 
     Raises:
-        ConfigError: there is one; the message has it as it is to be written.
+        ConfigError: there is one; the message shows how to write it.
     """
     for place, word in enumerate(words):
         key, separator, value = word.removeprefix("--").partition("=")
@@ -86,7 +86,7 @@ def refuse_dashes(words: Sequence[str]) -> None:
             continue
         value = value if separator else next(iter(words[place + 1 : place + 2]), "VALUE")
         raise ConfigError(
-            f"{quoted(word, 80)} is no option: changes to a recipe have no dashes; write "
+            f"{quoted(word, 80)} is not an option: changes to a recipe have no dashes; write "
             f"{quoted(f'{key}={value}', 80)}."
         )
 
@@ -117,7 +117,7 @@ def _finish(summary: RunSummary, page: Path, weights: str, as_json: bool) -> Non
             say(f"Both take the {EMA} (learner.average); with --answer last, the {LIVE}.")
     elif not summary.steps:
         say(
-            f"Stopped before the first step was done: {summary.folder} holds what it held. Give "
+            f"Stopped before the first step was done; {summary.folder} has not changed. Give "
             "the same command again."
         )
     else:

@@ -1,10 +1,7 @@
-"""The verbs, each imported when it is called.
+"""The verbs, each imported when it is called, and the one line that reports an error.
 
-`sparring --help` waits for no library of models or games.
-
-How a verb ends when something fails: one line, whatever it was.
-
-SPARRING_DEBUG=1 shows where it came from.
+`sparring --help` imports no library of models or games. SPARRING_DEBUG=1 shows the trace of an
+error.
 """
 
 from __future__ import annotations
@@ -22,24 +19,24 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import DEBUG, ConfigError, RunError, SparringError
 
 LONGEST = 4000  # characters of a message
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Turn what the disk, the network or the memory refuses into an error of the run.
+def translate_errors() -> Iterator[None]:
+    """Turn errors of the disk, the network or the memory into errors of the run.
 
     Raises:
         RunError: a file or folder cannot be read or written, or the memory is full.
-        GameError: an environment of one's own lacks what is asked of it.
+        GameError: a foreign environment lacks a required attribute.
     """
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever read our output has gone: no error
+        raise  # the reader of our output is gone, which is not an error
     except OSError as error:
         from sparring.core.files import disk_error
 
@@ -59,19 +56,16 @@ def translated() -> Iterator[None]:
 
 
 def message_of(error: Exception) -> str:
-    """Return the line that tells a user of an error.
-
-    With SPARRING_DEBUG=1 the trace comes before it, on the error stream.
-    """
+    """Return the line that reports an error; with SPARRING_DEBUG=1 print the trace first."""
     if os.environ.get(DEBUG, "") not in ("", "0"):
         traceback.print_exception(error)
     if isinstance(error, SparringError):
         return f"error: {_line(error, LONGEST)}"
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    said = f"{type(error).__name__}: {_line(error, 400)}".rstrip(": ")
+    text = f"{type(error).__name__}: {_line(error, 400)}".rstrip(": ")
     return (
-        f"error: something unexpected failed{where}: {said}. This is a fault of Sparring or of a "
+        f"error: something unexpected failed{where}: {text}. This is a fault of Sparring or of a "
         f"plug-in. {DEBUG}=1 shows the whole trace; please report it with the command."
     )
 
@@ -81,13 +75,13 @@ def _line(error: Exception, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 4]} ..."
 
 
-def let_go() -> None:
-    """Write out what was printed; where nobody reads it any more, drop it without a word."""
+def flush_output() -> None:
+    """Flush the output; if nobody reads it any more, drop it silently."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:  # a closed pipe, or a full disk that the output goes to
-            nowhere = os.open(os.devnull, os.O_WRONLY)  # the end does not stumble over it
+            nowhere = os.open(os.devnull, os.O_WRONLY)  # Python flushes again at exit
             try:
                 os.dup2(nowhere, stream.fileno())
             finally:
@@ -99,26 +93,26 @@ VERBS = {  # verb -> its line in the help
     "evaluate": "Measure a policy by exploitability, matches, regret, a league table or a suite.",
     "play": "Play against a policy or a bot in the terminal: ? shows the rules, Ctrl-D leaves.",
     "show": (
-        "Show a stored episode: what each seat was told and said, legal actions, tokens, credit."
+        "Show a stored episode: prompts and replies of each seat, legal actions, tokens, credit."
     ),
     "list": "List environments, methods, recipes or suites.",
     "explain": (
         "Explain a method, game, recipe or metric: what it does, its options and their defaults."
     ),
     "export": "Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.",
-    "report": "Write report.html: a run on one page, fit to be attached to a paper.",
+    "report": "Write report.html: a run on one page, to attach to a paper.",
     "view": "Look at runs in a browser: curves, replays, league and workers, live.",
     "new": "Write a small package with a plug-in of your own, its test and a recipe.",
     "doctor": "Check this machine: versions, threads, and a two-second round of training.",
     "replay-unit": "Play a unit of a run's step again in this process, where errors show.",
-    "reproduce": "Run a page's experiments anew on all cores: results, tables and verdicts.",
+    "reproduce": "Run a page's experiments again on all cores: results, tables and verdicts.",
     "credit": "Measure advantage estimators against exact policy gradients.",
 }
 FUNCTIONS = {
     "list": "listing",
     "replay-unit": "replay_unit",
 }  # verb -> the module and function of another name
-GROUPS = {"credit"}  # verbs with verbs of their own: the module has a typer app
+GROUPS = {"credit"}  # verbs whose module is a typer app
 LEARN_TIME = "to learn how long a run takes, write: sparring train RECIPE steps=3"
 REMOVED = {  # verb, or verb and word, of an earlier version -> what to write instead
     "scale": f"for a run's memory, write: sparring train RECIPE --dry-run; {LEARN_TIME}.",
@@ -129,17 +123,14 @@ REMOVED = {  # verb, or verb and word, of an earlier version -> what to write in
 
 
 class Verbs(TyperGroup):
-    """The verbs.
-
-    What the disk, the network or the memory refuses is an error of the run, in each of them.
-    """
+    """The group of all verbs; errors of disk, network and memory become errors of the run."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands.update({verb: TyperCommand(verb, help=line) for verb, line in VERBS.items()})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the verb that is called, imported now, and what is left of the command line."""
+        """Return the called verb, imported now, and the rest of the command line."""
         refuse_removed(args)
         name, command, rest = super().resolve_command(ctx, args)
         command = command if name is None else command_of(name)
@@ -148,16 +139,16 @@ class Verbs(TyperGroup):
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb, under a watch of the plug-ins it calls; for errors see ``translated``."""
-        with translated(), Watch():
+        """Run a verb under a watch of its plug-ins; see ``translate_errors`` for errors."""
+        with translate_errors(), CallWatch():
             return super().invoke(ctx)
 
 
 def refuse_removed(words: Sequence[str]) -> None:
-    """Refuse a verb or option of an earlier version.
+    """Raise an error for a verb or option of an earlier version.
 
     Raises:
-        ConfigError: there is one; the message has what to write instead.
+        ConfigError: there is one; the message says what to write instead.
     """
     verb, *rest = words or [""]
     further = (f"{verb} {word.partition('=')[0]}" for word in rest)

@@ -1,6 +1,6 @@
-"""One strict configuration of a run: a class per section, and ``resolve`` that makes all of them.
+"""The strict configuration of a run: a class per section, and ``resolve``, which checks them.
 
-Every field has its one default here, or in the signature of the plug-in it configures.
+Every field has its one default here, or in the signature of the plug-in that it configures.
 """
 
 from sparring.config.parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated

@@ -1,9 +1,7 @@
-"""What the methods of a configuration need beside them: losses, oracles, rewards, references.
+"""Checks across the sections of a configuration: needs of methods, and GPUs of processes.
 
-Who takes which GPUs of this machine: learners, workers and replicas of vLLM.
-
-A GPU that two of them are given is refused, unless ``scale.share_gpus`` says that it is meant: they
-would fill its memory in turns, and the run would end when it is full.
+Two processes on one GPU would fill its memory and end the run, so this is an error unless
+``scale.share_gpus`` is true.
 """
 
 from __future__ import annotations
@@ -18,27 +16,33 @@ from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
 from sparring.core.records import MAIN, OWN, ref
 
-MOST_REPLIES = 10**6  # that are asked for at once
+MOST_REPLIES = 10**6  # requested at once
 
 
 def check_candidates(config: RunSections) -> None:
-    """Refuse candidates that nothing judges, and credit that compares them without any."""
+    """Raise an error for candidates without a judge, or for credit that compares candidates without
+    any.
+    """
     several, credit = config.rollout.candidates, config.credit.bind("credit")
     if several.count == 1:
         if "candidates" in registry.required_services(credit):
             raise MissingError(
-                f"credit: {config.credit.name!r} compares the replies to one prompt here, and "
-                "there is one; write rollout.candidates.count: 4 (2 or more)."
+                f"credit: {config.credit.name!r} compares the candidates of a prompt, and "
+                "there is only one; write rollout.candidates.count: 4 (2 or more)."
             )
         return
-    asked = min(config.rollout.in_flight, config.rollout.games_per_step) * several.count
-    if asked > MOST_REPLIES:
+    prompts = min(config.rollout.in_flight, config.rollout.games_per_step) * several.count
+    if prompts > MOST_REPLIES:
         raise ConfigError(
             f"rollout.candidates.count: {several.count} replies in each of "
-            f"{asked // several.count} plays at once are {asked} prompts, more than "
+            f"{prompts // several.count} plays at once are {prompts} prompts, more than "
             f"{MOST_REPLIES}; lower it, or rollout.in_flight."
         )
-    without = [one.known_as for one in config.environments if one.weight and one.oracle is None]
+    without = [
+        section.known_as
+        for section in config.environments
+        if section.weight and section.oracle is None
+    ]
     if several.by == "oracle" and without:
         raise MissingError(
             f"rollout.candidates.by: the oracle is to judge, and {without[0]!r} has none; "
@@ -67,13 +71,13 @@ def check_candidates(config: RunSections) -> None:
 
 
 def check_knowledge(config: RunSections) -> None:
-    """Refuse knowledge that judges candidates where there are none, or where it comes too late."""
+    """Raise an error for knowledge without candidates, or with replay."""
     named = config.knowledge.name if config.knowledge is not None else ""
-    for own in config.by_policy.values():
-        several = own.rollout.candidates
+    for policy in config.by_policy.values():
+        several = policy.rollout.candidates
         if several.count == 1 or several.commit != "random":
             raise MissingError(
-                f"knowledge: {named!r} judges several replies to a prompt after the plays; write "
+                f"knowledge: {named!r} judges the candidates of a prompt after the episodes; write "
                 "rollout.candidates: {count: 3, commit: random}."
             )
     if config.knowledge is not None:
@@ -83,7 +87,7 @@ def check_knowledge(config: RunSections) -> None:
             PluginConfig.model_validate(bound.options[option]).bind("knowledge.embeddings")
     if config.replay.name != "none":
         raise ConfigError(
-            f"knowledge: {named!r} judges plays in the step in which they are played, and replay "
+            f"knowledge: {named!r} judges episodes in the step that plays them, and replay "
             f"{config.replay.name!r} learns from older ones; leave replay out."
         )
 
@@ -92,10 +96,10 @@ WAVES = "plays on where other plays of its step have ended"
 
 
 def check_fresh(config: RunSections) -> None:
-    """Refuse what needs pinned order.
+    """Raise an error for methods that need pinned order.
 
     Raises:
-        ValueError: something does; it says what, and what to write instead.
+        ValueError: there is one; the message says what to write instead.
     """
     rollout = config.rollout
     needs = (
@@ -121,60 +125,60 @@ def check_fresh(config: RunSections) -> None:
 CUDA, VLLM = "cuda", "vllm"
 
 
-class Taken(NamedTuple):
-    """GPUs of this machine that somebody takes."""
+class GpuClaim(NamedTuple):
+    """GPUs of this machine that a group of processes takes."""
 
     who: str
     gpus: tuple[int, ...]
-    key: str  # of the configuration that says so, or could
+    key: str  # configuration key that sets them
 
 
 def on_gpus(config: RunSections) -> bool:
-    """Return whether a model of a run is on a GPU because the configuration says so."""
-    return any(own.model.device.startswith(CUDA) for own in config.by_policy.values())
+    """Return whether the configuration puts a model of the run on a GPU."""
+    return any(policy.model.device.startswith(CUDA) for policy in config.by_policy.values())
 
 
 def learner_gpus(config: RunSections) -> tuple[int, ...]:
-    """Return the GPU that each learner takes, if the models are on GPUs."""
+    """Return the GPU of each learner, if the models are on GPUs."""
     return config.learner.gpus or tuple(range(config.learner.ranks))
 
 
 def training_device(config: RunSections) -> str:
-    """Return the device of a policy's model in the training process, as ``model.device`` has it.
+    """Return the device of a policy's model in the training process.
 
     Args:
-        config: of a run that has this policy alone.
+        config: of a run with only this policy.
     """
     device, gpus = config.model.device, config.learner.gpus
     return f"{CUDA}:{gpus[0]}" if device == CUDA and gpus else device
 
 
 def check_gpus(config: RunSections) -> None:
-    """Refuse GPUs that nobody uses, models that are on none of them, and one that is given twice.
+    """Raise an error for unused GPUs, missing GPUs and GPUs that are given twice.
 
     Raises:
-        ConfigError: it is so; the message says what to write.
+        ConfigError: there is one; the message says what to write.
     """
     _check_learners(config)
     _check_workers(config)
     if config.scale.share_gpus:
         return
-    taken = list(_taken(config))
-    for number, one in enumerate(taken):
-        for other in taken[:number]:
-            both = sorted({*one.gpus} & {*other.gpus})
+    claims = list(_taken(config))
+    for number, claim in enumerate(claims):
+        for other in claims[:number]:
+            both = sorted({*claim.gpus} & {*other.gpus})
             if both:
                 raise ConfigError(
-                    f"GPU {both[0]} is given twice, to {other.who} ({other.key}) and to {one.who} "
-                    f"({one.key}); give each their own, such as {one.key}={_others(one, taken)}, "
-                    "or write scale.share_gpus: true, if all of it fits."
+                    f"GPU {both[0]} is given twice, to {other.who} ({other.key}) and to "
+                    f"{claim.who} ({claim.key}); give each their own, such as {claim.key}="
+                    f"{_others(claim, claims)}, or write scale.share_gpus: true, if all of it fits."
                 )
 
 
 def _check_learners(config: RunSections) -> None:
     gpus, ranks = config.learner.gpus, config.learner.ranks
-    for name, own in config.by_policy.items():
-        device = own.model.device
+    for name, policy in config.by_policy.items():
+        device = policy.model.device
         key = f"policies.{name}.model.device" if config.policies else "model.device"
         if gpus and not device.startswith(CUDA):
             raise ConfigError(
@@ -203,66 +207,66 @@ def _check_workers(config: RunSections) -> None:
         )
     if scale.fleet == "ray" and uses and scale.gpus_per_worker is None:
         what = "sampler.device" if vllm is not None else "model.device"
-        own = "" if scale.address else " and scale.gpus: [1, 2] (numbers of GPUs)"
+        gpus = "" if scale.address else " and scale.gpus: [1, 2] (numbers of GPUs)"
         raise ConfigError(
             f"{what}=cuda, and Ray gives its workers no GPU; write scale.gpus_per_worker: 1 (or a "
-            f"share such as 0.5){own}, or leave {what} at cpu."
+            f"share such as 0.5){gpus}, or leave {what} at cpu."
         )
 
 
 def sampler_gpus(config: RunSections) -> tuple[int, ...] | None:
-    """Return the GPUs that replicas of vLLM take in the training process; None: they take none."""
-    found: list[int] = []
-    there = False
-    for own in config.by_policy.values():
-        if own.sampler.name != VLLM:
+    """Return the GPUs of vLLM replicas in the training process; None: they use none."""
+    gpus: list[int] = []
+    uses_gpus = False
+    for policy in config.by_policy.values():
+        if policy.sampler.name != VLLM:
             continue
-        options: Mapping[str, Any] = own.sampler.bind("samplers").options
+        options: Mapping[str, Any] = policy.sampler.bind("samplers").options
         if options.get("device") == CUDA:
-            there = True
-            found += options.get("gpus") or [0]  # without numbers each takes the first there is
-    return tuple(dict.fromkeys(found)) if there else None
+            uses_gpus = True
+            gpus += options.get("gpus") or [0]  # without numbers each takes the first GPU
+    return tuple(dict.fromkeys(gpus)) if uses_gpus else None
 
 
-def _taken(config: RunSections) -> Iterator[Taken]:
+def _taken(config: RunSections) -> Iterator[GpuClaim]:
     scale = config.scale
     if on_gpus(config):
-        yield Taken("learners", _models(config), "learner.gpus")
+        yield GpuClaim("learners", _models(config), "learner.gpus")
     vllm = sampler_gpus(config)
     if vllm is not None:
-        yield Taken("replicas of vLLM", vllm, "sampler.gpus")
+        yield GpuClaim("replicas of vLLM", vllm, "sampler.gpus")
     if scale.gpus:
-        yield Taken("workers", scale.gpus, "scale.gpus")
+        yield GpuClaim("workers", scale.gpus, "scale.gpus")
     elif scale.fleet == "processes" and (on_gpus(config) or vllm is not None):
-        # each sees all GPUs, and its models are where those of the training process are
-        own = _models(config) if on_gpus(config) else ()
-        yield Taken("workers", (*own, *(vllm or ())), "scale.gpus")
+        # each worker sees all GPUs and uses those of the training process
+        models = _models(config) if on_gpus(config) else ()
+        yield GpuClaim("workers", (*models, *(vllm or ())), "scale.gpus")
 
 
 def _models(config: RunSections) -> tuple[int, ...]:
-    found: set[int] = set()
-    for own in config.by_policy.values():
-        device, _, number = own.model.device.partition(":")
+    gpus: set[int] = set()
+    for policy in config.by_policy.values():
+        device, _, number = policy.model.device.partition(":")
         if device == CUDA:
-            found |= {int(number)} if number.isdecimal() else {*learner_gpus(config)}
-    return tuple(sorted(found))
+            gpus |= {int(number)} if number.isdecimal() else {*learner_gpus(config)}
+    return tuple(sorted(gpus))
 
 
-def _others(one: Taken, taken: list[Taken]) -> str:
-    """Return as many numbers of GPUs as somebody takes, which nobody else does."""
-    held = {gpu for own in taken if own is not one for gpu in own.gpus}
-    free = (gpu for gpu in range(len(held) + len(one.gpus)) if gpu not in held)
-    return str([gpu for _, gpu in zip(one.gpus, free, strict=False)]).replace(" ", "")
+def _others(claim: GpuClaim, claims: list[GpuClaim]) -> str:
+    """Return as many free GPU numbers as a claim has."""
+    taken_gpus = {gpu for other in claims if other is not claim for gpu in other.gpus}
+    free = (gpu for gpu in range(len(taken_gpus) + len(claim.gpus)) if gpu not in taken_gpus)
+    return str([gpu for _, gpu in zip(claim.gpus, free, strict=False)]).replace(" ", "")
 
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
-PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of its members
-MIXTURE = "mixture"  # the player that stands for others
-LIVE, EMA = "live weights", "EMA weights"  # the learner's, and their moving average
+PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run other than mixtures
+MIXTURE = "mixture"  # a player that draws other players
+LIVE, EMA = "live weights", "EMA weights"  # the learner's weights and their moving average
 
 
 def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
-    """Refuse a reward that reads verdicts, playouts or references where a game has none."""
+    """Raise an error for a reward whose verdicts, playouts or references are missing."""
     if "playouts" in plugin.needs and not config.rollout.playouts:
         raise ConfigError(
             f"rewards: {plugin.name!r} needs games played on from every turn; write "
@@ -292,15 +296,15 @@ def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
 
 
 def check_answer(answer: str, config: RunSections) -> str:
-    """Return the name of a run's answer as it was written.
+    """Return the name of a run's answer, if it is valid.
 
     Args:
         answer: "policy", "last", "average", or a meta-solver with its options.
         config: of the run.
 
     Raises:
-        UnknownNameError: it is none of these.
-        ConfigError: the meta-solver's options are wrong, or the run keeps no average.
+        UnknownNameError: there is no such answer.
+        ConfigError: the meta-solver's options are wrong, or the run has no average.
     """
     name = answer.split()[0] if answer.split() else answer
     if answer == AVERAGE:
@@ -327,8 +331,8 @@ def measured_weights(
 
     Args:
         config: of the run.
-        answer: as for ``check_answer``; None: the one that the configuration names.
-        policy: the one that is measured alone, as it is published; None: all that answer.
+        answer: see ``check_answer``; None: the configuration's.
+        policy: the only measured policy, as published; None: all that answer.
 
     Returns:
         ``LIVE``, ``EMA``, or a longer text for several policies and for a mixture.
@@ -345,20 +349,20 @@ def measured_weights(
 
 
 def _decays(config: RunSections, policy: str | None = None) -> dict[str, float]:
-    """Return ``learner.average`` of each trained policy that answers for a run, or of one."""
+    """Return ``learner.average`` of each trained policy in the answer, or of one policy."""
     by_policy = config.by_policy
     names = [policy] if policy else [MAIN] if config.league.learners else list(by_policy)
     return {name: by_policy[name].learner.average for name in names if not config.is_frozen(name)}
 
 
 def check_league(config: RunSections) -> None:
-    """Bind the plug-ins of a league's learners, and what answers for it."""
+    """Bind the plug-ins of a league's learners, and check its answer."""
     league = config.league
-    for name, own in league.learners.items():
+    for name, learner in league.learners.items():
         try:
             for slot, plugin in (
-                ("league.matchmakers", own.matchmaker),
-                ("league.schedules", own.schedule),
+                ("league.matchmakers", learner.matchmaker),
+                ("league.schedules", learner.schedule),
             ):
                 if plugin is not None:
                     plugin.bind(slot)
@@ -369,7 +373,7 @@ def check_league(config: RunSections) -> None:
 
 
 def check_bots(config: RunSections) -> None:
-    """Bind the agents that a run meets or imitates, and refuse one that asks a person."""
+    """Bind the players that a run meets or imitates; raise an error for players at a terminal."""
     for name, agent in config.bots.items():
         _check_agent(config, f"bots.{name}", agent, config.bots)
     for number, agent in enumerate(config.evaluation.opponents):
@@ -381,16 +385,16 @@ def check_bots(config: RunSections) -> None:
 def _check_agent(
     config: RunSections, where: str, agent: PluginConfig, bots: Mapping[str, PluginConfig] | None
 ) -> None:
-    """Refuse an agent at a terminal, and a mixture of players that there are not.
+    """Raise an error for a player at a terminal, or a mixture of unknown players.
 
-    ``bots`` are those of the run; None: neither they nor the run's own players can be met.
+    ``bots`` are the run's bots; None: neither they nor the run's own players can be met.
     """
     bound = agent.bind("players")
     _check_silent(bound)
     if agent.name != MIXTURE:
         return
-    given = bound()
-    for text in given.run_players:
+    mixture = bound()
+    for text in mixture.run_players:
         who = ref(text)
         if bots is None:
             raise ConfigError(
@@ -401,7 +405,7 @@ def _check_agent(
             raise ConfigError(f"{where}: {text!r} is for the warm-up; write random.")
         if who.kind in OWN and who.name and who.name not in config.by_policy:
             raise UnknownNameError(f"policy in {where}", who.name, config.by_policy)
-    for text in given.bots:
+    for text in mixture.bots:
         member = bots[text].bind("players") if bots and text in bots else bound_agent(text)
         if member.plugin.name == MIXTURE:
             raise ConfigError(
@@ -411,7 +415,7 @@ def _check_agent(
 
 
 def stands_for_others(agent: PluginConfig) -> bool:
-    """Return whether an agent is several, of whom one is drawn for each play and team.
+    """Return whether an agent draws one of several players for each episode and team.
 
     Raises:
         SparringError: its options are wrong, or its folder cannot be read.
@@ -421,7 +425,7 @@ def stands_for_others(agent: PluginConfig) -> bool:
     return agent.name == MIXTURE or (is_mixture is not None and is_mixture(**bound.options))
 
 
-def _check_silent(agent: registry.Bound) -> None:
+def _check_silent(agent: registry.BoundPlugin) -> None:
     if "terminal" in agent.needs:
         raise ConfigError(
             f"agent {agent.plugin.name!r} sits at a terminal, where a run asks nobody; meet it "
@@ -430,10 +434,7 @@ def _check_silent(agent: registry.Bound) -> None:
 
 
 def check_losses(config: RunSections) -> None:
-    """Refuse losses none of which trains the policy.
-
-    Refuse also one that fits a critic where the estimator reads none.
-    """
+    """Raise an error if no loss trains the policy, or a loss fits a critic that credit ignores."""
     losses = [loss.bind("losses").plugin for loss in config.losses]
     if not any(loss.declarations.TRAINS for loss in losses):
         named = ", ".join(loss.name for loss in losses)
@@ -443,8 +444,8 @@ def check_losses(config: RunSections) -> None:
         )
     if config.scale.lag and not any(loss.declarations.CORRECTS for loss in losses):
         raise MissingError(
-            f"scale.lag={config.scale.lag}: plays come from older weights, and no loss takes that "
-            f"into account ({', '.join(loss.name for loss in losses)}); add to losses the line "
+            f"scale.lag={config.scale.lag}: episodes come from older weights, and no loss corrects "
+            f"for that ({', '.join(loss.name for loss in losses)}); add to losses the line "
             "- {name: truncated_is}, or take ppo_clip."
         )
     fitting = [loss.name for loss in losses if "values" in loss.needs]
@@ -460,14 +461,14 @@ def check_losses(config: RunSections) -> None:
 
 
 def check_sharding(config: RunSections) -> None:
-    """Refuse to split what is not split: adapters, and a reward model."""
+    """Raise an error for sharding with adapters or a reward model."""
     how = f"learner.sharding={config.learner.sharding}"
     instead = "leave learner.sharding at none"
     if config.learner.sharding == "none":
         return
     if config.model.lora is not None:
         raise ConfigError(
-            f"{how}: of a model with adapters (model.lora) little is trained, and that is not "
+            f"{how}: a model with adapters (model.lora) trains few weights, which cannot be "
             f"split; {instead}, or write model.lora: null."
         )
     if "process" in registry.required_services(config.credit.bind("credit")):
@@ -478,9 +479,9 @@ def check_sharding(config: RunSections) -> None:
 
 
 def check_playouts(config: RunSections) -> None:
-    """Refuse an estimator of values from playing on where no games are, or pay is scaled.
+    """Raise an error for an estimator that reads playouts without any, or with scaled pay.
 
-    Values are returns in a game's units, and what credit sees must be too.
+    Values are returns in the game's units, so the rewards that credit reads must have them too.
     """
     credit = config.credit.bind("credit")
     if "playouts" not in registry.required_services(credit):
@@ -490,7 +491,9 @@ def check_playouts(config: RunSections) -> None:
             f"credit: {config.credit.name!r} reads games played on from every turn; write "
             "rollout.playouts: 4 (any number)."
         )
-    scaled = next((one.known_as for one in config.environments if one.scale != 1.0), None)
+    scaled = next(
+        (section.known_as for section in config.environments if section.scale != 1.0), None
+    )
     if scaled is not None or config.outcome_weight != 1.0:
         where = f"the scale of {scaled!r}" if scaled is not None else "outcome_weight"
         raise ConfigError(
@@ -500,7 +503,7 @@ def check_playouts(config: RunSections) -> None:
 
 
 def _has_reference(game: str) -> bool:
-    """Return whether a game has a solver that gives reference solutions; it may be from outside."""
+    """Return whether a game has a solver that gives reference solutions."""
     solver = (
         load_part("environments", game, "solver") if registry.known("environments", game) else None
     )

@@ -1,9 +1,6 @@
-"""What the sections of the configuration are made of.
+"""Parts of the configuration's sections: limited numbers, plug-ins with options, one-line errors.
 
-Numbers with limits, plug-ins with options, errors on one line.
-
-Limits of sizes are far beyond any use; they turn slips of the keyboard into one line instead of
-hours or gigabytes.
+Limits of sizes are far above real use; they catch typing errors early.
 """
 
 from __future__ import annotations
@@ -24,12 +21,12 @@ from sparring.core.errors import ConfigError, MissingError, UnknownNameError, qu
 
 _OTHERS = re.compile(r"[^ -~]")  # letters beyond ASCII
 
-OF_EVERY_GAME = ("game", "illegal")  # components of the reward that no reward plug-in gives
-LARGEST_COUNT = 10**9  # of anything that is counted
+OF_EVERY_GAME = ("game", "illegal")  # reward components of every game
+LARGEST_COUNT = 10**9  # of any count
 
 
 def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
-    """Return a check of a number or schedule, nowhere below ``low``; what is written is kept."""
+    """Return a validator of numbers and schedules with a lower bound."""
 
     def check(value: Any) -> Any:
         try:
@@ -48,10 +45,10 @@ NotNegative = Annotated[Any, AfterValidator(_number(0.0))]
 FromOne = Annotated[Any, AfterValidator(_number(1.0))]
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
-# of what is held in memory all at once: games, tokens of a reply
+# number of things in memory at once: games, tokens of a reply
 Some = Annotated[int, Field(ge=1, le=10**6)]
 SomeOrNone = Annotated[int, Field(ge=0, le=10**6)]
-# of what is done over and over before anything is quoted or saved
+# number of repetitions before anything is printed or saved
 Few = Annotated[int, Field(ge=1, le=10**4)]
 FewOrNone = Annotated[int, Field(ge=0, le=10**4)]
 Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
@@ -71,19 +68,13 @@ Gpus = Annotated[
 
 
 class Strict(BaseModel):
-    """Base of all sections.
-
-    Unknown keys are errors, values are fixed after reading, numbers are finite.
-    """
+    """Base of all sections: unknown keys are errors, values are frozen, numbers are finite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``changes`` laid over it.
-
-    Mappings merge, everything else is replaced.
-    """
+    """Return ``base`` with ``changes`` merged into its mappings; other values are replaced."""
     result = dict(copy.deepcopy(dict(base)))
     for key, value in changes.items():
         both = (
@@ -97,7 +88,7 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:
-    """Raise ValueError if a list has the same name twice; for validators."""
+    """Raise ValueError if a list has the same name twice."""
     names = list(names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -105,10 +96,10 @@ def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:
 
 
 def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the options that a text such as ``mcts simulations=1000`` has.
+    """Return (name, options) of a text such as ``mcts simulations=1000``.
 
     Args:
-        text: a name, then ``key=value`` pairs whose values are YAML, quoted as in a shell.
+        text: a name, then ``key=value`` pairs with values in YAML, quoted as in a shell.
         what: the kind of thing, for messages.
         example: how one is written, for messages.
 
@@ -126,7 +117,7 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise ConfigError(
-                f"{what} {quoted(text)}: {quoted(pair)} is no option; write key=value, for "
+                f"{what} {quoted(text)}: {quoted(pair)} is not an option; write key=value, for "
                 f"example {example!r}."
             )
         options[key] = parse_value(value, f"{what} {quoted(text)}", key)
@@ -134,47 +125,44 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
 
 
 def written(name: str, options: Mapping[str, Any]) -> str:
-    """Return the text that ``parse_named`` reads a name and options from.
+    """Return the text from which ``parse_named`` reads a name and options.
 
     Args:
         name: of a plug-in.
-        options: what JSON holds; neither infinite nor no number.
+        options: values of JSON, all finite.
     """
     pairs = (f"{key}={_in_ascii(value)}" for key, value in options.items())
     return " ".join(map(shlex.quote, [name, *pairs]))
 
 
 def _in_ascii(value: Any) -> str:
-    """Return a value as YAML of letters that every terminal has; JSON's escapes end at U+FFFF."""
+    """Return a value as YAML in ASCII."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return _OTHERS.sub(lambda found: f"\\U{ord(found[0]):08x}", text)
 
 
 def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:
-    """Return name, preset and options of a text ``NAME[:PRESET] key=value ...``.
-
-    See ``parse_named``.
-    """
+    """Return (name, preset, options) of a text ``NAME[:PRESET] key=value ...``."""
     label, options = parse_named(text, what, example)
     name, _, preset = label.partition(":")
     return name, preset or None, options
 
 
-def bound_agent(text: str) -> registry.Bound:
-    """Return the player that a text ``NAME[:PRESET] key=value ...`` means.
+def bound_agent(text: str) -> registry.BoundPlugin:
+    """Return the player of a text ``NAME[:PRESET] key=value ...``.
 
     Raises:
-        UnknownNameError: no such player or option.
-        ConfigError: the text cannot be read, or a value is of the wrong type or left out.
+        UnknownNameError: there is no such player or option.
+        ConfigError: the text cannot be read, or a value has the wrong type or is missing.
     """
     name, preset, options = parse_plugin(text, "Agent", "mcts simulations=1000")
     return registry.bind("players", name, options, preset=preset)
 
 
 class PluginConfig(BaseModel):
-    """A plug-in by name; every further key is one of its options.
+    """A plug-in by name; all other keys are its options.
 
-    A text says the same: ``NAME[:PRESET] key=value ...``.
+    A text ``NAME[:PRESET] key=value ...`` means the same.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
@@ -198,13 +186,13 @@ class PluginConfig(BaseModel):
         """The plug-in's options as written."""
         return dict(self.__pydantic_extra__ or {})
 
-    def bind(self, slot: str) -> registry.Bound:
-        """Return the plug-in of ``slot`` with these options checked against its signature."""
+    def bind(self, slot: str) -> registry.BoundPlugin:
+        """Return the plug-in of ``slot`` with these options, checked against its signature."""
         return registry.bind(slot, self.name, self.options, preset=self.preset)
 
 
-def named_components(credit: registry.Bound) -> dict[str, Any]:
-    """Return what an estimator's options name as components of the reward, by option."""
+def named_components(credit: registry.BoundPlugin) -> dict[str, Any]:
+    """Return the reward components that an estimator's options name, by option."""
     requires = credit.plugin.declarations.REQUIRES
     return {
         option: credit.options.get(option, credit.plugin.options[option].default)
@@ -212,22 +200,23 @@ def named_components(credit: registry.Bound) -> dict[str, Any]:
     }
 
 
-def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Sequence[str]) -> None:
-    """Refuse an estimator without what its REQUIRES says must stand beside it.
+def check_requires(
+    credit: registry.BoundPlugin, losses: Sequence[str], rewards: Sequence[str]
+) -> None:
+    """Raise an error for an estimator whose REQUIRES is not met.
 
-    REQUIRES has "losses", names of which one at least must be a loss of the run; and "components",
-    options of the estimator that name components of the reward, each of which must be one of the
-    run.
+    REQUIRES has "losses", names of losses of which the run must have one, and "components", options
+    of the estimator that name reward components of the run.
 
     Raises:
-        MissingError: something is missing; the message says the line to add.
+        MissingError: something is missing; the message shows the line to add.
     """
     requires = credit.plugin.declarations.REQUIRES
-    wanted = sorted(requires.get("losses", ()))
-    if wanted and not set(wanted) & set(losses):
+    fitting_losses = sorted(requires.get("losses", ()))
+    if fitting_losses and not set(fitting_losses) & set(losses):
         raise MissingError(
             f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses "
-            f"the line - {{name: {wanted[0]}}}."
+            f"the line - {{name: {fitting_losses[0]}}}."
         )
     for option, named in named_components(credit).items():
         if isinstance(named, str) and named not in (*OF_EVERY_GAME, *rewards):
@@ -239,16 +228,16 @@ def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Seque
 
 
 def config_error(
-    found: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = ""
+    error: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = ""
 ) -> ConfigError:
-    """Return the error of the first thing that pydantic found wrong, on one line.
+    """Return the first error that pydantic found, on one line.
 
     Args:
-        found: pydantic's ValidationError.
-        keys_at: from the path of a section to its keys.
-        of: names the whole, in front of the path; empty for the configuration of a run.
+        error: pydantic's ValidationError.
+        keys_at: returns the keys of a section from its path.
+        of: name of the whole document, before the path; empty for a run's configuration.
     """
-    first = found.errors(include_url=False)[0]
+    first = error.errors(include_url=False)[0]
     parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in first["loc"]]
     where = ".".join(parts) or ("suite" if of else "configuration")
     if first["type"] == "extra_forbidden":
@@ -257,12 +246,12 @@ def config_error(
         return UnknownNameError(what, str(first["loc"][-1]), keys_at(first["loc"][:-1]))
     message = first["msg"].removeprefix("Value error, ").rstrip(".")
     if first["type"] == "missing" and where == "environments" and not of:
-        message = "a recipe names what is played; begin it with the line extends: kuhn-tiny"
-    given = first.get("input")
-    # a section, of which the message names a part
-    whole = isinstance(given, (dict, BaseModel)) and first["type"] == "value_error"
-    if first["type"] != "missing" and not whole and quoted(given) not in message:
-        message += f", got {quoted(given)}"
-        if first["type"] == "string_type" and isinstance(given, (int, float)):
+        message = "a recipe names its environments; begin it with the line extends: kuhn-tiny"
+    value = first.get("input")
+    # a section; the message names a part of it
+    whole = isinstance(value, (dict, BaseModel)) and first["type"] == "value_error"
+    if first["type"] != "missing" and not whole and quoted(value) not in message:
+        message += f", got {quoted(value)}"
+        if first["type"] == "string_type" and isinstance(value, (int, float)):
             message += "; write it in quotes, as in label: '12e5'"
     return ConfigError(f"{of + ': ' if of else ''}{where}: {message}.")

@@ -59,7 +59,7 @@ class UpdateConfig(Strict):
     split: Literal["episodes", "sequences"] = Field(
         "episodes",
         description=(
-            "what minibatches never part: a whole game, all its seats; or one seat's sequence"
+            "unit that minibatches never split: a game with all its seats, or one seat's sequence"
         ),
     )
     micro_tokens: Positive = Field(
@@ -70,15 +70,15 @@ class UpdateConfig(Strict):
         ge=1,
         le=1024,
         description=(
-            "parts of a minibatch whose gradients are added along a fixed tree, a power of 2: the "
-            "bits depend on it, and not on who computes a part"
+            "parts of a minibatch whose gradients are added along a fixed tree, a power of 2; the "
+            "bits depend on this number, and not on the process that computes a part"
         ),
     )
     reduction: Reduction = Field(
         "token_mean",
         description=(
-            "how token losses become one number; agent_mean: every play weighs the same, in it "
-            "every conversation of a seat, and in it every token"
+            "how token losses become one number; agent_mean: equal weight for every episode, "
+            "within it for every conversation of a seat, and within that for every token"
         ),
     )
     reduction_constant: float = Field(
@@ -89,16 +89,16 @@ class UpdateConfig(Strict):
         ge=0,
         lt=1,
         description=(
-            "decay per update of the EMA weights, which are evaluated and exported; at update n at "
-            "most n / (n + 4); 0: off"
+            "decay per update of the EMA weights, which are evaluated and exported; at most "
+            "n / (n + 4) at update n; 0: off"
         ),
     )
 
     master_weights: bool = Field(
         False,
         description=(
-            "keep a copy of each weight and AdamW's moments in float32, where the weights have 16 "
-            "bits (model.dtype): updates too small for those are not lost"
+            "keep a float32 copy of each weight and of AdamW's moments, if the weights have 16 "
+            "bits (model.dtype), so that small updates are not lost"
         ),
     )
 
@@ -109,7 +109,7 @@ class UpdateConfig(Strict):
 
 
 class LearnerConfig(UpdateConfig):
-    """How the weights are updated, and by how many learners."""
+    """How weights are updated, and by how many learners."""
 
     ranks: int = Field(
         1,
@@ -131,8 +131,8 @@ class LearnerConfig(UpdateConfig):
         "leaf",
         description=(
             "when split learners add their gradients: after each leaf, with the bits of one "
-            "learner, or after each forward pass, so that none holds a whole gradient; the same "
-            "where a leaf is one pass"
+            "learner, or after each forward pass, which needs less memory; the same if a leaf is "
+            "one pass"
         ),
     )
     gpus: Gpus = Field(
@@ -146,7 +146,7 @@ class LearnerConfig(UpdateConfig):
 
     @property
     def shards(self) -> bool:
-        """Whether what is trained is split among several learners."""
+        """Whether the trained weights are split among several learners."""
         return self.sharding != "none" and self.ranks > 1
 
     @model_validator(mode="after")
@@ -162,38 +162,35 @@ class LearnerConfig(UpdateConfig):
 
 
 def power_of_2(name: str, value: int) -> int:
-    """Return a number that is a power of 2, or raise ValueError.
+    """Return a number if it is a power of 2, or raise ValueError.
 
     Args:
-        name: of its key.
+        name: of the key.
         value: the number, at least 1.
     """
     if value & (value - 1):
         below = 1 << (value.bit_length() - 1)
-        raise ValueError(f"{name}={value} is no power of 2; write {below} or {2 * below}")
+        raise ValueError(f"{name}={value} is not a power of 2; write {below} or {2 * below}")
     return value
 
 
-def check_leaves(own: UpdateConfig, ranks: int, where: str = "") -> None:
+def check_leaves(update: UpdateConfig, ranks: int, where: str = "") -> None:
     """Raise ValueError if a policy has fewer leaves than the run has learners.
 
     Args:
-        own: how its weights are updated.
+        update: how the policy's weights are updated.
         ranks: learners of the run.
-        where: what the message begins with.
+        where: beginning of the message.
     """
-    if ranks > own.leaves:
+    if ranks > update.leaves:
         raise ValueError(
-            f"{where}ranks={ranks} is more than leaves={own.leaves}, so some would have nothing to "
-            f"compute; write leaves: {ranks}, or a multiple"
+            f"{where}ranks={ranks} is more than leaves={update.leaves}, so some ranks would do "
+            f"nothing; write leaves: {ranks}, or a multiple"
         )
 
 
 class ProcessConfig(Strict):
-    """The reward model, trained beside the policy on pairs of games.
-
-    It is trained where the estimator reads its step rewards (`oprl`).
-    """
+    """The reward model, trained on pairs of games for estimators of step rewards (`oprl`)."""
 
     learning_rate: NotNegative | None = Field(
         None, description="AdamW's step size; a number or a schedule; null: the learner's"
@@ -204,14 +201,14 @@ class ProcessConfig(Strict):
     pairs: Literal["one_to_one", "all"] = Field(
         "one_to_one",
         description=(
-            "no game in two pairs, best with worst; or every better game with every worse one of "
-            "its start and role"
+            "one_to_one: each game in at most one pair, best with worst; all: every better game "
+            "with every worse game of its initial state and role"
         ),
     )
 
 
 class WarmupConfig(Strict):
-    """Optional supervised start: imitate random legal play, or a player's, for a few seconds."""
+    """Optional supervised start: a few updates that imitate random legal play or a player."""
 
     updates: FewOrNone = Field(0, description="updates of supervised play; 0 is off")
     games: Some = Field(256, description="games of imitated play per update")
@@ -219,8 +216,8 @@ class WarmupConfig(Strict):
         None,
         exclude_if=not_,
         description=(
-            "who sits in every seat and is imitated, e.g. {name: biased, weights: {rock: 3}}; "
-            "null: random legal play"
+            "player to imitate, in every seat, e.g. {name: biased, weights: {rock: 3}}; null: "
+            "random legal play"
         ),
     )
     learning_rate: float = Field(3e-3, gt=0, description="step size during warm-up")
@@ -236,13 +233,13 @@ class SamplingConfig(Strict):
 
 
 class LoraConfig(Strict):
-    """Low-rank adapters: they alone are trained, and the model under them is frozen."""
+    """Low-rank adapters, which alone are trained; the model below them is frozen."""
 
     rank: Width = Field(16, description="inner width of the adapters")
     alpha: float = Field(32.0, gt=0, description="their scale is alpha / rank")
     targets: list[str] = Field(
         default_factory=list,
-        description="layers that get one, e.g. [q_proj, v_proj]; empty: all linear ones",
+        description="layers with an adapter, e.g. [q_proj, v_proj]; empty: all linear layers",
     )
 
 
@@ -275,7 +272,7 @@ class ModelConfig(Strict):
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of a weight; the tiny model's have 32 bits."""
+        """Bytes of a weight; weights of the tiny model have 32 bits."""
         return 4 if self.name == "tiny" or self.dtype == "float32" else 2
 
     @model_validator(mode="after")
@@ -294,14 +291,15 @@ class ModelConfig(Strict):
         return self
 
 
-PolicyName = Annotated[str, AfterValidator(check_file_name)]  # it begins names of files
+PolicyName = Annotated[str, AfterValidator(check_file_name)]  # a prefix of file names
 
 
 class PolicyConfig(Strict):
-    """One of several, as docs/policies.md tells; what it leaves out, key by key, the run says."""
+    """One of several policies (docs/policies.md); missing keys take the run's values."""
 
     frozen: bool = Field(
-        False, description="whether it plays as it began, or as its model folder has it, for ever"
+        False,
+        description="whether the policy keeps its initial weights, or those of its model folder",
     )
     model: ModelConfig = ModelConfig()
     renderer: PluginConfig = PluginConfig(name="plain")
@@ -322,48 +320,47 @@ SECTIONS = tuple(key for key in PolicyConfig.model_fields if key != "frozen")
 
 
 def completed(data: Any) -> Any:
-    """Return a run's configuration in which every policy says everything.
+    """Return a run's configuration with complete policies.
 
-    What a policy leaves out is what the run says, or its default. A complete one stays as it is.
-    Where a league has learners, each of them is a policy, whether or not it is written below
-    ``policies``.
+    A policy's missing keys take the run's values, or the defaults. Each learner of a league is a
+    policy, even if ``policies`` does not list it.
 
     Args:
-        data: as written, before it is checked.
+        data: the unchecked configuration.
     """
-    given = data.get("policies") if isinstance(data, Mapping) else None
+    written = data.get("policies") if isinstance(data, Mapping) else None
     learners = _learners(data)
-    if learners and (given is None or isinstance(given, Mapping)):
-        given = {**dict.fromkeys(learners), **(given or {})}
-    if not isinstance(given, Mapping):
+    if learners and (written is None or isinstance(written, Mapping)):
+        written = {**dict.fromkeys(learners), **(written or {})}
+    if not isinstance(written, Mapping):
         return data
     shared = {key: data[key] for key in SECTIONS if key in data}
     for section, kind in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
-        said = shared.get(section)
-        if isinstance(said, Mapping):
-            shared[section] = {key: said[key] for key in said if key in kind.model_fields}
+        settings = shared.get(section)
+        if isinstance(settings, Mapping):
+            shared[section] = {key: settings[key] for key in settings if key in kind.model_fields}
     policies = {
-        name: merge(shared, {} if own is None else _without_ranks(own))
-        if own is None or isinstance(own, Mapping)
-        else own
-        for name, own in given.items()
+        name: merge(shared, {} if policy is None else _without_ranks(policy))
+        if policy is None or isinstance(policy, Mapping)
+        else policy
+        for name, policy in written.items()
     }
     return {**data, "policies": policies}
 
 
-def _without_ranks(own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a policy as written, without the one learner that files of before give to each."""
-    learner = own.get("learner")
+def _without_ranks(policy: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a policy without the key ``learner.ranks: 1`` of old files."""
+    learner = policy.get("learner")
     if not isinstance(learner, Mapping) or learner.get("ranks") != 1:
-        return own
-    return {**own, "learner": {key: learner[key] for key in learner if key != "ranks"}}
+        return policy
+    return {**policy, "learner": {key: learner[key] for key in learner if key != "ranks"}}
 
 
 def _learners(data: Any) -> tuple[str, ...]:
     league = data.get("league") if isinstance(data, Mapping) else None
-    found = league.get("learners") if isinstance(league, Mapping) else None
+    named = league.get("learners") if isinstance(league, Mapping) else None
     return (
-        tuple(name for name in found if isinstance(name, str)) if isinstance(found, Mapping) else ()
+        tuple(name for name in named if isinstance(name, str)) if isinstance(named, Mapping) else ()
     )
 
 
@@ -372,27 +369,29 @@ def check_learners(
     learners: Collection[str],
     roles: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Raise ValueError if the learners of a league are not the policies that are trained.
+    """Raise ValueError if the learners of a league are not the trained policies.
 
     Args:
         policies: of the run.
-        learners: of its league; none: there is one, or roles say who is who.
-        roles: policy of each role, by the key of the configuration that says it.
+        learners: of the league; none: there is one learner, or roles assign the policies.
+        roles: policy of each role, by configuration key.
     """
     known = set(learners)
     if not known:
         return
-    for key, given in roles.items():
-        if given:
+    for key, policy_of_role in roles.items():
+        if policy_of_role:
             raise ValueError(
                 f"{key}: each learner of the league plays all roles; leave the roles out, or "
                 "league.learners"
             )
-    for name, own in policies.items():
-        if own.frozen == (name in known):
-            said = "is frozen and learns nothing" if own.frozen else "is trained and not among them"
+    for name, policy in policies.items():
+        if policy.frozen == (name in known):
+            state = (
+                "is frozen and learns nothing" if policy.frozen else "is trained and not among them"
+            )
             raise ValueError(
-                f"league.learners: the policy {quoted(name)} {said}; the learners are "
+                f"league.learners: the policy {quoted(name)} {state}; the learners are "
                 f"{', '.join(learners)}"
             )
 
@@ -400,36 +399,35 @@ def check_learners(
 def check_policies(
     policies: Mapping[str, PolicyConfig], roles: Mapping[str, Mapping[str, str]], ranks: int
 ) -> None:
-    """Raise ValueError if a role is given to no policy of the run, no policy is trained, or one has
-    fewer leaves than there are learners.
+    """Raise ValueError if a role has an unknown policy, no policy is trained, or leaves lack.
 
     Args:
         policies: of the run.
-        roles: policy of each role, by the key of the configuration that says it.
-        ranks: learners of the run.
+        roles: policy of each role, by configuration key.
+        ranks: learners of the run; each trained policy needs as many leaves.
     """
-    for policy, own in policies.items():
-        if not own.frozen:
-            check_leaves(own.learner, ranks, f"policies.{policy}.learner: ")
-    for key, given in roles.items():
-        for role, name in given.items():
+    for policy, config in policies.items():
+        if not config.frozen:
+            check_leaves(config.learner, ranks, f"policies.{policy}.learner: ")
+    for key, policy_of_role in roles.items():
+        for role, name in policy_of_role.items():
             if name not in policies:
                 known = ", ".join(policies) or "none; write them below `policies`"
                 raise ValueError(
-                    f"{key} gives the role {quoted(role)} to {quoted(name)}, which is no policy "
+                    f"{key} gives the role {quoted(role)} to {quoted(name)}, which is not a policy "
                     f"of this run; there are {known}"
                 )
-    if policies and all(own.frozen for own in policies.values()):
+    if policies and all(config.frozen for config in policies.values()):
         raise ValueError(
             "every policy is frozen, so that nothing is trained; leave frozen: true out of one"
         )
 
 
 def of_any(metric: str, policies: Iterable[str]) -> str:
-    """Return a metric's name without the policy in front of it: ``leader/loss`` is a ``loss``.
+    """Return a metric's name without its policy: ``leader/loss`` is a ``loss``.
 
     Args:
-        metric: its name in the records.
+        metric: name of the metric in the records.
         policies: names of the run's policies.
     """
     first, _, rest = metric.partition("/")

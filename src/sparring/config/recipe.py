@@ -1,9 +1,7 @@
-"""Recipes: YAML by name or path, laid over one another, with ``a.b=c`` overrides.
+"""Recipes: YAML by name or path, merged into one another, with ``a.b=c`` overrides.
 
-What stands in the folder ``scale`` is no recipe by itself: it says what machines a run has, and is
-laid over a recipe by ``with=scale/8-gpus``.
-
-``config.resolve`` checks the result.
+A file in the folder ``scale`` is not a recipe: it describes the machines of a run, and
+``with=scale/8-gpus`` merges it into a recipe. ``config.resolve`` checks the result.
 """
 
 from __future__ import annotations
@@ -24,14 +22,11 @@ from sparring.core.errors import ConfigError, UnknownNameError, nearest, quoted
 from sparring.core.foreign_text import current_keys, current_path
 
 FOLDER = Path(__file__).parents[1] / "recipes"
-LAYERS, WITH = "scale", "with"  # folder of what is laid over recipes, and the override that does it
+LAYERS, WITH = "scale", "with"  # folder of layers, and the override that merges them
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Return the names of the recipes in the package, FOLDER/NAME for those in folders.
-
-    What others extend begins with _.
-    """
+    """Return the names of the package's recipes, FOLDER/NAME in folders, without those with _."""
     return _names(FOLDER)
 
 
@@ -46,7 +41,7 @@ def _names(folder: Path) -> tuple[str, ...]:
 
 
 def layers() -> dict[str, str]:
-    """Return what may be laid over a recipe, by name: each with the first line of its file."""
+    """Return the layers for recipes: {name: first line of the file}."""
     paths = sorted((FOLDER / LAYERS).glob("*.yaml"))
     return {
         f"{LAYERS}/{path.stem}": read_text(path, path.stem).split("\n")[0].removeprefix("# ")
@@ -56,28 +51,26 @@ def layers() -> dict[str, str]:
 
 @cache
 def _built_in(path: Path, what: str) -> Any:
-    """Return what a recipe of the package says, read once: what is laid over it is a copy."""
+    """Return the contents of a recipe of the package, read once."""
     return parse_yaml(read_text(path, what), what)
 
 
 def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
-    """Return a recipe by name, or a YAML file by path, as a plain mapping.
-
-    ``extends``, a name or a list of them, is followed.
+    """Return a recipe by name, or a YAML file by path, with everything that it ``extends``.
 
     Args:
         name: of a recipe in the package, or the path of a YAML file.
-        part_of_another: whether another recipe extends it, so that it may be no recipe by itself.
+        part_of_another: whether another recipe extends it, so that it may be incomplete.
 
     Raises:
-        UnknownNameError: neither a recipe nor a file.
-        ConfigError: not a YAML mapping, or it extends itself.
+        UnknownNameError: there is no such recipe or file.
+        ConfigError: the file is not a YAML mapping, or extends itself.
     """
-    return _load(name, (), part_of_another)
+    return _load(name, (), part=part_of_another)
 
 
-def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
-    """``extending`` are the recipes that extend it, the first one first."""
+def _load(name: str, extending: tuple[str, ...], *, part: bool) -> dict[str, Any]:
+    """Return a recipe; ``extending`` are the recipes that extend it, the first one first."""
     what = f"Recipe {quoted(name)}"
     if name in extending:
         raise ConfigError(
@@ -98,7 +91,7 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
                 )
             if name in layers():
                 raise ConfigError(
-                    f"{what} is laid over another one; write for example mars/kuhn-paper "
+                    f"{what} is a layer for another recipe; write for example mars/kuhn-paper "
                     f"{WITH}={name}."
                 )
             _refuse_removed(name, what)
@@ -107,23 +100,23 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
                 name,
                 recipe_names(),
                 "See `sparring list recipes`, or give the path of a YAML file.",
-                every=False,  # there are more than a message holds
+                every=False,  # too many for a message
             )
         return laid_over(_built_in(built_in, what), what, (*extending, name))
     return laid_over(parse_yaml(read_text(path, what), what), what, (*extending, name))
 
 
 def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return a mapping laid over the recipes that its ``extends`` names.
+    """Return a mapping merged into the recipes that its ``extends`` names.
 
     Args:
-        data: what a recipe's file holds.
+        data: contents of a recipe's file.
         what: the recipe in words, for errors.
         extending: the recipes that extend it, the first one first.
 
     Raises:
-        UnknownNameError: no such recipe.
-        ConfigError: it is no mapping, or extends itself.
+        UnknownNameError: there is no such recipe.
+        ConfigError: the data are not a mapping, or extend themselves.
     """
     if not isinstance(data, Mapping):
         raise ConfigError(f"{what} must be a mapping of keys to values, got {type(data).__name__}.")
@@ -137,7 +130,7 @@ def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str
         )
     result: dict[str, Any] = {}
     for base in bases:
-        result = merge(result, _load(base, extending, True))
+        result = merge(result, _load(base, extending, part=True))
     return merge(result, data)
 
 
@@ -164,12 +157,12 @@ def _refuse_removed(name: str, what: str) -> None:
 def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """Return ``data`` with ``a.b=c`` overrides applied.
 
-    Values are YAML, list items are addressed by number. ``with=NAME``, or ``with=[NAME, ...]``,
-    lays other recipes over ``data`` first.
+    Values are YAML, and numbers address list items. ``with=NAME`` or ``with=[NAME, ...]`` first
+    merges layers into ``data``.
 
     Raises:
-        ConfigError: an override without '=', or a path through something that has no parts.
-        UnknownNameError: nothing of this name can be laid over a recipe.
+        ConfigError: an override has no '=', or its path leads through a plain value.
+        UnknownNameError: there is no such layer.
     """
     overrides = list(overrides)
     _refuse_words(overrides)
@@ -190,7 +183,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
 
 
 def _refuse_words(overrides: list[str]) -> None:
-    """Refuse an override without '=', such as the two words ``steps 10``."""
+    """Raise an error for an override without '=', such as the two words ``steps 10``."""
     for place, word in enumerate(overrides):
         if "=" in word and not word.startswith("="):
             continue
@@ -203,7 +196,7 @@ def _refuse_words(overrides: list[str]) -> None:
 
 
 def _laid_under(data: dict[str, Any], override: str) -> dict[str, Any]:
-    """Return a configuration with what an override ``with=`` names laid over it."""
+    """Return a configuration with the layers of an override ``with=`` merged into it."""
     what = f"Override {quoted(override, 80)}"
     names = parse_value(override.partition("=")[2], what, WITH)
     names = [names] if isinstance(names, str) else names
@@ -215,14 +208,14 @@ def _laid_under(data: dict[str, Any], override: str) -> dict[str, Any]:
                 "layer",
                 name,
                 layers(),
-                "Those are laid over a recipe; a YAML file of yours can be, by its path.",
+                "These are the layers for recipes; a YAML file of yours works too, by its path.",
             )
         data = merge(data, load_recipe(name, part_of_another=True))
     return data
 
 
 def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
-    """Set the item at ``path`` below ``target``, making mappings on the way."""
+    """Set the item at ``path`` in ``target``; make missing mappings."""
     for depth, part in enumerate(path):
         last = depth + 1 == len(path)
         if isinstance(target, list):
@@ -244,7 +237,7 @@ def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
 
 
 def to_yaml(config: RunConfig) -> str:
-    """Return the resolved configuration as YAML that ``resolve`` reads back to an equal one."""
+    """Return the configuration as YAML from which ``resolve`` makes an equal one."""
     return _dumped(json.dumps(config.model_dump(mode="json")))
 
 

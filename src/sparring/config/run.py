@@ -1,10 +1,8 @@
-"""One strict configuration of a run: YAML recipes and ``a.b=c`` overrides.
+"""The strict configuration of a run: YAML recipes and ``a.b=c`` overrides.
 
-The resolved config re-runs verbatim.
-
-Every field has its one default here, or in the signature of the plug-in it configures. Unknown keys
-are errors that name the nearest right one. ``Number`` fields take a schedule as well as a plain
-number (see ``core/schedule.py``).
+The resolved configuration repeats a run. Every field has its one default here, or in the signature
+of the plug-in that it configures. Unknown keys are errors that name the nearest right key.
+``Number`` fields accept a schedule as well as a plain number (see ``core/schedule.py``).
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from sparring.core.rng import Stream
 
 
 class RunConfig(RunSections):
-    """Everything a run depends on, besides the code."""
+    """Everything that a run depends on, besides the code."""
 
     @field_validator("environments", "rewards", "losses", mode="before")
     @classmethod
@@ -56,16 +54,16 @@ class RunConfig(RunSections):
 
     @model_validator(mode="after")
     def _policies_fit(self) -> RunConfig:
-        given = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
-        check_policies(self.policies, {"roles": self.roles, **given}, self.learner.ranks)
-        check_learners(self.policies, self.league.learners, {"roles": self.roles, **given})
+        roles = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
+        check_policies(self.policies, {"roles": self.roles, **roles}, self.learner.ranks)
+        check_learners(self.policies, self.league.learners, {"roles": self.roles, **roles})
         return self
 
     @model_validator(mode="after")
     def _restarts_between_steps(self) -> RunConfig:
         if self.league.restarts and self.scale.lag:
             raise ValueError(
-                f"scale.lag={self.scale.lag}: after a restart in the league plays of before it "
+                f"scale.lag={self.scale.lag}: after a restart in the league, episodes of before it "
                 "would be learnt from; write scale.lag: 0, or restart: false"
             )
         return self
@@ -100,7 +98,7 @@ class RunConfig(RunSections):
         return self
 
     def check_plugins(self) -> RunConfig:
-        """Bind every plug-in once, so that wrong names and options fail before anything runs."""
+        """Bind every plug-in once, so that wrong names and options fail early."""
         slots = {
             "league.matchmakers": self.matchmaker,
             "league.keeping": self.league.keeping,
@@ -111,20 +109,20 @@ class RunConfig(RunSections):
         for slot, plugin in slots.items():
             plugin.bind(slot)
         check_league(self)
-        for name, own in self.by_policy.items():
+        for name, policy in self.by_policy.items():
             try:
-                own.renderer.bind("render")
-                own.context.bind("context")
-                own.credit.bind("credit")
+                policy.renderer.bind("render")
+                policy.context.bind("context")
+                policy.credit.bind("credit")
                 if not self.is_frozen(name):
-                    check_losses(own)
-                    check_candidates(own)
-                    check_playouts(own)
-                    check_sharding(own)
+                    check_losses(policy)
+                    check_candidates(policy)
+                    check_playouts(policy)
+                    check_sharding(policy)
             except ConfigError as error:
                 error.args = (f"policies.{name}: {error}" if self.policies else str(error),)
                 raise
-        # refuses what does not fit
+        # raises for a plan that does not fit
         self.rollout.plan.bind("rollout.plans")(self.rollout.group_size, (), Stream.from_seed(0))
         if self.knowledge is not None:
             self.knowledge.bind("knowledge")
@@ -163,4 +161,4 @@ def _keys_at(path: tuple[int | str, ...]) -> list[str]:
             section = next(
                 (a for a in getattr(annotation, "__args__", ()) if isinstance(a, type)), annotation
             )
-    return list(getattr(section, "model_fields", {}))  # none where the path ends in a plain value
+    return list(getattr(section, "model_fields", {}))  # none if the path ends in a plain value

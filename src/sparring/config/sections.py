@@ -43,7 +43,7 @@ Label = Annotated[str, AfterValidator(check_label)]
 
 
 class EnvironmentConfig(Strict):
-    """An environment to train on, or to hold out: weight 0. A text is its name."""
+    """An environment for training, or a held-out one with weight 0; a text is its name."""
 
     name: str = Field(description="a hand-written game or any sequential OpenSpiel game")
     label: Label | None = Field(
@@ -55,7 +55,7 @@ class EnvironmentConfig(Strict):
     )
     illegal: dict[str, Any] = Field(
         default_factory=dict,
-        description="what an illegal reply costs: rule, penalty, retries, payoff",
+        description="handling of illegal replies: rule, penalty, retries, payoff",
     )
     weight: float = Field(
         1.0,
@@ -93,26 +93,26 @@ class EnvironmentConfig(Strict):
 
     @property
     def known_as(self) -> str:
-        """The game's name in this run."""
+        """Name of the game in this run."""
         return self.label or self.name
 
 
 class CandidatesConfig(Strict):
-    """Several replies to each prompt of a trained seat, of which one is played."""
+    """Several candidates for each prompt of a trained seat; one of them is played."""
 
     count: int = Field(
         1, ge=1, le=1024, description="replies to each prompt, at most 1024; 1: no candidates"
     )
     commit: Literal["best", "any_best", "random"] = Field(
         "any_best",
-        description="which is played: the first of the best, one of the best, or any of all",
+        description="candidate to play: the first of the best, one of the best, or any",
     )
     explore: float = Field(
-        0.0, ge=0, le=1, description="share of the decisions in which any of all is played instead"
+        0.0, ge=0, le=1, description="share of decisions that play any candidate instead"
     )
     by: Literal["rewards", "oracle"] = Field(
         "rewards",
-        description="what judges them: the rewards of the run that read one turn alone, or the "
+        description="judge of the candidates: the run's rewards that read only one turn, or the "
         "game's oracle",
     )
 
@@ -140,12 +140,12 @@ class RolloutConfig(SamplingConfig):
     starts: SomeOrNone = Field(
         0,
         description=(
-            "fixed deals per game that are played again and again; 0: every group is dealt afresh"
+            "fixed initial states per game, used again and again; 0: a new one for every group"
         ),
     )
     max_turns: FromOne | None = Field(
         None,
-        description="turns of all seats after which a game is truncated: it keeps what was paid so "
+        description="turns of all seats after which a game is truncated: it keeps the payoffs so "
         "far, and estimators with a critic bootstrap (their option cut); a number or a schedule",
     )
     refills: FewOrNone = Field(
@@ -173,16 +173,16 @@ class RolloutConfig(SamplingConfig):
         return self
 
 
-EXACT: Final = "exact"  # in place of a number of plays: their expected results, by the tree
+EXACT: Final = "exact"  # in place of a number of plays: expected results by the game tree
 
 
 def _plays(value: Any) -> Any:
-    """Return a number of plays, or the word, as it was written."""
+    """Return a number of plays, or the word ``exact``."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if value == EXACT or (number and 0 <= value <= LARGEST_COUNT and value == int(value)):
         return value
     raise ValueError(
-        f"it is no number of plays from 0 to {LARGEST_COUNT}; write plays: 2000, say, or plays: "
+        f"it is not a number of plays from 0 to {LARGEST_COUNT}; write plays: 2000, say, or plays: "
         f"{EXACT}"
     )
 
@@ -195,7 +195,7 @@ class LeagueLearnerConfig(Strict):
 
     tag: Annotated[str, AfterValidator(lambda text: text and check_label(text))] = Field(
         "",
-        description="what it is for, such as exploiter: matchmakers choose opponents by it; empty: "
+        description="purpose, such as exploiter, by which matchmakers choose opponents; empty: "
         "its name",
     )
     share: float = Field(
@@ -205,7 +205,7 @@ class LeagueLearnerConfig(Strict):
         description="share of the initial states in which it learns, relative to the others'",
     )
     matchmaker: PluginConfig | None = Field(
-        None, description="who is met where it learns; null: the run's matchmaker"
+        None, description="chooses its opponents while it learns; null: the run's matchmaker"
     )
     schedule: PluginConfig | None = Field(
         None, description="when a snapshot of it is taken; null: the league's schedule"
@@ -220,14 +220,14 @@ class LeagueLearnerConfig(Strict):
 
 
 class LeagueConfig(Strict):
-    """Snapshots kept as opponents; which are met is the matchmaker's choice."""
+    """Snapshots that are kept as opponents; the matchmaker chooses among them."""
 
     every: Count = Field(
         0, description="steps between snapshots taken into the league; 0 keeps none"
     )
     schedule: PluginConfig = Field(
         PluginConfig(name="steps"),
-        description="when a snapshot is taken: every so many steps, or by what was learnt",
+        description="when a snapshot is taken: at fixed steps, or by learning progress",
     )
     keep: Few = Field(
         8, description="snapshots kept of each learner; which ones is the keeping rule's choice"
@@ -237,7 +237,7 @@ class LeagueConfig(Strict):
     )
     start: bool = Field(
         False,
-        description="whether the learner as it is before the first step is a member; it stays",
+        description="whether the learner before the first step is a permanent member",
     )
     restart: bool = Field(
         False, description="whether the learner begins anew from that start after each snapshot"
@@ -250,14 +250,13 @@ class LeagueConfig(Strict):
     together: bool = Field(
         True,
         exclude_if=bool,
-        description="whether several learners learn at once; else one after another, the next one "
-        "after each snapshot",
+        description="whether several learners learn at once; otherwise each snapshot passes "
+        "learning on to the next one",
     )
     plays: Plays = Field(
         0,
-        description="plays among the members after each snapshot, in each environment, whose "
-        "results go into the payoff book; exact: no plays, but what each two would earn, by the "
-        "environment's tree",
+        description="plays among the members after each snapshot, in each environment, for the "
+        "payoff book; exact: no plays, but expected returns of each pair by the environment's tree",
     )
     focus: float = Field(
         0.0,
@@ -269,9 +268,9 @@ class LeagueConfig(Strict):
     )
     answer: str = Field(
         "policy",
-        description="who is measured and played with: policy, as it is published; last, the "
-        "learner's weights; average, their average; or a meta-solver, such as nash: the mixture "
-        "of members that it gives",
+        description="what is measured and played with: policy, as it is published; last, the "
+        "learner's weights; average, their average; or the mixture of members by a meta-solver, "
+        "such as nash",
     )
     payoff_decay: float = Field(
         0.0,
@@ -282,13 +281,17 @@ class LeagueConfig(Strict):
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tag of each policy that learns in the league, by its name."""
-        return {name: own.tag or name for name, own in self.learners.items()} or {MAIN: MAIN}
+        """Tag of each learner of the league, by its name."""
+        return {name: learner.tag or name for name, learner in self.learners.items()} or {
+            MAIN: MAIN
+        }
 
     def restart_of(self, policy: str) -> float:
-        """Return the probability that a learner begins anew after a snapshot of it."""
-        own = self.learners.get(policy)
-        return float(self.restart) if own is None or own.restart is None else own.restart
+        """Return the probability that a learner begins anew after its snapshot."""
+        learner = self.learners.get(policy)
+        return (
+            float(self.restart) if learner is None or learner.restart is None else learner.restart
+        )
 
     @property
     def restarts(self) -> bool:
@@ -319,20 +322,20 @@ class LeagueConfig(Strict):
 
 
 PINNED, FRESH = "pinned", "fresh"  # values of order
-BINDING = ("lag", "order")  # keys on which the bytes of a run depend
+BINDING = ("lag", "order")  # keys that change the bytes of a run
 
 
 class ScaleConfig(Strict):
-    """Where plays are played: in the training process, or by workers beside it.
+    """Where episodes are played: in the training process or by workers.
 
-    With ``threads: 1`` and the sampler ``in_process``, ``lag`` and ``order`` alone change the bytes
-    of a run. All other keys may be changed when a run goes on.
+    With ``threads: 1`` and the sampler ``in_process``, only ``lag`` and ``order`` change the bytes
+    of a run. All other keys may change when a run goes on.
     """
 
     fleet: Literal["here", "processes", "ray"] = Field(
         "here",
-        description="who plays: the training process; worker processes of this machine; or actors "
-        "of Ray, on many machines",
+        description="where episodes are played: the training process; worker processes; or actors "
+        "of Ray on many machines",
     )
     workers: int = Field(
         0,
@@ -343,29 +346,28 @@ class ScaleConfig(Strict):
     )
     unit_games: Some = Field(
         32,
-        description="plays that a worker is given, and plays again if it is lost, as one; groups "
+        description="plays in one unit of work; a lost unit is played again as a whole; groups "
         "stay whole",
     )
     lag: int = Field(
         0,
         ge=0,
         le=64,
-        description="steps that the players' weights are behind the learner's: step s is played "
-        "with the weights of step s - lag, while the steps between are learnt from; in fresh order "
-        "the most that they may be behind",
+        description="staleness in steps: step s is sampled with the weights of step s - lag; in "
+        "fresh order the largest staleness",
     )
     order: Literal["pinned", "fresh"] = Field(
         "pinned",
-        description="pinned: which weights play which step is a function of lag alone, so seeds "
-        "bind; fresh: a step learns from what comes first, plays go on with newer weights, and no "
-        "seed binds",
+        description="pinned: lag alone decides which weights play which step, so seeds bind; "
+        "fresh: a step learns from the first finished episodes, episodes go on with newer weights, "
+        "and no seed binds",
     )
     timeout: float | None = Field(
         None,
         gt=0,
         le=1e6,
-        description="seconds that such a unit may take until its worker counts as hung; null: 20 "
-        "times the median, and 60 at least",
+        description="seconds for a unit before its worker counts as hung; null: 20 times the "
+        "median, at least 60",
     )
     restarts: Count = Field(10, description="how often a worker is started again in an hour")
     weights: Literal["pipe", "file", "ray"] | None = Field(
@@ -379,8 +381,8 @@ class ScaleConfig(Strict):
     gpus: Gpus = Field(
         (),
         exclude_if=not_,
-        description="numbers of this machine's GPUs that its workers take: shared out in their "
-        "order among worker processes; all that a Ray has which is started here",
+        description="numbers of this machine's GPUs for workers: worker processes take them in "
+        "turn, and a Ray started here has exactly these",
     )
     gpus_per_worker: float | None = Field(
         None,
@@ -396,8 +398,8 @@ class ScaleConfig(Strict):
     )
     mixed: bool = Field(
         False,
-        description="whether workers may have other processors or versions, which gives up that "
-        "seeds bind",
+        description="whether workers may have other processors or versions, so that seeds no "
+        "longer bind",
     )
 
     @model_validator(mode="after")
@@ -431,7 +433,7 @@ class ScaleConfig(Strict):
 
     @model_validator(mode="after")
     def _gpus_fit(self) -> ScaleConfig:
-        each, own = self.gpus_per_worker, self.fleet == "ray" and self.address is None
+        each, starts_ray = self.gpus_per_worker, self.fleet == "ray" and self.address is None
         if self.gpus and self.fleet == "here":
             raise ValueError(
                 f"gpus={list(self.gpus)} are for workers, and fleet={self.fleet}; write fleet: "
@@ -447,12 +449,12 @@ class ScaleConfig(Strict):
                 f"gpus_per_worker={each:g} is no number of GPUs; write 1, 2 ..., a share of one "
                 "such as 0.5, or null for workers without GPUs"
             )
-        if self.gpus and self.fleet == "ray" and not own:
+        if self.gpus and self.fleet == "ray" and not starts_ray:
             raise ValueError(
                 f"gpus={list(self.gpus)} are of this machine, and address={self.address} is of a "
                 "cluster, which knows its own; leave gpus out and write gpus_per_worker: 1"
             )
-        if own and bool(self.gpus) != (each is not None):
+        if starts_ray and bool(self.gpus) != (each is not None):
             raise ValueError(
                 f"fleet=ray, gpus={list(self.gpus)} and gpus_per_worker={each}: a Ray that is "
                 "started here is told which GPUs it has, and what a worker reserves; write both, "
@@ -467,7 +469,7 @@ class ScaleConfig(Strict):
 
 
 class OpponentConfig(PluginConfig):
-    """A bot to be measured against."""
+    """A bot as an opponent in evaluation."""
 
     games_per_seat: Some = Field(100, description="games played from each seat")
 
@@ -487,12 +489,12 @@ class EvaluationConfig(Strict):
     )
 
     def is_due(self, step: int, steps: int) -> bool:
-        """Return whether a step of a run of so many steps is measured: the first and last are."""
+        """Return whether a step of a run is measured; the first and last steps always are."""
         return self.every > 0 and (step % self.every == 0 or step in (1, steps))
 
 
 class CheckpointConfig(Strict):
-    """When the whole state is saved."""
+    """When checkpoints are saved."""
 
     every: Positive = Field(50, description="steps between checkpoints")
     keep: Positive = Field(2, description="checkpoints kept")
@@ -510,7 +512,7 @@ class StoreConfig(Strict):
 
 
 class LoggingConfig(Strict):
-    """Where figures go besides the files of the run folder."""
+    """Where metrics go besides the files of the run folder."""
 
     sinks: list[PluginConfig] = Field(
         default_factory=lambda: [PluginConfig(name="tensorboard")],
@@ -525,10 +527,7 @@ class LoggingConfig(Strict):
 
 
 class HealthRule(Strict):
-    """A metric and the bound beyond which it must not stay.
-
-    A value that is no number counts as beyond.
-    """
+    """A metric with a bound; a value beyond it, or not a number, is unhealthy."""
 
     metric: str = Field(
         min_length=1,
@@ -538,11 +537,9 @@ class HealthRule(Strict):
         None, description="values above this are unhealthy; give this or below"
     )
     below: float | None = Field(None, description="values below this are unhealthy")
-    for_steps: Positive = Field(
-        1, description="times in a row that the metric is recorded so before the rule acts"
-    )
+    for_steps: Positive = Field(1, description="consecutive unhealthy records before the rule acts")
     after_step: float = Field(
-        0.0, ge=0, description="first steps not looked at; below 1: that share of the run"
+        0.0, ge=0, description="first steps without checks; below 1: a share of the run"
     )
     times_start: bool = Field(
         False,
@@ -554,13 +551,11 @@ class HealthRule(Strict):
     times_best: bool = Field(
         False,
         description=(
-            "whether the bound is a multiple of the lowest value recorded so far, with above; of "
-            "the highest, with below"
+            "whether the bound is a multiple of the lowest value so far, with above; of the "
+            "highest value so far, with below"
         ),
     )
-    if_recorded: bool = Field(
-        False, description="whether nothing is said where the metric never appears"
-    )
+    if_recorded: bool = Field(False, description="whether a missing metric is no error")
     action: Literal["warn", "stop"] = Field(
         "warn", description="what the rule does, once per metric"
     )
@@ -577,12 +572,12 @@ class HealthRule(Strict):
 
 
 def _health_rules() -> list[HealthRule]:
-    """Return the rules of every run that names none of its own."""
+    """Return the default health rules."""
     return [
         HealthRule(  # an environment of free text has no list of legal actions
             metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2, if_recorded=True
         ),
-        # a deduction is half of all decisions, and has no list of legal actions
+        # deductions are half of all decisions and have no list of legal actions
         HealthRule(metric="unparsable_rate", above=0.25, for_steps=5, after_step=0.2),
         HealthRule(metric="truncated_rate", above=0.5, for_steps=10, after_step=0.2),
         HealthRule(metric="reply_tokens", above=3.0, times_start=True, for_steps=10),
@@ -605,14 +600,14 @@ def _health_rules() -> list[HealthRule]:
 
 
 class HealthConfig(Strict):
-    """Rules that warn early of what usually goes wrong, and may stop the run."""
+    """Rules that warn early of common failures, and may stop the run."""
 
     stop: bool = Field(
         False, description="every rule that acts saves and stops the run; --resume goes on"
     )
     rules: list[HealthRule] = Field(
         default_factory=_health_rules,
-        description="what is watched; a list of one's own replaces this one",
+        description="the rules; your list replaces the default list",
     )
 
 
@@ -646,7 +641,7 @@ class RunSections(Strict):
     renderer: PluginConfig = PluginConfig(name="plain")
     context: PluginConfig = Field(
         PluginConfig(name="full"),
-        description="what the policy sees of its past at each turn, and so what is trained",
+        description="part of its past that the policy sees at each turn and is trained on",
     )
     sampler: PluginConfig = PluginConfig(name="in_process")
     rollout: RolloutConfig = RolloutConfig()
@@ -675,7 +670,7 @@ class RunSections(Strict):
     knowledge: PluginConfig | None = Field(
         None,
         exclude_if=not_,
-        description="what the run knows beside its weights, and judges candidates by; null: none",
+        description="knowledge of the run besides its weights, to judge candidates; null: none",
     )
     credit: PluginConfig = PluginConfig(name="mars")
     losses: list[LossConfig] = Field(
@@ -701,17 +696,14 @@ class RunSections(Strict):
 
     @property
     def by_policy(self) -> dict[str, Self]:
-        """The configuration that each policy is made and trained by, by the policy's name.
+        """Configuration of each policy by its name: that of a run with only this policy."""
+        return {name: self._of(policy) for name, policy in self.policies.items()} or {MAIN: self}
 
-        It is that of a run which has this policy alone.
-        """
-        return {name: self._of(own) for name, own in self.policies.items()} or {MAIN: self}
-
-    def _of(self, own: PolicyConfig) -> Self:
-        """Return the configuration of a run that has one policy alone."""
-        update = {key: getattr(own, key) for key in SECTIONS}
-        update["rollout"] = self.rollout.model_copy(update=dict(own.rollout))
-        update["learner"] = self.learner.model_copy(update=dict(own.learner))
+    def _of(self, policy: PolicyConfig) -> Self:
+        """Return the configuration of a run with one policy."""
+        update = {key: getattr(policy, key) for key in SECTIONS}
+        update["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
+        update["learner"] = self.learner.model_copy(update=dict(policy.learner))
         return self.model_copy(update={**update, "policies": {}, "roles": {}})
 
     def is_frozen(self, policy: str) -> bool:

@@ -1,10 +1,8 @@
-"""YAML as recipes, overrides, suites and options are written in.
+"""Reads and writes YAML of recipes, overrides, suites and options, with limits.
 
-Read with limits, written so that it reads back equal.
-
-Numbers follow YAML 1.2: ``1e-4`` is one, and a text that looks like a number is quoted ("12e5").
-Dates are text. Tags other than those of plain values are refused, and so are texts that are nested
-too deeply or grow too large by their aliases.
+Numbers follow YAML 1.2: ``1e-4`` is a number, and a text that looks like one is quoted ("12e5").
+Dates are text. Only the tags of plain values are allowed. Texts that are nested too deeply or grow
+too large through aliases are errors.
 """
 
 from __future__ import annotations
@@ -19,17 +17,17 @@ import yaml
 
 from sparring.core.errors import ConfigError, quoted
 
-MAX_DEPTH = 50  # levels of lists and mappings in one another
+MAX_DEPTH = 50  # nested levels of lists and mappings
 MAX_VALUES = 100_000  # values after every alias is written out
 MAX_BITS = 200  # of whole numbers
 MAX_BYTES = 10_000_000  # of a file
-MAX_KEPT = 100_000  # characters of a text that is kept with what it says
+MAX_KEPT = 100_000  # characters of a text with a cached value
 FLOAT, TIMESTAMP = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 TAGS = {
     f"tag:yaml.org,2002:{kind}"
     for kind in ("str", "int", "float", "bool", "null", "seq", "map", "merge", "value")
 }
-# with no dot, or no sign of the exponent
+# numbers with no dot, or no sign of the exponent
 EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$")
 
 
@@ -37,7 +35,7 @@ class _Loader(yaml.SafeLoader):
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Refuse what is nested too deeply, and tags that make anything but plain values."""
+        """Raise an error for too many levels, and for tags of other than plain values."""
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.depth >= MAX_DEPTH:
             raise yaml.MarkedYAMLError(
@@ -61,26 +59,26 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's safe dumper; it quotes texts that our loader would read as numbers."""
+    """PyYAML's safe dumper, which quotes texts that our loader would read as numbers."""
 
 
 for _kind in (_Loader, _Dumper):
     _kind.add_implicit_resolver(FLOAT, EXPONENT, list("-+0123456789."))
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != TIMESTAMP]
-    for first, found in _Loader.yaml_implicit_resolvers.items()
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != TIMESTAMP]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
 }
 
 
 def parse_yaml(text: str, what: str) -> Any:
-    """Return what a YAML text says.
+    """Parse a YAML text.
 
     Args:
-        text: to be read.
-        what: names it in the error.
+        text: the YAML text.
+        what: name of the text in the error.
 
     Raises:
-        ConfigError: not YAML, or beyond the limits above.
+        ConfigError: the text is not YAML, or exceeds the limits above.
     """
     try:
         return _parsed(text)
@@ -89,21 +87,21 @@ def parse_yaml(text: str, what: str) -> Any:
 
 
 def parse_value(text: str, what: str, key: str) -> Any:
-    """Return the value of ``key=value``, which is YAML; ``what`` names where it stands.
+    """Parse the value of ``key=value`` as YAML; ``what`` names its place in errors.
 
     Raises:
-        ConfigError: no value, or beyond the limits above.
+        ConfigError: the text is not a value, or exceeds the limits above.
     """
     try:
         return _parsed(text)
     except _UnreadableError as error:
         raise ConfigError(
-            f"{what}: {quoted(text)} is no value for {quoted(key)}: {error}."
+            f"{what}: {quoted(text)} is not a value for {quoted(key)}: {error}."
         ) from None
 
 
 class _UnreadableError(Exception):
-    """Why a text cannot be read, as a clause."""
+    """The reason why a text cannot be read, as a clause."""
 
 
 def _parsed(text: str) -> Any:
@@ -114,7 +112,6 @@ def _parsed(text: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _kept(text: str) -> Any:
-    """Return what a text says, kept for the next time: a run's configuration is read many times."""
     return _read(text)
 
 
@@ -137,7 +134,7 @@ def _read(text: str) -> Any:
     except RecursionError:
         raise _UnreadableError(f"more than {MAX_DEPTH} levels in one another") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        # a tag on a text that does not fit it, or too many digits
+        # a tag that does not fit, or too many digits
         raise _UnreadableError(
             f"a value does not fit its kind ({' '.join(str(error).split())[:60]}); write a text "
             "in quotes"
@@ -150,7 +147,7 @@ def _read(text: str) -> Any:
 
 
 def _check_size(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return the number of values, aliases written out, and levels; ``known`` came before."""
+    """Return (number of values with aliases expanded, levels); ``known`` has earlier results."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise _UnreadableError(
             f"a whole number has {value.bit_length()} bits, and at most {MAX_BITS} are read"
@@ -158,12 +155,12 @@ def _check_size(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int
     if not isinstance(value, (list, dict)):
         return 1, 0
     if id(value) not in known:
-        known[id(value)] = (MAX_VALUES, MAX_DEPTH)  # what holds itself is found to be too large
+        known[id(value)] = (MAX_VALUES, MAX_DEPTH)  # a value that contains itself is too large
         parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-        found = [_check_size(part, known) for part in parts]
+        sizes = [_check_size(part, known) for part in parts]
         size, depth = (
-            1 + sum(size for size, _ in found),
-            1 + max((depth for _, depth in found), default=0),
+            1 + sum(size for size, _ in sizes),
+            1 + max((depth for _, depth in sizes), default=0),
         )
         if size > MAX_VALUES or depth > MAX_DEPTH:
             raise _UnreadableError(
@@ -175,9 +172,8 @@ def _check_size(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int
 
 
 def dump_yaml(value: Any, *, width: int | None = None) -> str:
-    """Return plain data as YAML that ``parse_yaml`` reads back to an equal value.
-
-    Its lines are of about this width.
+    """Return plain data as YAML from which ``parse_yaml`` reads an equal value; lines have this
+    width.
     """
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width)
     return text
@@ -188,10 +184,10 @@ def read_text(path: Path, what: str) -> str:
 
     Args:
         path: of the file.
-        what: names it in the error.
+        what: name of the file in the error.
 
     Raises:
-        ConfigError: it cannot be read, is not UTF-8, or is too large.
+        ConfigError: the file cannot be read, is not UTF-8, or is too large.
     """
     try:
         with open(path, "rb") as stream:

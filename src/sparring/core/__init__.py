@@ -8,9 +8,9 @@ from functools import cache
 @cache
 def version() -> str:
     """Return the version of the installed package."""
-    from importlib import metadata  # slow to import, and seldom needed
+    from importlib import metadata  # slow to import
 
     try:
         return metadata.version("sparring")
     except metadata.PackageNotFoundError:
-        return "0+source"  # imported from a folder of source that is not installed
+        return "0+source"  # imported from source, not installed

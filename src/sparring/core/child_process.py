@@ -1,6 +1,6 @@
-"""A process of this machine, a pipe to it and one from it: nothing listens anywhere.
+"""A child process on this machine with a pipe to it and a pipe from it; nothing listens.
 
-Two threads per process move messages, so that one that is stopped blocks nobody.
+Two threads per process move messages, so that a stopped process blocks nobody.
 """
 
 from __future__ import annotations
@@ -18,30 +18,29 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 10.0  # seconds for a process that was killed to be gone
-# What processes say, heard with a timeout. No SimpleQueue: where the kernel holds a thread up for
-# longer than the timeout just before it waits, its get of CPython 3.11 never returns: what is
-# left of the timeout is negative by then, which it takes for no timeout.
+PATIENCE = 10.0  # seconds until a killed process must be gone
+# Not a SimpleQueue: its get in CPython 3.11 may never return if the kernel suspends the thread for
+# longer than the timeout just before the wait.
 Mailbox = queue.Queue
 
 
 class ChildProcess:
-    """A process, its pipes, and what is to be sent to it.
+    """A child process and its pipes.
 
     Args:
-        number: of it, for whoever listens.
-        settings: the first message that it is sent.
-        heard: takes (this, message) of all that comes, and (this, None) when it is gone.
-        command: returns what it runs, given the descriptors that it hears by and says by.
-        environment: variables that it is given besides those of this process.
-        output: descriptor of the file that takes what it prints; None: this process's errors.
+        number: of the worker.
+        settings: the first message to the process.
+        mailbox: receives (this, message) for each message, and (this, None) at the end.
+        command: returns the arguments of the process from its two descriptors (input, output).
+        environment: variables added to those of this process.
+        output: descriptor for what the process prints; None: this process's error stream.
     """
 
     def __init__(
         self,
         number: int,
         settings: bytes,
-        heard: Mailbox[Any],
+        mailbox: Mailbox[Any],
         *,
         command: Callable[[int, int], Sequence[str]],
         environment: Mapping[str, str],
@@ -58,7 +57,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=printed if output is None else output,
                 stderr=output,
-                process_group=0,  # an interrupt from the terminal is this process's to handle
+                process_group=0,  # this process alone handles an interrupt from the terminal
             )
         except OSError:
             os.close(ours)
@@ -68,22 +67,22 @@ class ChildProcess:
             os.close(theirs)
             os.close(forth)
         self._to, self._from = Connection(ours, readable=False), Connection(back, writable=False)
-        self._wanted: queue.SimpleQueue[tuple[bytes, Mapping[str, Path]] | None]
-        self._wanted = queue.SimpleQueue()
-        self._number, self._heard = number, heard
+        self._outbox: queue.SimpleQueue[tuple[bytes, Mapping[str, Path]] | None]
+        self._outbox = queue.SimpleQueue()
+        self._number, self._mailbox = number, mailbox
         for work in (self._write, self._read):
             threading.Thread(target=work, name=f"worker-{number}", daemon=True).start()
         self.send(settings, {})
 
     def send(self, message: bytes, files: Mapping[str, Path]) -> None:
-        """Send a message, and the contents of files, when there is room for it."""
-        self._wanted.put((message, files))
+        """Queue a message, and the contents of files, for sending."""
+        self._outbox.put((message, files))
 
     def _write(self) -> None:
-        """Send what is wanted until the process is gone."""
+        """Send queued messages until the process is gone."""
         with contextlib.suppress(OSError):
-            while (wanted := self._wanted.get()) is not None:
-                message, files = wanted
+            while (item := self._outbox.get()) is not None:
+                message, files = item
                 self._to.send_bytes(json.dumps(list(files)).encode())
                 self._to.send_bytes(message)
                 for path in files.values():
@@ -91,42 +90,42 @@ class ChildProcess:
         self._to.close()
 
     def _read(self) -> None:
-        """Take what comes until the process is gone, or says what has no length."""
+        """Receive messages until the process is gone or sends an invalid length."""
         with contextlib.suppress(EOFError, OSError, MemoryError, OverflowError):
             while True:
-                self._heard.put((self, self._from.recv_bytes()))
-        self._heard.put((self, None))
+                self._mailbox.put((self, self._from.recv_bytes()))
+        self._mailbox.put((self, None))
         self._from.close()
 
     @property
     def number(self) -> int:
-        """The worker that it is."""
+        """Number of the worker."""
         return self._number
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended; a process that it began may hold its pipe."""
-        with contextlib.suppress(AttributeError, ChildProcessError):  # elsewhere: reaped at once
-            # looked at, not reaped, so that its number stays its own until ``kill``
-            left = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            return left is not None
+        """Return whether the process has ended; its children may hold the pipe open."""
+        with contextlib.suppress(AttributeError, ChildProcessError):  # other systems reap at once
+            # not reaped, so that the process id stays valid until ``kill``
+            status = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return status is not None
         return self.process.poll() is not None
 
     def is_stopped(self) -> bool:
-        """Return whether a signal has stopped the process, such as SIGSTOP; it may go on."""
+        """Return whether a signal such as SIGSTOP has stopped the process."""
         with contextlib.suppress(AttributeError, ChildProcessError):
             options = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
             return os.waitid(os.P_PID, self.process.pid, options) is not None
         return False
 
     def kill(self) -> None:
-        """End it at once, with all processes that it began and that did not leave its group."""
+        """Kill the process and its process group."""
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
-        self._wanted.put(None)
+        self._outbox.put(None)
 
-    def gone(self) -> None:
+    def wait_until_gone(self) -> None:
         """Wait until the process is gone."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE)

@@ -1,8 +1,7 @@
-"""Talks to an OpenAI-compatible endpoint by the package openai.
+"""Sends requests to an OpenAI-compatible endpoint through the package openai.
 
-The key, the limits of one request with its retries, and what can go wrong. Time-outs of HTTP
-libraries are per read: a server that sends a byte now and then is waited for without end. Here a
-try as a whole, from the connection to the last byte, has a deadline.
+Time-outs of HTTP libraries apply to each read, so a server that sends a byte now and then blocks
+forever. Here each try has one deadline, from the connection to the last byte.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from sparring.core.errors import ConfigError, RolloutError
-from sparring.core.trust import address, check_host
+from sparring.core.trust import check_host, parse_address
 
 LARGEST = 16 << 20  # bytes of an answer
 OPENAI = "api.openai.com"
@@ -30,13 +29,13 @@ _HEADERS = (
     "user-agent",
     "x-stainless-",
 )
-"""Beginnings of what is sent to others than OpenAI.
+"""Prefixes of the headers that are sent to hosts other than OpenAI.
 
-The package takes more out of the environment (organisation, project, custom headers).
+The package adds others from the environment (organisation, project, custom headers).
 """
-_SHOWN = 200  # characters of an endpoint's own words that an error quotes
-_PART = 4  # characters of the key in a row that are not quoted
-_LONG = 8  # characters of a real key, at least; a shorter one is a word that may stand in replies
+_QUOTED = 200  # characters of an endpoint's message that an error quotes
+_PART = 4  # shortest part of the key that is masked
+_LONG = 8  # shortest real key; a shorter one may be a word of replies
 _ADVICE = {
     402: "The account has no credit left.",
     404: "Check base_url and model.",
@@ -48,14 +47,14 @@ Read = TypeVar("Read")
 
 
 class MalformedError(ValueError):
-    """An answer that is not what was asked for; the message is its start."""
+    """An answer of the wrong form; the message is its start."""
 
 
 class StatusError(RolloutError):
-    """An endpoint answered with a status that is no success.
+    """An endpoint answered with a status that means failure.
 
     Attributes:
-        status: of HTTP.
+        status: the HTTP status.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -64,23 +63,19 @@ class StatusError(RolloutError):
 
 
 class Connection:
-    """One endpoint, ready to be asked from many threads.
-
-    The key stays in here: no message contains it.
+    """A connection to one endpoint, usable from many threads; no message contains the key.
 
     Args:
-        base_url: http(s) address of the API, up to and without "/completions".
-        key_variable: name of the environment variable that holds the key; a loopback address may do
-            without.
-        timeout: seconds that one try may take as a whole, from the connection to the last byte of
-            the answer.
+        base_url: http(s) address of the API without "/completions".
+        key_variable: name of the environment variable with the key; a loopback address needs none.
+        timeout: seconds for one try, from the connection to the last byte of the answer.
         retries: tries after the first one, with exponential back-off (time-outs, lost connections,
             status 408, 409, 429, 5xx).
-        advice: what to do about a status, in place of or besides what is advised anyway.
+        advice: advice for a status, which replaces or adds to the usual advice.
 
     Raises:
-        ConfigError: the package openai is missing, the address is none or one that the user has not
-            named, or there is no usable key.
+        ConfigError: the package openai is missing, the address is wrong or was not named by the
+            user, or there is no usable key.
     """
 
     def __init__(
@@ -99,16 +94,16 @@ class Connection:
             retries,
         )
         self._advised = {**_ADVICE, **(advice or {})}
-        asked = address(base_url)
-        check_host(asked, key_variable)
+        target = parse_address(base_url)
+        check_host(target, key_variable)
         self._openai = openai = _library()
-        self._key = _key(key_variable, needed=not asked.loopback)
+        self._key = _key(key_variable, needed=not target.loopback)
         self._api = openai.AsyncOpenAI(
             api_key=self._key or "none",
             base_url=base_url,
             timeout=timeout,
             max_retries=retries,
-            http_client=_http_client(openai, asked.host),
+            http_client=_http_client(openai, target.host),
         )
 
     def send(
@@ -120,18 +115,18 @@ class Connection:
         *,
         once: float | None = None,
     ) -> Read:
-        """Return what is read of the answer to one request.
+        """Send one request and return what ``read`` makes of the answer.
 
         Args:
             path: below ``base_url``, such as "/completions".
-            request: its fields; of these, "model" is named in errors.
-            read: returns what is in a body, or raises ``MalformedError``.
-            what: the body of an answer in words, such as "a chat completion".
-            once: seconds after which the request is given up, with no further try.
+            request: the fields of the request; errors name its "model".
+            read: parses a body, or raises ``MalformedError``.
+            what: the expected body in words, such as "a chat completion".
+            once: seconds for the request, with no further try.
 
         Raises:
-            StatusError: the endpoint refused, or failed more often than it was tried.
-            RolloutError: there was no answer, or nothing that can be read as one.
+            StatusError: the endpoint refused, or every try failed.
+            RolloutError: there was no answer, or the answer cannot be read.
         """
         openai, where = self._openai, f"Endpoint {self.base_url}"
         where += f" (model {request['model']!r})" if "model" in request else ""
@@ -163,13 +158,13 @@ class Connection:
                 f"{where} answered with status 200 but not with {what}: "
                 f"{self._clean(str(error))}. Check base_url."
             )
-        # outside of the handlers: their exceptions hold the request's headers
+        # outside the handlers, as their exceptions hold the request's headers
         if status is not None:
             raise StatusError(problem, status)
         raise RolloutError(problem)
 
-    def hidden(self, text: str) -> str:
-        """Return what an endpoint said with *** in place of the whole key."""
+    def mask_key(self, text: str) -> str:
+        """Return a text with *** in place of the whole key."""
         return text if len(self._key) < _LONG else text.replace(self._key, "***")
 
     @property
@@ -188,16 +183,16 @@ class Connection:
         )
 
     def _words(self, error: Any) -> str:
-        """Return the endpoint's own words, left out where they may repeat a part of the key."""
+        """Return the endpoint's message, unless it may repeat a part of the key."""
         words = "" if error.status_code in (401, 403) else self._clean(error.response.text)
         return f": {words}." if words else "."
 
     def _clean(self, text: str) -> str:
-        """Return the start of a text on one line, without the key or parts of it."""
-        return " ".join(self._masked(text[: 8 * _SHOWN]).split())[:_SHOWN].rstrip(".")
+        """Return the start of a text on one line, with the key masked."""
+        return " ".join(self._masked(text[: 8 * _QUOTED]).split())[:_QUOTED].rstrip(".")
 
     def _masked(self, text: str) -> str:
-        """Return a text with ``***`` in place of the key and of every part of it."""
+        """Return a text with ``***`` in place of the key and every part of it."""
         if len(self._key) <= _PART:
             return text.replace(self._key, "***") if self._key else text
         parts = {self._key[at : at + _PART].casefold() for at in range(len(self._key) - _PART + 1)}
@@ -205,28 +200,28 @@ class Connection:
         for at in range(len(text) - _PART + 1):
             if text[at : at + _PART].casefold() in parts:
                 hidden[at : at + _PART] = [True] * _PART
-        shown = [
+        letters = [
             ("***" if not at or not hidden[at - 1] else "") if hidden[at] else text[at]
             for at in range(len(text))
         ]
-        return "".join(shown)
+        return "".join(letters)
 
 
 def _library() -> Any:
-    """Return the package openai, which nothing else needs."""
+    """Return the package openai."""
     try:
         import openai
     except ImportError:
         raise ConfigError(
-            "An endpoint is asked by the package openai, which is not installed; run pip install "
+            "An endpoint needs the package openai, which is not installed; run pip install "
             "'sparring[endpoint]'."
         ) from None
     return openai
 
 
 def _http_client(openai: Any, host: str) -> Any:
-    """Return an HTTP client for ``openai.AsyncOpenAI``, with limits to a try and to an answer."""
-    # httpx, by the name it has there
+    """Return an HTTP client for ``openai.AsyncOpenAI`` that limits each try and each answer."""
+    # httpx, under its name in the package
     http = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
     sent = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
 
@@ -237,17 +232,17 @@ def _http_client(openai: Any, host: str) -> Any:
             request.headers["accept-encoding"] = "identity"
             try:
                 async with asyncio.timeout(request.extensions["timeout"]["read"]):
-                    return await self._whole(request, **options)
+                    return await self._read_all(request, **options)
             except TimeoutError:
                 raise http.ReadTimeout("the deadline has passed", request=request) from None
 
-        async def _whole(self, request: Any, **options: Any) -> Any:
-            """Return the response with all of its body; no redirect is followed."""
+        async def _read_all(self, request: Any, **options: Any) -> Any:
+            """Return the response with its whole body; redirects are not followed."""
             options |= {"stream": True, "follow_redirects": False}
             response = await super().send(request, **options)
             try:
                 if response.headers.get("content-encoding", "identity") != "identity":
-                    problem = "the answer is compressed, which was not asked for"
+                    problem = "the answer is compressed, contrary to the request"
                     raise http.ProtocolError(problem, request=request)
                 body = bytearray()
                 async for part in response.aiter_raw():
@@ -271,14 +266,14 @@ def _http_client(openai: Any, host: str) -> Any:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop that all requests of this process run on, in a thread of its own."""
+    """Return this process's event loop for requests, which runs in its own thread."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="endpoint-network", daemon=True).start()
     return loop
 
 
 def _key(variable: str, *, needed: bool) -> str:
-    """Return the key in an environment variable, "" if none is needed; never show it."""
+    """Return the key in an environment variable, "" if none is needed."""
     key = os.environ.get(variable, "").strip()
     if needed and not key:
         raise ConfigError(
@@ -287,7 +282,7 @@ def _key(variable: str, *, needed: bool) -> str:
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigError(
-            f"endpoint: the environment variable {variable} holds characters that no key has; set "
-            "it to the key alone."
+            f"endpoint: the environment variable {variable} holds characters that are not part of "
+            "a key; set it to the key alone."
         )
     return key

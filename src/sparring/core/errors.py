@@ -1,21 +1,21 @@
-"""The errors a user can meet. Each message says what, the value, where, and what to write instead.
+"""The errors that a user can meet.
 
 SparringError
 ├── ConfigError            a recipe, an override or an option is wrong
-│   ├── MissingError       a method stands without what it REQUIRES beside it
-│   └── UnknownNameError   a name that no plug-in, game, recipe or option has (carries the nearest)
-├── GameError              a game cannot do what was asked of it
+│   ├── MissingError       a method lacks what its REQUIRES names
+│   └── UnknownNameError   an unknown name of a plug-in, game, recipe or option
+├── GameError              a game cannot do what was requested
 │   └── TooLargeError      exact evaluation of a game with too many states
 ├── ModelError             a model folder, tokenizer or template cannot be used
 ├── RunError               a run folder is missing, foreign, locked or damaged
 │   ├── LockedError        another process works on the run folder
 │   └── CheckpointError    no checkpoint of the run folder can be read
-├── OracleError            an oracle was asked what it cannot judge
-├── RewardError            a reward plug-in gave no usable numbers
-├── CreditError            a turn table an estimator cannot work on
-├── DivergedError          training met what is no finite number; the last checkpoint is good
-├── PluginError            a plug-in raised, or gave what cannot be used
-│   └── HungError          a plug-in did not come back within call_seconds
+├── OracleError            an oracle cannot judge a state
+├── RewardError            a reward plug-in returned no usable numbers
+├── CreditError            an estimator cannot work on a turn table
+├── DivergedError          a number in training is not finite; the last checkpoint is good
+├── PluginError            a plug-in raised, or returned an unusable value
+│   └── HungError          a plug-in did not return within call_seconds
 └── RolloutError           episodes failed beyond the retry budget
 """
 
@@ -33,7 +33,7 @@ _WORD, _MESSAGE = 400, 2500  # characters of a message's longest word, and of al
 
 
 class _Short(reprlib.Repr):
-    """Values as messages quote them: a few parts of a few levels, never all of a large one."""
+    """Formats values for messages: a few parts of a few levels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class _Short(reprlib.Repr):
         self.maxstring = self.maxother = _LONGEST
 
     def repr_int(self, x: int, level: int) -> str:
-        """Return a whole number, or its size where it has more digits than anyone reads."""
+        """Return a whole number, or its size in bits if it is very long."""
         return repr(x) if x.bit_length() < 200 else f"<a whole number of {x.bit_length()} bits>"
 
 
@@ -49,17 +49,14 @@ _SHORT = _Short()
 
 
 def quoted(value: Any, limit: int = _LONGEST) -> str:
-    """Return a value as a message quotes it.
-
-    Like ``repr``, on one line, cut in the middle where it is long.
-    """
+    """Return a value as a message quotes it: like ``repr``, on one line, long ones shortened."""
     text = _SHORT.repr(value)
     half = limit // 2 - 2
     return text if len(text) <= limit else f"{text[:half]} ... {text[-half:]}"
 
 
 def _readable(message: str) -> str:
-    """Cut a message, and each word of it, that is longer than anyone reads."""
+    """Shorten a message and each of its words to a readable length."""
     text = re.sub(
         rf"\S{{{_WORD + 1},}}",
         lambda word: f"{word[0][:_LONGEST]} ... {word[0][-_LONGEST:]}",
@@ -73,8 +70,7 @@ class SparringError(ValueError):
     """Base of every error that a user can cause and mend.
 
     Args:
-        message: what, the value, where, and what to write instead; it is cut where a value made it
-            longer than 2,500 characters.
+        message: what, the value, where, and what to write instead; shortened to 2,500 characters.
     """
 
     def __init__(self, message: object = "") -> None:
@@ -86,21 +82,22 @@ class ConfigError(SparringError):
 
 
 class MissingError(ConfigError):
-    """A method stands in a configuration without what it REQUIRES beside it."""
+    """A configuration lacks what a method's REQUIRES names."""
 
 
 _LISTED = 60  # names that a message lists
 
 
 class UnknownNameError(ConfigError):
-    """A name that nothing has; the message names the nearest right ones, and all of them.
+    """An unknown name; the message lists the nearest names and all known names.
 
     Args:
         what: kind of thing.
-        name: what was asked for.
-        known: all right names.
+        name: the unknown name.
+        known: all known names.
         hint: where to find more, as a sentence.
-        every: whether all are listed, unless they are too many; then the hint says where they are.
+        every: whether all known names are listed, unless there are too many; then the hint says
+            where they are.
     """
 
     def __init__(
@@ -118,7 +115,7 @@ class UnknownNameError(ConfigError):
 
 
 class GameError(SparringError):
-    """A game cannot do what was asked of it."""
+    """A game cannot do what was requested."""
 
 
 class TooLargeError(GameError):
@@ -130,7 +127,7 @@ class ModelError(SparringError):
 
 
 class ContextError(ModelError):
-    """A context strategy cannot show a seat what it wants to in this environment."""
+    """A context strategy cannot work in this environment."""
 
 
 class RunError(SparringError):
@@ -150,26 +147,23 @@ class OracleError(SparringError):
 
 
 class RewardError(SparringError):
-    """A reward plug-in did not give one number of reasonable size per turn."""
+    """A reward plug-in did not return one number of reasonable size per turn."""
 
 
 class CreditError(SparringError):
-    """A turn table that an estimator cannot work on."""
+    """An estimator cannot work on this turn table."""
 
 
 class DivergedError(SparringError):
-    """Training met a loss, gradient, weight or probability that is not finite.
-
-    Nothing of it was saved.
-    """
+    """A loss, gradient, weight or probability is not finite; nothing of it was saved."""
 
 
 class PluginError(SparringError):
-    """A plug-in raised an exception, or gave what cannot be used."""
+    """A plug-in raised an exception, or returned an unusable value."""
 
 
 class HungError(PluginError):
-    """A plug-in did not come back within the limit on one call."""
+    """A plug-in did not return within the limit of one call."""
 
 
 class RolloutError(SparringError):
@@ -177,10 +171,7 @@ class RolloutError(SparringError):
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to three of ``known`` that look most like ``name``, best first.
-
-    Names that begin with it come first.
-    """
+    """Return up to three names like ``name``, best first; names that begin with it come first."""
     by_lower = {item.lower(): item for item in known}
     if not 0 < len(name) <= _LONGEST:
         return []

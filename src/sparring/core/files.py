@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: temporary file, fsync, rename, fsync of the folder."""
+"""Writes files atomically: temporary file, fsync, rename, fsync of the folder."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ TEMPORARY = ".tmp-"  # names of unfinished files and folders start with this
 
 
 def cache_folder() -> Path:
-    """Return the folder for what is kept between runs: converted models, answers of endpoints."""
+    """Return the cache folder of converted models and endpoints' answers."""
     return Path(os.environ.get("SPARRING_CACHE") or Path.home() / ".cache" / "sparring")
 
 
 def disk_error(error: OSError, path: Path | None = None) -> RunError:
-    """Return the error that says what of the disk failed, where, and what to do.
+    """Return the RunError of an operating system error: what failed, where, and what to do.
 
     Args:
         error: of the operating system.
-        path: what was being written; None takes what the error names, to be read or written.
+        path: the file that was written; None: the path in the error.
     """
     named = path or error.filename or "a file or connection"
     text = str(named)
@@ -55,7 +55,7 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
 
 
 def _advice(error: OSError) -> str:
-    """Return what to do about an error of the operating system, where that can be said."""
+    """Return advice about an operating system error, or ""."""
     advice = {
         errno.EIO: "The disk fails; choose a folder on another one.",
         errno.EFBIG: (
@@ -74,7 +74,7 @@ def _advice(error: OSError) -> str:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn whatever the operating system refuses into an error that says what to do.
+    """Turn operating system errors into errors with advice.
 
     Raises:
         RunError: ``path`` cannot be written.
@@ -86,16 +86,16 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def check_plain(folder: Path, *, links: bool = False) -> None:
-    """Check that a folder holds only files and folders of its own.
+    """Check that a folder holds only regular files and folders.
 
-    Reading it cannot hang then, and writing stays in it.
+    Reading such a folder cannot hang, and writing cannot leave it.
 
     Args:
-        folder: what is looked through.
-        links: whether links may lead out of it, to files and folders: for what is read only.
+        folder: the folder to check.
+        links: whether links may lead out of it, for folders that are only read.
 
     Raises:
-        RunError: something in it is a link that leads out of it, a pipe, a socket or a device.
+        RunError: the folder holds a link that leads out of it, a pipe, a socket or a device.
     """
     whole = os.path.realpath(folder)
     for place, folders, files in os.walk(folder):
@@ -103,7 +103,7 @@ def check_plain(folder: Path, *, links: bool = False) -> None:
             try:
                 mode = (path.stat() if links else path.lstat()).st_mode
             except FileNotFoundError:
-                continue  # of a trainer at work
+                continue  # a running trainer removed it
             if stat.S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(whole):
                 raise RunError(
                     f"{path} is a link that leads out of {folder}. Put what it leads to in its "
@@ -116,10 +116,10 @@ def check_plain(folder: Path, *, links: bool = False) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return what a text of JSON holds.
+    """Parse a JSON text.
 
     Raises:
-        ValueError: it is no JSON, or nested beyond reason.
+        ValueError: the text is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text)
@@ -128,23 +128,23 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def machine_bytes() -> int:
-    """Return the memory of this machine: no file that is read at once may be larger."""
+    """Return the memory of this machine in bytes, a limit for files read at once."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def write_bytes_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old contents or the new, whatever happens in between.
+    """Write a file so that readers see the old contents or the new.
 
     Raises:
-        RunError: the disk is full, not writable or failing; nothing is left behind.
+        RunError: the disk is full, not writable or failing; no partial file stays.
     """
     temporary = _temporary(path, os.getpid())
     with disk_errors(path):
-        # unfinished files of writers on this machine that are no more
-        for left in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
-            pid = left.name.rpartition("-")[2][:-1]
+        # unfinished files of dead writers on this machine
+        for leftover in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
+            pid = leftover.name.rpartition("-")[2][:-1]
             if pid.isdigit() and not _is_alive(int(pid)):
-                left.unlink(missing_ok=True)
+                leftover.unlink(missing_ok=True)
         try:
             write_synced(temporary, data)
             os.replace(temporary, path)
@@ -154,7 +154,7 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
 
 
 def _temporary(path: Path, writer: int | str) -> Path:
-    """Several writers may write at once, and no pattern such as *.parquet may match."""
+    """Return a path that is unique per writer and matches no pattern such as *.parquet."""
     return path.with_name(
         f"{TEMPORARY}{path.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{writer}~"
     )
@@ -200,10 +200,10 @@ def sync_files(paths: Iterable[Path]) -> None:
 
 
 def link_or_copy(source: Path, target: Path) -> bool:
-    """Make ``target`` the same file as ``source``, or a copy where there are no hard links.
+    """Make ``target`` a hard link to ``source``, or a copy where links do not work.
 
     Returns:
-        Whether there was such a file.
+        Whether ``source`` exists.
     """
     try:
         os.link(source, target)
@@ -215,7 +215,7 @@ def link_or_copy(source: Path, target: Path) -> bool:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 digest of a file as hexadecimal digits; it is read a piece at a time."""
+    """Return the SHA-256 digest of a file as hexadecimal digits."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

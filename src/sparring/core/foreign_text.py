@@ -1,6 +1,6 @@
-"""Text from outside: names that become paths or metrics, old spellings, text for a terminal.
+"""Checks foreign text: names for paths or metrics, old spellings and text for a terminal.
 
-A ``check_`` of a name returns it, or raises ValueError with a clause; the caller says where.
+A ``check_`` function returns the name, or raises ValueError with a clause for the caller's message.
 """
 
 from __future__ import annotations
@@ -19,24 +19,18 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")  # of a path
 
 
 def check_file_name(name: object) -> str:
-    """Return the name of one file in a folder of ours.
-
-    Letters, digits and ``. _ -``, nothing that leads elsewhere.
-    """
+    """Return a name that is safe as a file name: letters, digits and ``. _ -``."""
     if not isinstance(name, str) or len(name) > LONGEST or not _FILE.fullmatch(name):
         text = repr(name)
-        given = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        excerpt = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
         raise ValueError(
-            f"{given} is no name of a file: letters, digits and . _ - make one, at most {LONGEST}"
+            f"{excerpt} is not a file name: write letters, digits and . _ -, at most {LONGEST}"
         )
     return name
 
 
 def check_label(name: str) -> str:
-    """Return a name that stands in metrics and tables, such as ``hanabi_simple``.
-
-    ``/`` would end it there.
-    """
+    """Return a name for metrics and tables, such as ``hanabi_simple``, without ``/``."""
     if len(name) > LONGEST or not _LABEL.fullmatch(name):
         raise ValueError(
             "a name in metrics and tables: write letters, digits and . _ - + : =, at "
@@ -46,10 +40,7 @@ def check_label(name: str) -> str:
 
 
 def check_path_name(name: str) -> str:
-    """Return a name that becomes a path below a folder, such as ``mars/kuhn-smol``.
-
-    It never leads out of it.
-    """
+    """Return a name that becomes a path inside a folder, such as ``mars/kuhn-smol``."""
     if len(name) > LONGEST or not all(_PART.fullmatch(part) for part in name.split("/")):
         raise ValueError(
             "the name becomes a folder below runs/: write letters, digits and . _ -, with / "
@@ -63,7 +54,7 @@ KEYS = {"games": "environments"}  # old key of the configuration -> today's
 
 
 def current_slot(name: str) -> str:
-    """Return a slot as it is spelled today: ``games.solver`` is in ``environments``."""
+    """Return today's spelling of a slot: ``games.solver`` is in ``environments``."""
     first, dot, rest = name.partition(".")
     return SLOTS.get(first, first) + dot + rest
 
@@ -74,20 +65,20 @@ def slot_spellings(name: str) -> tuple[str, ...]:
 
 
 def current_path(text: str) -> str:
-    """Return the path of an override as it is spelled today: ``games.0.name`` and its like."""
+    """Return today's spelling of an override's path, such as ``games.0.name``."""
     first, dot, rest = text.partition(".")
     return KEYS.get(first, first) + dot + rest
 
 
 def current_keys(data: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return a configuration with its keys as they are spelled today.
+    """Return a configuration with today's spelling of its keys.
 
     Args:
         data: a recipe, or the configuration of a run.
-        what: it in words, for the error.
+        what: the configuration in words, for the error.
 
     Raises:
-        ConfigError: it holds a key in both spellings.
+        ConfigError: a key occurs in both spellings.
     """
     for old, new in KEYS.items():
         if old in data and new in data:
@@ -97,25 +88,23 @@ def current_keys(data: Mapping[str, Any], what: str) -> dict[str, Any]:
     return {KEYS.get(key, key): value for key, value in data.items()}
 
 
-KEPT = "\n\t"
+LINE_LETTERS = "\n\t"
 # controls, formats such as turned writing, halves of pairs, separators
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 JOINERS = "\u200c\u200d"  # formats that scripts and emoji need; they only join their neighbours
 
 
-def shown(text: object, *, lines: bool = True) -> str:
-    r"""Return a text with every character that commands a terminal escaped.
-
-    It is written as its escape, such as ``\x1b``.
+def escape_controls(text: object, *, lines: bool = True) -> str:
+    r"""Return a text with every control character escaped, such as ``\x1b``.
 
     Args:
-        text: anything; what is no string is turned into one first.
-        lines: whether line ends and tabs stay; otherwise they are escaped as well.
+        text: any value; a value that is not a string is turned into one.
+        lines: whether line ends and tabs stay unescaped.
     """
     text = str(text)
     if text.isascii() and text.isprintable():
         return text
-    plain = JOINERS + (KEPT if lines else "")
+    plain = JOINERS + (LINE_LETTERS if lines else "")
     return "".join(
         letter
         if letter in plain or unicodedata.category(letter) not in HIDDEN
@@ -125,7 +114,7 @@ def shown(text: object, *, lines: bool = True) -> str:
 
 
 def in_words(minutes: float) -> str:
-    """Return a duration as a person would say it.
+    """Return a duration in words.
 
     >>> in_words(0.2), in_words(1.6), in_words(200)
     ('12 seconds', '2 minutes', '3.3 hours')

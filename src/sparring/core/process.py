@@ -1,4 +1,4 @@
-"""What concerns the process itself: signals, the cycle collector, and the GPUs it sees."""
+"""Signals, the garbage collector and visible GPUs of this process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class GracefulStop:
-    """Context in which the first signal sets ``requested`` and the second interrupts at once.
+    """Context in which the first signal sets ``requested`` and the second interrupts.
 
-    Outside the main thread, where Python allows no handlers, it changes nothing.
+    Outside the main thread Python allows no handlers, and the context changes nothing.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class GracefulStop:
             raise KeyboardInterrupt
         self.requested = True
         log.warning(
-            "Stopping: the step under way is finished and saved first. A second %s stops at once; "
+            "Stopping after the current step is finished and saved. A second %s stops at once; "
             "the run then goes on from its last checkpoint.",
             signal.Signals(number).name,
         )
@@ -50,10 +50,7 @@ class GracefulStop:
 
 @contextlib.contextmanager
 def paused_collector() -> Iterator[None]:
-    """Keep the cycle collector from walking over every record again and again while more are made.
-
-    Reference counting goes on as always; the collector runs again afterwards if it was on.
-    """
+    """Pause the cyclic garbage collector while many records are made."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -65,12 +62,10 @@ def paused_collector() -> Iterator[None]:
 
 @contextlib.contextmanager
 def settled_heap() -> Iterator[None]:
-    """Leave what is there already out of the cycle collector's walks.
+    """Freeze existing objects so that the garbage collector skips them.
 
-    Libraries and models, a million objects that stay.
-
-    A full walk over them takes a third of a second, every ten steps or so of a small run. They are
-    given back at the end, unless somebody else had set objects aside before.
+    Libraries and models hold a million objects; a full collection takes a third of a second, about
+    every ten steps of a small run. The end unfreezes them, unless objects were frozen before.
     """
     ours = gc.get_freeze_count() == 0
     if ours:
@@ -82,15 +77,15 @@ def settled_heap() -> Iterator[None]:
             gc.unfreeze()
 
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"  # names the GPUs that CUDA shows a process, in order
+VARIABLE = "CUDA_VISIBLE_DEVICES"  # GPUs that CUDA shows a process, in order
 
 
-def seeing(gpus: Sequence[int], key: str) -> dict[str, str]:
-    """Return the variable of a process that is to see some of the GPUs that this one sees.
+def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
+    """Return the environment variable that shows a process some of this process's GPUs.
 
     Args:
-        gpus: their numbers here.
-        key: of the configuration that names them, for the error.
+        gpus: their numbers in this process.
+        key: configuration key of the GPUs, for the error.
 
     Raises:
         ConfigError: this process does not see one of them.
@@ -99,7 +94,7 @@ def seeing(gpus: Sequence[int], key: str) -> dict[str, str]:
 
 
 def _name(gpu: int, key: str) -> str:
-    """Return the name of one of the GPUs that this process sees, which may not be all."""
+    """Return the name of a GPU that this process sees."""
     seen = os.environ.get(VARIABLE)
     if seen is None:
         return str(gpu)

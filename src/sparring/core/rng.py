@@ -1,8 +1,8 @@
-"""Named, splittable random streams: the only module that makes generators.
+"""Named, splittable random streams; only this module makes generators.
 
-A stream is a 64-bit key. Children are derived by name or number, draws by counter, so a stream
-holds no state: what a run draws is a function of (seed, names, counters), a checkpoint has nothing
-to save, and the order in which games finish changes nothing.
+A stream is a 64-bit key without state. Names or numbers derive children, and counters derive draws.
+A draw is thus a function of (seed, names, counters), checkpoints store no state, and the order in
+which games finish changes nothing.
 """
 
 from __future__ import annotations
@@ -48,27 +48,23 @@ class Stream:
         """Return the root stream of a run.
 
         Raises:
-            ConfigError: the seed is no number of 64 bits, so that another seed would give the same
-                stream.
+            ConfigError: the seed does not fit into 64 bits.
         """
         if not 0 <= seed <= _MASK:
             raise ConfigError(
-                f"seed={seed!r:.40} is no number of 64 bits; write one from 0 to {_MASK}."
+                f"seed={seed!r:.40} is not a number of 64 bits; write one from 0 to {_MASK}."
             )
         return cls(_mix((seed * _GAMMA + _GAMMA) & _MASK))
 
     def child(self, name: str | int) -> Stream:
-        """Return the stream of this name (or number) below this one.
-
-        Different names give unrelated streams.
-        """
+        """Return the child stream of a name or number; different names give unrelated streams."""
         if isinstance(name, str):
             digest = hashlib.blake2b(
                 name.encode(), digest_size=8, key=self.key.to_bytes(8, "little")
             ).digest()
             return Stream(int.from_bytes(digest, "little"))
         value = ((self.key ^ _SALT) + (name + 1) * _GAMMA) & _MASK
-        # _mix, inlined: this runs once per turn of every game
+        # _mix, inlined, as this runs once per turn
         value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
         child = object.__new__(Stream)
@@ -84,21 +80,21 @@ class Stream:
         return int(self.uniform(counter) * high)
 
     def shuffled(self, items: Iterable[T], count: int | None = None) -> list[T]:
-        """Return items in an order of chance, every order alike; draws 0, 1, ... are used.
+        """Return items in a uniformly random order, from draws 0, 1, ...
 
         Args:
-            items: all of them.
-            count: how many, 0 to all; the others are left out.
+            items: all items.
+            count: number of items to return; None: all.
         """
-        found = list(items)
-        count = len(found) if count is None else count
+        order = list(items)
+        count = len(order) if count is None else count
         for place in range(count):
-            other = place + self.integer(place, len(found) - place)
-            found[place], found[other] = found[other], found[place]
-        return found[:count]
+            other = place + self.integer(place, len(order) - place)
+            order[place], order[other] = order[other], order[place]
+        return order[:count]
 
     def generator(self) -> np.random.Generator:
-        """Return a numpy generator seeded by this stream, for library code that wants one."""
+        """Return a numpy generator seeded by this stream, for library code that needs one."""
         return np.random.Generator(np.random.Philox(key=self.key))
 
 

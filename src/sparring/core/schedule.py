@@ -1,15 +1,13 @@
 """Numbers that change over training: constant, linear, cosine, staircase.
 
-Wherever a plug-in or the configuration takes a number over training, it takes a schedule: a plain
-number, or
+Plug-ins and the configuration accept a schedule for such numbers: a plain number, or
 
     {schedule: linear, start: 0.15, end: 0.01, until: 0.8}
     {schedule: cosine, start: 3e-3, end: 0.0, rise: 0.05}
     {schedule: staircase, values: [0.1, 0.03, 0.01], at: [0.5, 0.8]}
 
-``progress`` is the share of the run's steps that is done, in [0, 1]. Up to ``rise`` (warm-up) a
-ramp climbs in a straight line from 0 to its start, from there it falls to its end, which it reaches
-at ``until``.
+``progress`` is the finished share of the run's steps, in [0, 1]. A ramp rises linearly from 0 to
+its start until ``rise`` (warm-up), and then falls to its end, which it reaches at ``until``.
 """
 
 from __future__ import annotations
@@ -35,9 +33,9 @@ _FIELDS = {
 class Schedule:
     """A number as a function of progress.
 
-    ``values`` holds the plateaus of a staircase, or (start, end) of a ramp; ``at`` holds the
-    staircase's steps, or the progress at which a ramp reaches its end; ``rise`` the progress at
-    which it begins to leave its start.
+    ``values`` holds the plateaus of a staircase, or (start, end) of a ramp. ``at`` holds the steps
+    of a staircase, or the progress at which a ramp reaches its end. ``rise`` is the progress at
+    which a ramp leaves its start.
     """
 
     kind: Kind
@@ -66,7 +64,7 @@ def is_schedule(value: Any) -> bool:
 
 
 def parse(value: Any, where: str = "schedule") -> Schedule:
-    """Return the schedule that a configuration value (a number or a mapping) describes.
+    """Return the schedule of a configuration value, a number or a mapping.
 
     Raises:
         ConfigError: the mapping has an unknown kind, unknown or missing fields, or values out of
@@ -84,7 +82,7 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
     kind, fields = value["schedule"], {str(key) for key in value} - {"schedule"}
     if kind == "constant" and fields == {"value"}:
         return Schedule(kind="constant", values=_numbers([value["value"]], where))
-    # as text: what is given may be a list, which no mapping can look up
+    # as text, since a list is not hashable
     if str(kind) not in _FIELDS:
         raise ConfigError(
             f"{where}: unknown schedule {quoted(kind)}; write one of constant, linear, cosine, "
@@ -120,7 +118,7 @@ def _numbers(values: Any, where: str) -> tuple[float, ...]:
     if not isinstance(values, (list, tuple)) or any(
         isinstance(v, bool) or not isinstance(v, (int, float)) for v in values
     ):
-        raise ConfigError(f"{where}: {quoted(values)} must hold numbers and nothing else.")
+        raise ConfigError(f"{where}: {quoted(values)} must hold only numbers.")
     if not all(abs(v) <= LARGEST for v in values):
         largest = next(v for v in values if not abs(v) <= LARGEST)
         raise ConfigError(

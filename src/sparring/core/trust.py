@@ -1,14 +1,14 @@
-"""Where an endpoint may be, which key it may be sent, and where its answers may be kept.
+"""Checks where endpoints may be, which keys they get, and where answers are stored.
 
-Recipes, suites and run folders come from strangers too. So they may name an endpoint, but not where
-secrets go:
+Recipes, suites and run folders may come from strangers. They may name an endpoint, but they must
+not decide where secrets go:
 
 - A key is a variable whose name ends in ``_API_KEY``.
-- A host is this machine, the provider that the key belongs to, or one that the user named: in the
-  environment variable ``SPARRING_ENDPOINT_HOSTS``, or by typing ``base_url=`` on the command line.
-- Answers are kept in files that end in ``.jsonl``: a plain name in ``answers/`` of the cache
-  folder, a path only where the user named it or a folder above it: in the environment variable
-  ``SPARRING_ENDPOINT_FILES``, or by typing ``cache=`` on the command line.
+- A host is this machine, the key's provider, or a host that the user named in the environment
+  variable ``SPARRING_ENDPOINT_HOSTS`` or by typing ``base_url=`` on the command line.
+- A file of answers ends in ``.jsonl``. A plain name is in ``answers/`` of the cache folder. A path
+  must be named by the user, or a folder above it, in the environment variable
+  ``SPARRING_ENDPOINT_FILES`` or by typing ``cache=`` on the command line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TYPED_FILE = re.compile(r"(?<!\w)cache\s*[=:]\s*(?:\"([^\"]+)\"|'([^']+)'|([^\s
 
 
 class Address(NamedTuple):
-    """Who is asked."""
+    """The address of an endpoint."""
 
     scheme: str
     host: str
@@ -56,18 +56,18 @@ class Address(NamedTuple):
 
     @property
     def loopback(self) -> bool:
-        """Whether it is this machine."""
+        """Whether the host is this machine."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
 
 
-def address(base_url: str) -> Address:
-    """Return who an http address belongs to.
+def parse_address(base_url: str) -> Address:
+    """Return the parts of an http address.
 
     Raises:
-        ConfigError: it is none, or it carries a secret.
+        ConfigError: the text is not an http address, or holds a secret.
     """
     try:
         parts = urlsplit(base_url)
@@ -87,18 +87,17 @@ def address(base_url: str) -> Address:
         )
     if not _HOST.fullmatch(host) or re.search(r"[\s\x00-\x1f\\]", base_url):
         raise ConfigError(
-            f"endpoint: base_url={base_url!r} is no http address; write one such as "
+            f"endpoint: base_url={base_url!r} is not an http address; write one such as "
             "http://127.0.0.1:8000/v1."
         )
     return Address(parts.scheme, host, port)
 
 
-def check_host(found: Address, key_variable: str) -> None:
-    """Check that an address may be asked, with the key in this variable.
+def check_host(target: Address, key_variable: str) -> None:
+    """Check that requests with this key may go to an address.
 
     Raises:
-        ConfigError: the variable's name is no key's, or neither is the host this machine or the
-            provider of the key, nor has the user named it.
+        ConfigError: the variable's name is not a key's name, or the host is not allowed.
     """
     if not _KEY.fullmatch(key_variable):
         raise ConfigError(
@@ -107,24 +106,28 @@ def check_host(found: Address, key_variable: str) -> None:
             "key_variable=OPENAI_API_KEY and put the key into the environment."
         )
     at_provider = (
-        found.scheme == "https"
-        and found.port in (None, 443)
-        and PROVIDERS.get(key_variable) == found.host
+        target.scheme == "https"
+        and target.port in (None, 443)
+        and PROVIDERS.get(key_variable) == target.host
     )
-    if found.loopback or at_provider or named_hosts() & {found.host, f"{found.host}:{found.port}"}:
+    if (
+        target.loopback
+        or at_provider
+        or named_hosts() & {target.host, f"{target.host}:{target.port}"}
+    ):
         return
     raise ConfigError(
-        f"endpoint: nothing is sent to {found.host} over {found.scheme}: it is neither this "
+        f"endpoint: nothing is sent to {target.host} over {target.scheme}: it is neither this "
         f"machine nor the provider of {key_variable}, and you have not named it. If you trust it "
-        f"with that key, write {HOSTS}={found.host} before the command."
+        f"with that key, write {HOSTS}={target.host} before the command."
     )
 
 
 def cache_file(cache: str) -> Path:
-    """Return the file that answers are kept in.
+    """Return the file for endpoints' answers.
 
     Raises:
-        ConfigError: it is no file of JSON lines, or in a place that the user has not named.
+        ConfigError: the name does not end in .jsonl, or the user has not named the place.
     """
     if not cache.endswith(".jsonl"):
         raise ConfigError(
@@ -161,18 +164,16 @@ def named_files() -> list[Path]:
 
 
 def trust_typed(texts: Iterable[str | None]) -> None:
-    """Count what the user typed as named by the user, here and in processes started from here.
-
-    What is typed are addresses, files for answers, and that figures may be sent.
+    """Trust addresses, files and online modes that the user typed, also in child processes.
 
     Args:
         texts: arguments of the command line, such as ``bots.b.base_url=http://gpu:8000/v1``.
     """
     for text in (text for text in texts if text):
-        for found in _TYPED_HOST.findall(text):
-            _name(HOSTS, ",", urlsplit(found).netloc.lower())
-        for found in _TYPED_RAY.findall(text):
-            _name(RAY, ",", found)
+        for match in _TYPED_HOST.findall(text):
+            _append_variable(HOSTS, ",", urlsplit(match).netloc.lower())
+        for match in _TYPED_RAY.findall(text):
+            _append_variable(RAY, ",", match)
         if _TYPED_ONLINE.search(text):
             os.environ.setdefault(ONLINE, "online")
         for quoted in _TYPED_FILE.findall(text):
@@ -180,11 +181,11 @@ def trust_typed(texts: Iterable[str | None]) -> None:
 
 
 def trust_file(path: Path) -> None:
-    """Count a file for answers as named by the user, here and in processes started from here."""
-    _name(FILES, os.pathsep, str(path.expanduser().absolute()))
+    """Trust a file for answers, also in child processes."""
+    _append_variable(FILES, os.pathsep, str(path.expanduser().absolute()))
 
 
-def _name(variable: str, separator: str, value: str) -> None:
+def _append_variable(variable: str, separator: str, value: str) -> None:
     known = [item for item in os.environ.get(variable, "").split(separator) if item]
     os.environ[variable] = separator.join(known if value in known else [*known, value])
 

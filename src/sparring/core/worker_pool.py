@@ -1,7 +1,4 @@
-"""Worker processes that answer jobs.
-
-Spawned afresh, fed over pipes, gone when the parent is gone.
-"""
+"""Worker processes that answer jobs over pipes and end with their parent."""
 
 from __future__ import annotations
 
@@ -23,17 +20,15 @@ from sparring.core.errors import DEBUG, RolloutError, SparringError
 
 log = logging.getLogger(__name__)
 
-# seconds without an answer after which workers count as hung, where nothing else is said
+# default seconds without an answer after which workers count as hung
 SILENCE = 86_400.0
 
 Job = list[Any]
-"""Plain data, as JSON holds it; so is an answer."""
+"""Values of JSON; an answer is the same."""
 
 
 class WorkerPool:
-    """Processes that each make a function from ``settings`` once.
-
-    They call it with every job they get.
+    """Processes that each make a function from ``settings`` once and call it for every job.
 
     Args:
         make: an importable function; ``make(settings)`` returns the function that answers a job.
@@ -56,9 +51,9 @@ class WorkerPool:
         return self
 
     def start(self) -> None:
-        """Start the processes; a context does."""
+        """Start the processes; entering the context does this."""
         context = multiprocessing.get_context("spawn")
-        with _deaf():
+        with _ignored_interrupts():
             for number in range(self._workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(
@@ -81,33 +76,31 @@ class WorkerPool:
         self.close(at_once=kind is not None)
 
     def close(self, *, at_once: bool) -> None:
-        """End the processes: after the jobs they have, or ``at_once``; a context does."""
+        """End the processes, after their jobs or ``at_once``; leaving the context does this."""
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes if at_once else ():
-            # nothing of a worker outlives it but its answers; one that is stopped or deaf ends by
-            # this alone
+            # the only way to end a stopped worker
             process.kill()
         for process in self._processes:
             process.join()
 
     def kill(self) -> None:
-        """Kill the processes, from any thread: who waits for their answers is told so."""
+        """Kill the processes, from any thread; a waiting ``answers`` then raises."""
         for process in self._processes:
             process.kill()
 
     def answers(
         self, jobs: Iterable[Job], *, seconds: float = SILENCE
     ) -> Iterator[tuple[Job, Any]]:
-        """Yield every job with its answer, in the order in which answers come.
+        """Yield (job, answer) in the order in which answers come.
 
         Args:
-            jobs: what is asked.
-            seconds: how long no worker may answer while there is work; 0 is no limit.
+            jobs: the jobs.
+            seconds: longest time without any answer while there is work; 0 is no limit.
 
         Raises:
-            RolloutError: a worker raised, died, hangs or is stopped; what was wrong is in the
-                message.
+            RolloutError: a worker raised, died, hung or was stopped; the message says which.
         """
         waiting = iter(jobs)
         busy: dict[Connection, Job] = {}
@@ -143,8 +136,8 @@ class WorkerPool:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Let processes ignore an interrupt of the terminal from their first moment on."""
+def _ignored_interrupts() -> Iterator[None]:
+    """Start processes that ignore an interrupt from the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -163,7 +156,7 @@ def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job])
         try:
             pipe.send_bytes(json.dumps(job).encode())
         except OSError:
-            log.debug("A worker is gone; reading its answer says so.")
+            log.debug("A worker is gone; reading its answer will raise.")
 
 
 def _work(

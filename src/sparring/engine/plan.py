@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sparring.config import RunConfig
 from sparring.config.checks import CUDA, VLLM
-from sparring.config.plugins.registry import Bound, required_services
+from sparring.config.plugins.registry import BoundPlugin, required_services
 from sparring.core.errors import ConfigError
 from sparring.core.records import MAIN
 from sparring.environments.catalogue import configured_game
@@ -86,7 +86,7 @@ def _process(config: RunConfig) -> dict[str, int]:
     return {"updates_of_process_model": config.steps * config.process.updates} if has_one else {}
 
 
-def _settings(bound: Bound) -> dict[str, Any]:
+def _settings(bound: BoundPlugin) -> dict[str, Any]:
     parameters = inspect.signature(bound.plugin.function).parameters.values()
     return {
         **{

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from sparring.config import EnvironmentConfig
 from sparring.config.plugins import registry
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, UnknownNameError, quoted
 from sparring.core.records import EnvironmentSpec
@@ -52,7 +52,7 @@ def make_game(
         PluginError: the plug-in's code raised, or did not return in time.
     """
     game: Environment
-    with Call(named("environments", name)):
+    with PluginCall(named("environments", name)):
         if registry.known("environments", name):
             game = registry.bind("environments", name, options)()
         elif name in registered_names():

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.plugin import named
 from sparring.core.errors import GameError, SparringError, quoted
 from sparring.core.foreign_text import current_slot
@@ -36,7 +36,7 @@ DEFAULTS: Mapping[str, Any] = {  # of the optional attributes
 SLOT = "sparring.environments."
 
 
-class environment_call(Call):
+class environment_call(PluginCall):
     """A context for calls to an environment or its plays, each with the time limit.
 
     To set ``now`` restarts the time for the next call.

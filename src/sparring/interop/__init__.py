@@ -1,4 +1,4 @@
-"""Our estimators and losses in other people's trainers.
+"""Sparring's estimators and losses in other trainers.
 
-Each module imports its trainer, and only when it is itself imported.
+Each module imports its trainer only when it is itself imported.
 """

@@ -1,25 +1,23 @@
-"""A trainer's batch as a turn table: what the bridges to other trainers share.
+"""A trainer's batch as a turn table, shared by the bridges to other trainers.
 
-Such a batch is a matrix of tokens with a mask over the sampled ones. A row is a trajectory; each
-unbroken run of sampled tokens is a turn, what stands between two runs was told to the player. Where
-a row is only one turn of a game, the columns ``episode`` and ``seat`` say which rows belong
-together.
+A batch is a matrix of tokens with a mask of the sampled ones. A row is a trajectory; each unbroken
+run of sampled tokens is a turn, and the tokens between two runs are prompts. If a row is only one
+turn of a game, the columns ``episode`` and ``seat`` group the rows.
 
-What a batch does not say by itself comes in named columns, one entry per row:
+Named columns with one entry per row add what a batch lacks:
     game, role, agent    names; default: one game, one role, one agent
-    episode              which rows are of one play of the game; default: every row its own
-    seat                 who played the row; default: the role where ``episode`` is given, else 0
-    turn                 orders the rows of one (episode, seat); default: as they come
-    cut                  whether the play was cut before it ended, for critics that bootstrap;
-                         default: not
-    state, view, action  what was known, seen and played, per turn: a list as long as the row has
-                         turns, or one value for one turn
+    episode              equal for rows of one episode; default: every row its own
+    seat                 seat of the row; default: the role if ``episode`` is given, else 0
+    turn                 order of the rows of one (episode, seat); default: their order
+    cut                  whether the episode was truncated, for critics that bootstrap; default: no
+    state, view, action  known state, seen position and played action, per turn: a list as long as
+                         the row has turns, or one value for one turn
     legal                per turn; default: all
-    attempt, note        per turn, where rows are of trials: number of the attempt, from 0, and
-                         whether the turn is a note after it; default: no trials
-    component_NAME       per turn, a named part of the reward; what is left is called "game"
-Without ``state``, the first turns of one group and role share a state (their prompt is the same)
-and no others do.
+    attempt, note        per turn, for rows of trials: number of the attempt, from 0, and whether
+                         the turn is a note after it; default: no trials
+    component_NAME       per turn, a named part of the reward; the rest is called "game"
+Without ``state``, only the first turns of one group and role share a state, as their prompts are
+equal.
 
 Legend: B rows, L tokens of a row, N turns, T sampled tokens.
 """
@@ -32,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.ops.groups import group_ids
@@ -44,13 +42,13 @@ PER_TURN = ("state", "view", "action", "legal", "attempt", "note")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
-    """A batch by rows, and within a row by turns in order of play."""
+class TrainerRows:
+    """A batch by rows, and in each row by turns in order."""
 
     num_turns: IntArray  # [B], at least 1
     n_tokens: IntArray  # [N]
     reward: FloatArray  # [N]
-    group: Sequence[Any]  # [B] equal where rows started alike
+    group: Sequence[Any]  # [B] equal for equal initial states
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # [B] each, without prefix
     components: Mapping[str, FloatArray] = field(default_factory=dict)  # [N] each
     # [N] each, optional columns of the turn table by name
@@ -60,7 +58,7 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """What an estimator said, back in the order of the batch."""
+    """An estimator's output in the order of the batch."""
 
     advantages: FloatArray  # [T], row after row
     value_targets: FloatArray | None  # [T]
@@ -68,7 +66,7 @@ class Estimate:
 
 
 def estimate(
-    bound: Bound, rows: Rows, state: Mapping[str, Any], hints: Mapping[str, str]
+    bound: BoundPlugin, rows: TrainerRows, state: Mapping[str, Any], hints: Mapping[str, str]
 ) -> Estimate:
     """Run an estimator on a batch.
 
@@ -76,12 +74,11 @@ def estimate(
         bound: the estimator with its options.
         rows: the batch.
         state: the estimator's running state.
-        hints: for columns of the turn table that may be missing: how this trainer is made to give
-            them.
+        hints: for optional columns of the turn table, how to make this trainer give them.
 
     Raises:
-        CreditError: the batch lacks what the estimator needs, or contradicts itself; or the
-            estimator leaves turns out of training, which no other trainer's mask follows.
+        CreditError: the batch lacks a column, or contradicts itself; or the estimator leaves turns
+            out of training, which another trainer's mask cannot do.
     """
     turns, order = turn_table(rows)
     try:
@@ -115,8 +112,8 @@ def estimate(
     )
 
 
-def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
-    """Return the turn table of a batch, and which turn of the batch each of its rows is, [N].
+def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
+    """Return (turn table, index of each of its rows among the batch's turns [N]).
 
     Raises:
         CreditError: a column has the wrong length, or rows of one (episode, seat) differ in group,
@@ -158,7 +155,7 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
     ids = {
         name: _numbered([values[i] for i in order], missing=name == "action")
         for name, values in per_turn.items()
-        if name not in _AS_GIVEN
+        if name not in _PLAIN_KINDS
     }
     state_key = (
         ids["state"][0]
@@ -166,7 +163,7 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
         else _start_states(turn_index, group[row], named["role"][0][row])
     )
     numbers: dict[str, Any] = {name: values[order] for name, values in rows.numbers.items()}
-    numbers |= _as_given(per_turn, order)
+    numbers |= _plain_columns(per_turn, order)
     done = np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool))
     return TurnTable(
         episode=episode[row],
@@ -200,11 +197,11 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
 
 
 _DEFAULTS = {"game": "game", "role": "player", "agent": "learner"}
-_AS_GIVEN: dict[str, type] = {"legal": bool, "attempt": np.int64, "note": bool}
+_PLAIN_KINDS: dict[str, type] = {"legal": bool, "attempt": np.int64, "note": bool}
 
 
 def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray, tuple[str, ...]]:
-    """Return ids of the values by their text, and the texts; with ``missing``, None is -1."""
+    """Return (ids of the values by their text, texts); with ``missing``, None is -1."""
     absent = np.array([missing and value is None for value in values], dtype=bool)
     texts, ids = np.unique(
         np.array([str(value) for value in values], dtype=str)[~absent], return_inverse=True
@@ -214,12 +211,12 @@ def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray
     return out, tuple(texts.tolist())
 
 
-def _as_given(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[str, Any]:
-    found = {"legal": [True] * len(order), **per_turn}
+def _plain_columns(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[str, Any]:
+    values_of = {"legal": [True] * len(order), **per_turn}
     return {
-        name: np.asarray(found[name], dtype=kind)[order]
-        for name, kind in _AS_GIVEN.items()
-        if name in found
+        name: np.asarray(values_of[name], dtype=kind)[order]
+        for name, kind in _PLAIN_KINDS.items()
+        if name in values_of
     }
 
 
@@ -227,7 +224,7 @@ def _turns(values: Any) -> list[Any]:
     return list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
 
 
-def _components(rows: Rows, order: IntArray) -> dict[str, FloatArray]:
+def _components(rows: TrainerRows, order: IntArray) -> dict[str, FloatArray]:
     named = {name: values[order] for name, values in rows.components.items()}
     for name, values in rows.columns.items():
         if name.startswith(COMPONENT):
@@ -242,22 +239,22 @@ def _components(rows: Rows, order: IntArray) -> dict[str, FloatArray]:
 
 
 def _start_states(turn_index: IntArray, group: IntArray, role: IntArray) -> IntArray:
-    """Return states that are equal only at the first turns of one group and role, [N]."""
+    """Return states [N] that are equal only for first turns of one group and role."""
     starts, count = group_ids(group, role)
     states: IntArray = np.where(turn_index == 0, starts, count + np.arange(len(turn_index)))
     return states
 
 
 def _token_order(n_tokens: IntArray, order: IntArray) -> IntArray:
-    """Return, for the tokens of the turns in this order, where they are in the batch, [T]."""
+    """Return the batch positions of the tokens of turns in this order, [T]."""
     begin, lengths = (np.cumsum(n_tokens) - n_tokens)[order], n_tokens[order]
     shift = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
     index: IntArray = np.arange(int(lengths.sum())) + shift
     return index
 
 
-def _check_columns(rows: Rows) -> None:
-    """Raise CreditError unless every column is known and as long as it must be."""
+def _check_columns(rows: TrainerRows) -> None:
+    """Raise CreditError unless every column is known and has the right length."""
     for name, values in rows.columns.items():
         what = f"column {PREFIX + name!r}"
         if name not in (*PER_ROW, *PER_TURN) and not name.startswith(COMPONENT):
@@ -271,18 +268,16 @@ def _check_columns(rows: Rows) -> None:
                 "give one per row."
             )
         if name not in PER_ROW:
-            for row, (entry, wanted) in enumerate(
-                zip(values, rows.num_turns.tolist(), strict=True)
-            ):
-                if len(_turns(entry)) != wanted:
+            for row, (entry, count) in enumerate(zip(values, rows.num_turns.tolist(), strict=True)):
+                if len(_turns(entry)) != count:
                     raise CreditError(
-                        f"{what}, row {row}: {len(_turns(entry))} values for {wanted} turns; give "
-                        f"a list of {wanted}."
+                        f"{what}, row {row}: {len(_turns(entry))} values for {count} turns; give "
+                        f"a list of {count}."
                     )
 
 
 def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -> None:
-    """Raise CreditError if a trajectory's rows differ in a column."""
+    """Raise CreditError if the rows of a trajectory differ in a column."""
     for name, column in columns.items():
         mixed = np.flatnonzero((np.diff(trajectory) == 0) & (np.diff(column) != 0))
         if len(mixed):

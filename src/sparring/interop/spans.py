@@ -1,4 +1,4 @@
-"""Where the turns of a trajectory are: runs of sampled tokens in a matrix."""
+"""Turns of a trajectory: runs of sampled tokens in a matrix."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sparring.core.records import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spans:
-    """Where the turns of a batch are."""
+    """Positions of the turns in a batch."""
 
     mask: BoolArray  # [B, L]
-    # [B, L] the turn a token is in or, for what was told, follows; the first where none came before
+    # [B, L] turn of each token; a prompt's tokens belong to the turn before, or to the first turn
     turn_of: IntArray
     num_turns: IntArray  # [B]
 
     def total(self, values: FloatArray) -> FloatArray:
-        """Return the sum over each turn and what was told after it, [B, L] -> [N]."""
+        """Return the sum over each turn and the prompt after it, [B, L] -> [N]."""
         return np.bincount(
             self.turn_of.ravel(), weights=values.ravel(), minlength=int(self.num_turns.sum())
         ).astype(np.float64)
@@ -31,10 +31,7 @@ class Spans:
         ).astype(np.float64)
 
     def first(self, values: FloatArray) -> FloatArray:
-        """Return the value at each turn's first sampled token, [B, L] -> [N].
-
-        It is 0 for a turn without tokens.
-        """
+        """Return the value at each turn's first sampled token, or 0, [B, L] -> [N]."""
         turns, index = np.unique(self.turn_of[self.mask], return_index=True)
         out = np.zeros(int(self.num_turns.sum()))
         out[turns] = values[self.mask][index]
@@ -49,9 +46,8 @@ class Spans:
 
 
 def spans(mask: BoolArray) -> Spans:
-    """Return the turns of a mask [B, L].
-
-    A row without sampled tokens has one turn of none, so that its reward counts.
+    """Return the turns of a mask [B, L]; a row without sampled tokens has one empty turn for its
+    reward.
     """
     before = np.zeros_like(mask)
     before[:, 1:] = mask[:, :-1]

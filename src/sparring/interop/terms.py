@@ -1,4 +1,4 @@
-"""Our losses in a trainer that has one loss per token.
+"""Sparring's losses in a trainer with one loss per token.
 
 Legend: as in ``methods/losses/base.py``: M sampled tokens, flat.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.config.plugins.registry import Bound, bind
+from sparring.config.plugins.registry import BoundPlugin, bind
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.interop.spans import spans
@@ -21,8 +21,8 @@ from sparring.methods.losses.base import LossBatch, LossTerm, WholeMinibatch
 CARRY_GRADIENTS = ("logprobs", "entropy")
 
 
-class Combined(NamedTuple):
-    """What a sum of losses gives."""
+class CombinedLosses(NamedTuple):
+    """The values of a weighted sum of losses."""
 
     values: Tensor  # [M]
     summed: Tensor  # scalar, of losses of level "sum"
@@ -30,10 +30,7 @@ class Combined(NamedTuple):
 
 
 class Minibatch:
-    """The minibatch as far as the trainer shows it to a loss.
-
-    What it does not show is asked for in vain, with a reason.
-    """
+    """The fields of a minibatch that the trainer passes to losses; others raise an error."""
 
     def __init__(self, trainer: str, known: Mapping[str, Tensor]) -> None:
         self._trainer, self._known = trainer, dict(known)
@@ -42,7 +39,7 @@ class Minibatch:
         """Return a field of ``WholeMinibatch``.
 
         Raises:
-            ConfigError: the trainer does not tell losses.
+            ConfigError: the trainer does not pass this field to losses.
         """
         if name.startswith("_") or name not in WholeMinibatch.__dataclass_fields__:
             raise AttributeError(name)
@@ -58,14 +55,14 @@ class Terms:
     """A weighted sum of losses.
 
     Args:
-        losses: loss -> its options; besides those ``weight`` (a number, 1 if left out) and
-            ``preset``.
+        losses: loss -> options, with ``weight`` (a number, 1 by default) and ``preset`` besides the
+            loss's own.
         trainer: name, for messages.
-        given: what the trainer passes to losses, of what losses may NEED.
-        hints: for other needs, how this trainer is made to give them or what to use instead.
+        available: the NEEDS of losses that the trainer can meet.
+        hints: for other needs, how to make the trainer meet them, or what to use instead.
 
     Raises:
-        ConfigError: an unknown loss or option, one that the trainer cannot serve, or nothing but
+        ConfigError: a loss or option is unknown, the trainer cannot serve a loss, or there are only
             weights.
     """
 
@@ -74,11 +71,16 @@ class Terms:
         losses: Mapping[str, Mapping[str, Any]],
         *,
         trainer: str,
-        given: frozenset[str],
+        available: frozenset[str],
         hints: Mapping[str, str] | None = None,
     ) -> None:
-        self.trainer, self.given, self.hints, self.calls = trainer, given, dict(hints or {}), 0
-        self.bound: list[tuple[float, Bound]] = []
+        self.trainer, self.available, self.hints, self.calls = (
+            trainer,
+            available,
+            dict(hints or {}),
+            0,
+        )
+        self.bound: list[tuple[float, BoundPlugin]] = []
         for name, options in losses.items():
             plain = {
                 key: value for key, value in options.items() if key not in ("weight", "preset")
@@ -95,7 +97,7 @@ class Terms:
     def check(self) -> None:
         """Raise ConfigError if a loss needs what the trainer does not pass to it."""
         for _, bound in self.bound:
-            for need in sorted(bound.needs - self.given):
+            for need in sorted(bound.needs - self.available):
                 advice = self.hints.get(need, "choose another loss")
                 raise ConfigError(
                     f"loss {bound.plugin.name!r} needs {need!r}, which {self.trainer} does not "
@@ -110,15 +112,14 @@ class Terms:
         sampler: Tensor | None = None,
         per_row: Mapping[str, Tensor] | None = None,
     ) -> LossBatch:
-        """Return a trainer's minibatch as losses see it.
+        """Return a trainer's minibatch in the form that losses read.
 
         Args:
             mask: [B, L], true at the M sampled tokens.
             columns: fields of ``LossBatch`` [B, L] each: logprobs, old_logprobs, advantages, and
-                those that the trainer has of entropy and reference_logprobs.
-            sampler: log-probabilities as sampled [B, L], where they differ from the old ones.
-            per_row: fields of ``WholeMinibatch``, [B] each, that the trainer has, of group and
-                outcome.
+                entropy and reference_logprobs if the trainer has them.
+            sampler: the sampler's log-probabilities [B, L], if they differ from the old ones.
+            per_row: fields of ``WholeMinibatch`` [B] each: group and outcome, if there are any.
         """
         place = spans(mask.detach().cpu().numpy())
         flat = {
@@ -144,27 +145,24 @@ class Terms:
         return LossBatch(sequence=sequence, turn=turn, num_sequences=len(mask), **fields)
 
     def _uniform(self, like: Tensor) -> Tensor:
-        """Return numbers in [0, 1), [M]: new at each call, and the same in each run."""
+        """Return uniform numbers in [0, 1), [M], which depend only on the number of calls."""
         self.calls += 1
         draws = Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(like))
         return torch.from_numpy(draws).to(like.device, like.dtype)
 
-    def __call__(self, batch: LossBatch, *, factor: Tensor | None = None) -> Combined:
-        """Return the sum of the losses.
-
-        ``factor`` [M] multiplies those that let themselves be weighted.
-        """
+    def __call__(self, batch: LossBatch, *, factor: Tensor | None = None) -> CombinedLosses:
+        """Return the sum of the losses; ``factor`` [M] multiplies the losses that allow weights."""
         self.check()
-        found: list[tuple[float, str, LossTerm]] = [
+        terms: list[tuple[float, str, LossTerm]] = [
             (weight, bound.plugin.name, bound(batch)) for weight, bound in self.bound
         ]
-        factors = [term.values for _, _, term in found if term.level == "weight"]
+        factors = [term.values for _, _, term in terms if term.level == "weight"]
         factors += [] if factor is None else [factor]
-        losses = [(weight, term) for weight, _, term in found if term.level != "weight"]
+        losses = [(weight, term) for weight, _, term in terms if term.level != "weight"]
         if not losses:
             raise ConfigError(
-                f"{found[0][1]!r} only weighs other losses; combine it with one, as in "
-                f"{{'ppo_clip': {{}}, {found[0][1]!r}: {{}}}}."
+                f"{terms[0][1]!r} only weighs other losses; combine it with one, as in "
+                f"{{'ppo_clip': {{}}, {terms[0][1]!r}: {{}}}}."
             )
         values = torch.zeros_like(batch.logprobs)
         summed = torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
@@ -178,7 +176,7 @@ class Terms:
                 values = values + weight * value
         metrics = {
             f"{name}/{key}": float(value)
-            for _, name, term in found
+            for _, name, term in terms
             for key, value in term.metrics.items()
         }
-        return Combined(values, summed, metrics)
+        return CombinedLosses(values, summed, metrics)

@@ -1,16 +1,14 @@
-"""TRL's GRPOTrainer with any of our estimators, and with our losses where TRL can serve them.
+"""TRL's GRPOTrainer with Sparring's estimators, and with its losses where TRL can serve them.
 
-A completion is a trajectory. Without tools, an environment or a rollout function it is one turn;
-with them, every unbroken run of the model's own tokens (``completion_mask * tool_mask``) is a turn,
-and what tools or the environment said stands between. The generations of one prompt are a group.
-The weighted sum of the reward functions is the reward of the last turn; each function is a named
-part of it, by its name. What else a game knows are columns of the data set, or extra fields that a
-``rollout_func`` returns: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``), and
+A completion is a trajectory. Without tools, an environment or a rollout function it is one turn.
+With them, every unbroken run of the model's own tokens (``completion_mask * tool_mask``) is a turn,
+and text of tools or the environment is between turns. The generations of one prompt are a group.
+The weighted sum of the reward functions is the reward of the last turn; each function is a reward
+component of the same name. Columns of the data set, or extra fields from a ``rollout_func``, hold
+further facts: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``), and
 ``sparring_turn_reward``, a list of rewards per turn that are added to those of the functions.
 
-TRL is not imported before this module is; tested with 1.16.0.
-
-TRL's completions as rows of turns, one process's share at a time.
+Only this module imports TRL; tested with 1.16.0.
 
 Legend: as in ``rows.py``; F reward functions.
 """
@@ -30,7 +28,7 @@ from torch import Tensor
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError, CreditError
 from sparring.core.records import FloatArray, IntArray
-from sparring.interop.rows import PREFIX, TRL_HINTS, Rows, estimate
+from sparring.interop.rows import PREFIX, TRL_HINTS, TrainerRows, estimate
 from sparring.interop.spans import Spans, spans
 from sparring.interop.terms import Terms
 
@@ -57,20 +55,17 @@ MULTIMODAL = (
 
 
 def given_to_losses(trainer: Any) -> frozenset[str]:
-    """Return which needs of losses are met with these settings."""
-    given = {"whole", "entropy"}
+    """Return the NEEDS of losses that TRL meets with these settings."""
+    needs = {"whole", "entropy"}
     if trainer.beta != 0.0:
-        given.add("reference_logprobs")
+        needs.add("reference_logprobs")
     if trainer.use_vllm and trainer.vllm_importance_sampling_correction:
-        given.add("old_logprobs")
-    return frozenset(given)
+        needs.add("old_logprobs")
+    return frozenset(needs)
 
 
 def check_losses(trainer: Any, terms: Terms) -> None:
-    """Raise ConfigError for settings that belong to TRL's own loss.
-
-    The same goes for those that would mislead one of ours.
-    """
+    """Raise ConfigError for settings that belong to TRL's own loss, or mislead one of ours."""
     args = trainer.args
     foreign = {
         "importance_sampling_level": trainer.importance_sampling_level != "token",
@@ -107,12 +102,12 @@ Record = Mapping[str, Any]
 def records(
     place: Spans, numbers: Mapping[str, FloatArray], inputs: Sequence[Mapping[str, Any]]
 ) -> list[Record]:
-    """Return this process's completions.
+    """Return this process's completions as records.
 
     Args:
-        place: where the turns are.
+        place: positions of the turns.
         numbers: columns of the turn table [N] each.
-        inputs: rows of the data set, with what a rollout function added.
+        inputs: rows of the data set, with the fields of a rollout function.
     """
     ends, n_tokens = np.cumsum(place.num_turns), place.n_tokens
     return [
@@ -132,52 +127,58 @@ def records(
 
 
 def as_rows(
-    found: Sequence[Record], weighted: FloatArray, group: Sequence[int], functions: Sequence[str]
-) -> Rows:
+    completions: Sequence[Record],
+    weighted: FloatArray,
+    group: Sequence[int],
+    functions: Sequence[str],
+) -> TrainerRows:
     """Return completions as rows of turns.
 
     Args:
-        found: the completions of all processes.
+        completions: records of all processes.
         weighted: [B, F] weighted rewards by function: the reward of the last turn.
         group: [B] number of the prompt.
         functions: names of the reward functions.
 
     Raises:
-        CreditError: rewards per turn are not one per turn.
+        CreditError: rewards per turn do not have one entry per turn.
     """
-    num_turns = np.array([len(record["n_tokens"]) for record in found], dtype=np.int64)
+    num_turns = np.array([len(record["n_tokens"]) for record in completions], dtype=np.int64)
     parts: dict[str, FloatArray] = {name: np.zeros(int(num_turns.sum())) for name in functions}
     for number, name in enumerate(functions):
         parts[name][np.cumsum(num_turns) - 1] += weighted[:, number]
     columns = {
-        name: [record["columns"].get(name) for record in found] for name in found[0]["columns"]
+        name: [record["columns"].get(name) for record in completions]
+        for name in completions[0]["columns"]
     }
     reward: FloatArray = np.sum(list(parts.values()), axis=0)
     if TURN_REWARD in columns:
         reward = reward + _by_turn(columns.pop(TURN_REWARD), num_turns)
-    return Rows(
+    return TrainerRows(
         num_turns=num_turns,
-        n_tokens=np.array([n for record in found for n in record["n_tokens"]], dtype=np.int64),
+        n_tokens=np.array(
+            [n for record in completions for n in record["n_tokens"]], dtype=np.int64
+        ),
         reward=reward,
         group=group,
         columns=columns,
         components=parts,
         numbers={
-            name: np.array([v for record in found for v in record["numbers"][name]])
-            for name in found[0]["numbers"]
+            name: np.array([v for record in completions for v in record["numbers"][name]])
+            for name in completions[0]["numbers"]
         },
     )
 
 
-def outcomes(rows: Rows) -> tuple[list[tuple[Any, Any]], FloatArray]:
-    """Return what each row may be compared with, its prompt and role, and its return [B]."""
+def outcomes(rows: TrainerRows) -> tuple[list[tuple[Any, Any]], FloatArray]:
+    """Return ((prompt, role) of each row, for comparisons; return of each row [B])."""
     roles = rows.columns.get("role", [None] * len(rows.num_turns))
     starts = np.cumsum(rows.num_turns) - rows.num_turns
     return list(zip(rows.group, roles, strict=True)), np.add.reduceat(rows.reward, starts)
 
 
 def _by_turn(listed: Sequence[Any], num_turns: IntArray) -> FloatArray:
-    """Return a list per row as one number per turn, [N]."""
+    """Return lists per row as one number per turn, [N]."""
     for row, (values, count) in enumerate(zip(listed, num_turns.tolist(), strict=True)):
         if values is None or len(values) != count:
             raise CreditError(
@@ -205,20 +206,20 @@ NUMBERS = {
 
 
 class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
-    """GRPOTrainer that takes its advantages from one of our estimators.
+    """GRPOTrainer with advantages from one of Sparring's estimators.
 
     Args:
-        args: as for GRPOTrainer. Its ``scale_rewards`` no longer matters.
+        args: as for GRPOTrainer; ``scale_rewards`` has no effect.
         credit: an estimator, as in ``sparring list credit``.
         credit_preset: one of its presets.
         credit_options: its options.
-        losses: our losses instead of TRL's: loss -> options, with ``weight`` and ``preset``. They
-            are averaged as ``loss_type`` says (grpo, bnpo, dr_grpo or dapo); TRL's ``epsilon`` and
-            ``beta`` weigh nothing then.
+        losses: losses in place of TRL's: loss -> options, with ``weight`` and ``preset``.
+            ``loss_type`` says how they are averaged (grpo, bnpo, dr_grpo or dapo); TRL's
+            ``epsilon`` and ``beta`` have no effect then.
         options: as for GRPOTrainer.
 
     Raises:
-        ConfigError: an unknown name or option, or settings that contradict each other.
+        ConfigError: a name or option is unknown, or settings contradict each other.
     """
 
     def __init__(
@@ -248,7 +249,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             )
         if losses is not None:
             self._terms = Terms(
-                losses, trainer="TRL", given=given_to_losses(self), hints=HINTS_FOR_LOSSES
+                losses, trainer="TRL", available=given_to_losses(self), hints=HINTS_FOR_LOSSES
             )
             check_losses(self, self._terms)
 
@@ -262,7 +263,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        """Put our advantages, [B], or [B, T] with several turns, in the place of TRL's."""
+        """Replace TRL's advantages by ours, [B], or [B, T] with several turns."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         assert self._scored is not None
         mask = output["completion_mask"] * output.get("tool_mask", 1)
@@ -277,15 +278,17 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         everyone = accelerate_utils.gather_object(records(place, numbers, self._rows))
         by_row, per_row = self._advantages(everyone, _numbers(self._scored))
         begin, like = self.accelerator.process_index * len(mask), output["advantages"]
-        own = by_row[begin : begin + len(mask)]
+        local_rows = by_row[begin : begin + len(mask)]
         if all(len(record["n_tokens"]) == 1 for record in everyone) and all(
             (row == row[:1]).all() for row in by_row
         ):
-            first = [float(row[0]) if len(row) else 0.0 for row in own]
+            first = [float(row[0]) if len(row) else 0.0 for row in local_rows]
             output["advantages"] = torch.tensor(first, device=like.device, dtype=like.dtype)
         else:
             placed = torch.zeros(mask.shape, device=like.device, dtype=like.dtype)
-            placed[mask.bool()] = torch.from_numpy(np.concatenate(own)).to(like.device, like.dtype)
+            placed[mask.bool()] = torch.from_numpy(np.concatenate(local_rows)).to(
+                like.device, like.dtype
+            )
             output["advantages"] = placed
         if self._terms is not None and "whole" in self._terms.needs:
             for name, values in per_row.items():
@@ -301,9 +304,9 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _advantages(
         self, everyone: Sequence[Record], scored: FloatArray
     ) -> tuple[list[FloatArray], dict[str, Any]]:
-        """Return the advantages of every row's sampled tokens, and group and outcome of the rows.
+        """Return (advantages of every row's sampled tokens, group and outcome of the rows).
 
-        Rows that no reward function could score get 0 and are compared with none.
+        Rows without any score get 0 and a group of their own.
         """
         training = bool(self.model.training)
         size = self.num_generations if training else self.num_generations_eval
@@ -315,15 +318,17 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         weighted = np.nan_to_num(scored * _numbers(self.reward_weights))[usable]
         chosen = [everyone[row] for row in usable.tolist()]
         rows = as_rows(chosen, weighted, (usable // size).tolist(), self.reward_func_names)
-        found = estimate(self._credit, rows, self.credit_state, TRL_HINTS)
+        result = estimate(self._credit, rows, self.credit_state, TRL_HINTS)
         if training:
-            self.credit_state = found.credit.state
-        for name, value in found.credit.metrics.items():
+            self.credit_state = result.credit.state
+        for name, value in result.credit.metrics.items():
             self._metrics["train" if training else "eval"][
                 f"{self._credit.plugin.name}/{name}"
             ].append(float(value))
         ends = np.cumsum([len(out[row]) for row in usable.tolist()])
-        for row, values in zip(usable.tolist(), np.split(found.advantages, ends[:-1]), strict=True):
+        for row, values in zip(
+            usable.tolist(), np.split(result.advantages, ends[:-1]), strict=True
+        ):
             out[row] = values
         alike, outcome[usable] = outcomes(rows)
         numbers = {key: number for number, key in enumerate(dict.fromkeys(alike))}
@@ -331,7 +336,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return out, {"group": group, "outcome": outcome}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """Return TRL's loss, or ours if some were given."""
+        """Return TRL's loss, or the weighted sum of our losses."""
         if self._terms is None:
             loss: Tensor = super()._compute_loss(model, inputs)
             return loss
@@ -371,22 +376,24 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             if "old_logprobs" not in self._terms.needs
             else None
         )
-        found = self._terms(
+        combined = self._terms(
             batch, factor=None if ratios is None else ratios.expand_as(logprobs)[mask]
         )
         for name, value in {
-            **found.metrics,
+            **combined.metrics,
             "entropy": float(entropies.detach()[mask].mean()),
         }.items():
             self._metrics[mode][name].append(value)
-        per_token = torch.zeros_like(logprobs).masked_scatter(mask, found.values.to(logprobs.dtype))
+        per_token = torch.zeros_like(logprobs).masked_scatter(
+            mask, combined.values.to(logprobs.dtype)
+        )
         steps = self.current_gradient_accumulation_steps if mode == "train" else 1.0
-        return self._reduced(per_token, mask, inputs, steps) + found.summed / steps
+        return self._reduced(per_token, mask, inputs, steps) + combined.summed / steps
 
     def _reduced(
         self, per_token: Tensor, mask: Tensor, inputs: Mapping[str, Any], steps: float
     ) -> Tensor:
-        """Return one number from losses per token, as TRL's ``loss_type`` does."""
+        """Return the average of losses per token by TRL's ``loss_type``."""
         if self.loss_type == "grpo":
             return (per_token.sum(-1) / mask.sum(-1).clamp(min=1)).mean() / steps
         if self.loss_type == "bnpo":
@@ -395,7 +402,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             longest = int(self.max_completion_length)
             return per_token.sum() / (len(per_token) * longest) / steps
         normaliser = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
-        if self.model.training:  # the figure is of a generation batch, which serves several updates
+        if self.model.training:  # a generation batch serves several updates
             normaliser = (
                 normaliser
                 * self.current_gradient_accumulation_steps

@@ -1,6 +1,4 @@
-"""Our estimators and losses in verl's registries.
-
-Their names are ``sparring_NAME`` and ``sparring_NAME_PRESET``.
+"""Sparring's estimators and losses in verl's registries, as ``sparring_NAME[_PRESET]``.
 
 Importing this module registers them; ``VERL_USE_EXTERNAL_MODULES=sparring.interop.verl`` makes
 every process of verl do so.
@@ -8,15 +6,15 @@ every process of verl do so.
 Estimators, ``algorithm.adv_estimator: sparring_NAME``: a row of the batch is a trajectory, an
 unbroken run of its ``response_mask`` a turn, ``uid`` the group. A turn's reward is the sum of
 ``token_level_rewards`` from its first token to the next turn. Options are the entries of
-``algorithm.sparring``. What else a game knows (roles, seats, views; see ``rows.py``) goes into
-``non_tensor_batch`` as ``sparring_role`` and so on. verl itself passes estimators rewards, mask and
-``uid`` only: ``pass_columns()`` wraps its ``compute_advantage`` so that they see columns, critic's
-values and log-probabilities too.
+``algorithm.sparring``. Further facts of a game (roles, seats, views; see ``rows.py``) go into
+``non_tensor_batch`` as ``sparring_role`` and so on. verl passes estimators only rewards, mask and
+``uid``: ``pass_columns()`` wraps its ``compute_advantage`` so that they also read columns, the
+critic's values and log-probabilities.
 
-Losses, ``actor.policy_loss.loss_mode: sparring_NAME``: values per token, made one number by verl's
-own ``agg_loss``. A loss that looks at the whole minibatch sees the micro-batch, as verl's own do.
+Losses, ``actor.policy_loss.loss_mode: sparring_NAME``: values per token, averaged by verl's own
+``agg_loss``. A loss over the whole minibatch reads the micro-batch, as verl's own losses do.
 
-verl is not imported before this module is; tested with 0.9.1.
+Only this module imports verl; tested with 0.9.1.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from torch import Tensor
 from sparring.config.plugins.registry import bind, load, names
 from sparring.core.errors import ConfigError, CreditError
 from sparring.core.records import FloatArray
-from sparring.interop.rows import PREFIX, VERL_HINTS, Rows, estimate
+from sparring.interop.rows import PREFIX, VERL_HINTS, TrainerRows, estimate
 from sparring.interop.spans import Spans, spans
 from sparring.interop.terms import Terms
 
@@ -48,29 +46,31 @@ def numbers_of(tensor: Tensor) -> FloatArray:
     return numbers
 
 
-def rows_of(place: Spans, rewards: FloatArray, group: list[Any], known: Mapping[str, Any]) -> Rows:
+def rows_of(
+    place: Spans, rewards: FloatArray, group: list[Any], known: Mapping[str, Any]
+) -> TrainerRows:
     """Return verl's batch as rows of turns."""
     columns = {
         name.removeprefix(PREFIX): list(values)
         for name, values in known.items()
         if name.startswith(PREFIX)
     }
-    found = {
+    arrays = {
         name: numbers_of(known[name])
         for name in (*NUMBERS, "values")
         if known.get(name) is not None
     }
     numbers = {}
-    if "old_log_probs" in found:
-        numbers["old_logprob"] = numbers["logprob"] = place.sampled(found["old_log_probs"])
-    if "rollout_log_probs" in found:
-        numbers["logprob"] = place.sampled(found["rollout_log_probs"])
-    if "ref_log_prob" in found:
-        numbers["reference_logprob"] = place.sampled(found["ref_log_prob"])
-    values = found.get("values")
+    if "old_log_probs" in arrays:
+        numbers["old_logprob"] = numbers["logprob"] = place.sampled(arrays["old_log_probs"])
+    if "rollout_log_probs" in arrays:
+        numbers["logprob"] = place.sampled(arrays["rollout_log_probs"])
+    if "ref_log_prob" in arrays:
+        numbers["reference_logprob"] = place.sampled(arrays["ref_log_prob"])
+    values = arrays.get("values")
     if values is not None:
         numbers["value"] = place.first(values)
-    return Rows(
+    return TrainerRows(
         num_turns=place.num_turns,
         n_tokens=place.n_tokens,
         reward=place.total(rewards),
@@ -101,7 +101,7 @@ _BATCH: ContextVar[Mapping[str, Any] | None] = ContextVar("sparring_verl_batch",
 
 
 class Estimator:
-    """One of our estimators as verl calls it; holds the running state between calls."""
+    """An estimator in verl's form, which holds the running state between calls."""
 
     def __init__(self, name: str, preset: str | None = None) -> None:
         self.name, self.preset = name, preset
@@ -110,11 +110,11 @@ class Estimator:
         self.metrics: dict[str, float] = {}
 
     def state(self) -> dict[str, Any]:
-        """Return the running state, JSON-serialisable: verl's checkpoints do not hold it."""
+        """Return the running state as values of JSON, as verl's checkpoints do not hold it."""
         return self._state
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Set the running state."""
         self._state = dict(state)
 
     def __call__(
@@ -123,22 +123,20 @@ class Estimator:
         response_mask: Tensor,
         index: Any = None,
         config: Any = None,
-        **given: Any,
+        **columns: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Return advantages and returns [B, L].
-
-        The returns are the critic's targets, or the advantages where none are made.
+        """Return (advantages, critic's targets) [B, L]; without targets, the advantages twice.
 
         Args:
             token_level_rewards: [B, L].
             response_mask: [B, L].
             index: [B] group of each row, verl's ``uid``.
-            config: ``algorithm``; its entry ``sparring`` holds the estimator's options.
-            given: ``non_tensor_batch``, columns ``sparring_*``, and tensors such as ``values``, if
-                the caller has them.
+            config: ``algorithm``, whose entry ``sparring`` holds the estimator's options.
+            columns: ``non_tensor_batch``, columns ``sparring_*``, and tensors such as ``values``,
+                if the caller has them.
 
         Raises:
-            CreditError: the batch lacks what the estimator needs.
+            CreditError: the batch lacks a column that the estimator needs.
             ConfigError: an option is wrong.
         """
         if index is None:
@@ -153,33 +151,35 @@ class Estimator:
             )
         known = {
             **(_BATCH.get() or {}),
-            **(given.pop("non_tensor_batch", None) or {}),
-            **dict(given.pop("batch", None) or {}),
-            **given,
+            **(columns.pop("non_tensor_batch", None) or {}),
+            **dict(columns.pop("batch", None) or {}),
+            **columns,
         }
         mask = response_mask.detach().cpu().numpy().astype(bool)
         rows = rows_of(spans(mask), numbers_of(token_level_rewards), list(index), known)
-        found = estimate(bound, rows, self._state, VERL_HINTS)
-        self._state, self.metrics = found.credit.state, dict(found.credit.metrics)
+        result = estimate(bound, rows, self._state, VERL_HINTS)
+        self._state, self.metrics = result.credit.state, dict(result.credit.metrics)
 
         def placed(values: FloatArray) -> Tensor:
-            """Return values of sampled tokens where those are."""
+            """Return a matrix with values at the sampled tokens."""
             out = np.zeros(mask.shape)
             out[mask] = values
             return torch.from_numpy(out).to(token_level_rewards.device, token_level_rewards.dtype)
 
-        advantages = placed(found.advantages)
-        return advantages, advantages.clone() if found.value_targets is None else placed(
-            found.value_targets
+        advantages = placed(result.advantages)
+        return advantages, advantages.clone() if result.value_targets is None else placed(
+            result.value_targets
         )
 
 
 class PolicyLoss:
-    """Some of our losses as verl calls its own."""
+    """A sum of losses in verl's form."""
 
     def __init__(self, name: str, losses: Mapping[str, Mapping[str, Any]]) -> None:
         self.__name__ = name
-        self.terms = Terms(losses, trainer="verl", given=GIVEN_TO_LOSSES, hints=HINTS_FOR_LOSSES)
+        self.terms = Terms(
+            losses, trainer="verl", available=GIVEN_TO_LOSSES, hints=HINTS_FOR_LOSSES
+        )
 
     def __call__(
         self,
@@ -192,10 +192,10 @@ class PolicyLoss:
         rollout_is_weights: Tensor | None = None,
         **ignored: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return the loss of a micro-batch and its metrics; all tensors [B, L].
+        """Return (loss of a micro-batch, metrics); all tensors [B, L].
 
         Raises:
-            ConfigError: a loss needs what verl does not pass.
+            ConfigError: verl does not pass what a loss needs.
         """
         self.terms.check()
         mask = response_mask.bool()
@@ -204,8 +204,8 @@ class PolicyLoss:
             return (log_prob * 0.0).sum(), {}
         factor = None if rollout_is_weights is None else rollout_is_weights[mask]
         columns = {"logprobs": log_prob, "old_logprobs": old_log_prob, "advantages": advantages}
-        found = self.terms(self.terms.batch(mask, columns), factor=factor)
-        per_token = torch.zeros_like(log_prob).masked_scatter(mask, found.values)
+        combined = self.terms(self.terms.batch(mask, columns), factor=factor)
+        per_token = torch.zeros_like(log_prob).masked_scatter(mask, combined.values)
         loss = core_algos.agg_loss(
             loss_mat=per_token, loss_mask=mask, loss_agg_mode=loss_agg_mode, **info
         )
@@ -215,13 +215,13 @@ class PolicyLoss:
         part = core_algos.agg_loss(
             loss_mat=torch.ones_like(log_prob), loss_mask=mask, loss_agg_mode="token-mean", **share
         )
-        return loss + found.summed * part, {
-            f"actor/{name}": value for name, value in found.metrics.items()
+        return loss + combined.summed * part, {
+            f"actor/{name}": value for name, value in combined.metrics.items()
         }
 
 
 def registered(name: str, preset: str | None = None) -> str:
-    """Return the name a plug-in has in verl's registries."""
+    """Return a plug-in's name in verl's registries."""
     return PREFIX + name + (f"_{preset}" if preset else "")
 
 
@@ -231,12 +231,12 @@ def _variants(slot: str) -> Iterator[tuple[str, str | None]]:
 
 
 def register_loss(name: str, losses: Mapping[str, Mapping[str, Any]]) -> PolicyLoss:
-    """Register a loss of your own making with verl: some of ours with options, summed.
+    """Register a weighted sum of losses with verl.
 
     Args:
         name: for ``actor.policy_loss.loss_mode``.
-        losses: loss -> options; besides those ``weight`` and ``preset``. Example: {"ppo_clip":
-            {"clip_high": 0.28}}.
+        losses: loss -> options, with ``weight`` and ``preset``. Example: {"ppo_clip": {"clip_high":
+            0.28}}.
     """
     loss = PolicyLoss(name, losses)
     core_algos.register_policy_loss(name)(loss)
@@ -257,22 +257,19 @@ LOSSES = {
 
 
 def state() -> dict[str, Any]:
-    """Return the running state of all estimators that have one, to be saved with a checkpoint."""
+    """Return the running state of all estimators that have one, for a checkpoint."""
     return {name: estimator.state() for name, estimator in ESTIMATORS.items() if estimator.state()}
 
 
 def load_state(saved: Mapping[str, Any]) -> None:
-    """Give all estimators the running state they had, those that had none an empty one."""
+    """Set the running state of all estimators; those without one get an empty state."""
     for name, estimator in ESTIMATORS.items():
         estimator.load_state(saved.get(name, {}))
 
 
 @contextmanager
 def batch(data: Any) -> Iterator[None]:
-    """Show estimators that are called inside all of a DataProto.
-
-    Its columns, values and log-probabilities.
-    """
+    """Let estimators inside the context read all of a DataProto."""
     token = _BATCH.set({**dict(data.batch.items()), **dict(data.non_tensor_batch)})
     try:
         yield
@@ -281,10 +278,7 @@ def batch(data: Any) -> Iterator[None]:
 
 
 def pass_columns() -> None:
-    """Wrap verl's ``compute_advantage`` so that our estimators see the whole batch.
-
-    Call it once, where the trainer runs.
-    """
+    """Wrap verl's ``compute_advantage`` so that estimators read the whole batch; call it once."""
     trainer: Any = importlib.import_module("verl.trainer.ppo.ray_trainer")
     inner: Callable[..., Any] = trainer.compute_advantage
     if getattr(inner, "_sparring", False):
@@ -300,8 +294,8 @@ def pass_columns() -> None:
 
 
 def _options(config: Any) -> dict[str, Any]:
-    """Return the estimator's options out of ``algorithm``."""
-    found = config.get("sparring", None) if config is not None else None
-    if found is not None and omegaconf.OmegaConf.is_config(found):
-        found = omegaconf.OmegaConf.to_container(found, resolve=True)
-    return {str(key): value for key, value in (found or {}).items()}
+    """Return the estimator's options in ``algorithm``."""
+    options = config.get("sparring", None) if config is not None else None
+    if options is not None and omegaconf.OmegaConf.is_config(options):
+        options = omegaconf.OmegaConf.to_container(options, resolve=True)
+    return {str(key): value for key, value in (options or {}).items()}

@@ -17,7 +17,7 @@ import numpy as np
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
 from sparring.config.parts import PluginConfig
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import FloatArray, PlayerRef
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
@@ -308,7 +308,7 @@ def answer_payoffs(
     return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=known, wins=wins)
 
 
-def unmet_note(solver: Bound, game: MetaGame) -> str:
+def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
     """Return a note on pairs of members without plays; "" where there are none.
 
     The note is "" for solvers without payoffs (``READS_PAYOFFS = False``). Where the sides have
@@ -332,12 +332,12 @@ def unmet_note(solver: Bound, game: MetaGame) -> str:
     )
 
 
-def takes_opposed(solver: Bound) -> bool:
+def takes_opposed(solver: BoundPlugin) -> bool:
     """Return whether a solver takes two sides as opposed: ``TWO_SIDED`` in its module."""
     return solver.plugin.declarations.TWO_SIDED
 
 
-def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
+def check_sides(solver: BoundPlugin, environments: Iterable[Any], where: str) -> None:
     """Refuse a solver of two sides (``TWO_SIDED = True`` in its module) for more teams.
 
     Args:
@@ -361,7 +361,12 @@ def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
 
 
 def pair_shares(
-    book: Payoffs, members: Sequence[PlayerRef], environment: str, *, solver: Bound, focus: float
+    book: Payoffs,
+    members: Sequence[PlayerRef],
+    environment: str,
+    *,
+    solver: BoundPlugin,
+    focus: float,
 ) -> list[float]:
     """Return the share of all plays for each pair of members.
 
@@ -402,7 +407,7 @@ def pair_shares(
     return shares
 
 
-def solvers_of(config: RunConfig) -> dict[str, Bound]:
+def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
     """Return the meta-solvers of a run by their configuration keys, the answer's first."""
     solvers: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
@@ -431,7 +436,7 @@ def apart_by(config: RunConfig) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _matchmakers(config: RunConfig) -> dict[str, Bound]:
+def _matchmakers(config: RunConfig) -> dict[str, BoundPlugin]:
     sections = {"matchmaker": config.matchmaker}
     for name, learner in config.league.learners.items():
         if learner.matchmaker is not None:
@@ -439,5 +444,5 @@ def _matchmakers(config: RunConfig) -> dict[str, Bound]:
     return {where: section.bind("league.matchmakers") for where, section in sections.items()}
 
 
-def _value(bound: Bound, option: str) -> Any:
+def _value(bound: BoundPlugin, option: str) -> Any:
     return bound.options.get(option, bound.plugin.options[option].default)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sparring.config import RolloutConfig
-from sparring.config.plugins.registry import Bound, bind
+from sparring.config.plugins.registry import BoundPlugin, bind
 from sparring.core.records import LEARNER, MAIN, EnvironmentSpec, PlayerRef, refs
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
@@ -33,7 +33,7 @@ class LeagueLearner:
     """
 
     policy: str
-    matchmaker: Bound
+    matchmaker: BoundPlugin
     share: float = 1.0
 
     @property
@@ -84,11 +84,11 @@ def starts(
     *,
     games: Sequence[tuple[Environment, float]],
     rollout: RolloutConfig,
-    matchmaker: Bound,
+    matchmaker: BoundPlugin,
     members: Sequence[PlayerRef],
     root: Stream,
     progress: float,
-    curriculum: Bound | None = None,
+    curriculum: BoundPlugin | None = None,
     book: ArmBook | None = None,
     refill: int = 0,
     payoffs: Payoffs | None = None,

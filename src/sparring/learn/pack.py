@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.config.plugins.registry import Bound, load
+from sparring.config.plugins.registry import BoundPlugin, load
 from sparring.core.errors import ConfigError, ModelError, RolloutError, quoted
 from sparring.core.records import BoolArray, Episode, FloatArray, IntArray, Segment, TurnTable
 from sparring.core.schedule import Schedule
@@ -491,7 +491,7 @@ def _ranges(start: IntArray, length: IntArray) -> IntArray:
 class WeightedLoss:
     """A loss plug-in with the schedule of its weight in the sum."""
 
-    bound: Bound
+    bound: BoundPlugin
     weight: Schedule
 
 

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from sparring.config import RunConfig
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.learn.learner import Learner
@@ -92,7 +92,7 @@ class ProcessLearner(Learner):
         ConfigError: the estimator has no option ``beta``.
     """
 
-    def __init__(self, policy: LanguageModel, config: RunConfig, credit: Bound) -> None:
+    def __init__(self, policy: LanguageModel, config: RunConfig, credit: BoundPlugin) -> None:
         if "beta" not in credit.plugin.options:
             raise ConfigError(
                 f"credit {credit.plugin.name!r} NEEDS 'process_logprob' but has no option beta, "

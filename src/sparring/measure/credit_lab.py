@@ -39,7 +39,7 @@ import numpy as np
 
 from sparring.config.parts import parse_plugin
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, CreditError, SparringError
 from sparring.core.records import Credit, Episode, FloatArray, IntArray, Interval, TurnTable
 from sparring.core.rng import Stream
@@ -377,7 +377,7 @@ def with_playout_values(
 
 
 def with_reward(
-    played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: Bound
+    played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: BoundPlugin
 ) -> LabEpisodes:
     """Return the episodes with the rewards of a plug-in; columns of values stay the game's."""
     rewarded, _ = apply_rewards(
@@ -503,13 +503,13 @@ def estimator_names(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def bind_estimator(text: str) -> Bound:
+def bind_estimator(text: str) -> BoundPlugin:
     """Return the estimator of a text such as ``rloo`` or ``gae lam=0.5``; see ``bind``."""
     name, preset, options = parse_plugin(text, "Estimator", "gae lam=0.5")
     return registry.bind("credit", name, options, preset=preset)
 
 
-def bind_reward(text: str) -> Bound:
+def bind_reward(text: str) -> BoundPlugin:
     """Return the reward of a text such as ``contribution by=difference``.
 
     Raises:
@@ -676,7 +676,10 @@ class CreditLab:
     def episodes_for(self, estimator: Estimator) -> LabEpisodes:
         """Return all episodes with the columns that an estimator reads."""
         episodes = self.playout_episodes if needs_playouts(estimator) else self.input_episodes
-        if isinstance(estimator, Bound) and estimator.plugin.declarations.CRITIC == "contribution":
+        if (
+            isinstance(estimator, BoundPlugin)
+            and estimator.plugin.declarations.CRITIC == "contribution"
+        ):
             episodes = episodes.with_contributions()
         judged = judgements_of(estimator, episodes)
         return episodes.with_judgements(judged) if judged else episodes
@@ -727,12 +730,12 @@ class CreditLab:
 
 def needs_playouts(estimator: Estimator) -> bool:
     """Return whether an estimator reads playout values."""
-    return isinstance(estimator, Bound) and "playout" in estimator.plugin.needs
+    return isinstance(estimator, BoundPlugin) and "playout" in estimator.plugin.needs
 
 
 def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:
     """Return the judgements that an estimator's options name as components of the reward."""
-    options = estimator.at(0.0).values() if isinstance(estimator, Bound) else ()
+    options = estimator.at(0.0).values() if isinstance(estimator, BoundPlugin) else ()
     return sorted(name for name in played.judgements if name in options)
 
 

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.core.errors import GameError, SparringError, TooLargeError
 from sparring.core.records import FloatArray, IntArray, Observation
 from sparring.core.rng import Stream
@@ -205,7 +205,7 @@ class _GameWalk:
         with environment_call(self.game) as call:
             self._visit(call)
 
-    def _visit(self, call: Call) -> None:
+    def _visit(self, call: PluginCall) -> None:
         """Visit every history; each has the full time limit of a call."""
         history = self.game.first_node()
         memories = (_Memory(),) * self.game.num_seats

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
@@ -19,7 +19,7 @@ DEFAULT = "full"  # fits any environment, and is not tried
 MOMENTS = 50  # of the trial play
 
 
-def check_context(context: Bound, environments: Sequence[Environment], renderer: Any) -> None:
+def check_context(context: BoundPlugin, environments: Sequence[Environment], renderer: Any) -> None:
     """Check a strategy by a random play of each environment.
 
     Args:
@@ -41,7 +41,7 @@ def check_context(context: Bound, environments: Sequence[Environment], renderer:
             _check_words(draft, context, environment, renderer)
 
 
-def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Draft]:
+def _drafts(context: BoundPlugin, environment: Environment, renderer: Any) -> list[Draft]:
     """Return the turns of a random play, up to a turn without a random reply."""
     agent, stream = demonstrator(renderer=renderer, context=context), Stream.from_seed(0)
     spec = EpisodeSpec(
@@ -71,7 +71,9 @@ def _drafts(context: Bound, environment: Environment, renderer: Any) -> list[Dra
     return drafts
 
 
-def _check_words(draft: Draft, context: Bound, environment: Environment, renderer: Any) -> None:
+def _check_words(
+    draft: Draft, context: BoundPlugin, environment: Environment, renderer: Any
+) -> None:
     vocabulary = renderer.words if isinstance(renderer, HasWords) else None
     known_words = {*draft.observation.text.split(), *(vocabulary or draft.prompt.split())}
     strange = [word for word in draft.prompt.split() if word not in known_words]

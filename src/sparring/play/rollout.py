@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from sparring.config.plugins.guard import Call, limit
+from sparring.config.plugins.guard import PluginCall, limit
 from sparring.config.plugins.registry import named
 from sparring.core.errors import GameError, HungError, RolloutError, SparringError
 from sparring.core.process import paused_collector
@@ -109,7 +109,7 @@ class PlayLoop:
                 episode.close()
 
     def _begin(self) -> None:
-        with Call(_game) as call:
+        with PluginCall(_game) as call:
             while self._waiting and self.running < self.in_flight:
                 index, attempt = self._waiting.pop()
                 call.now = spec = self.specs[index]
@@ -123,7 +123,7 @@ class PlayLoop:
 
     def _ask(self) -> None:
         running: list[_RunningPlay] = []
-        with Call(_game) as call:  # one for all plays, as each step is short
+        with PluginCall(_game) as call:  # one for all plays, as each step is short
             for play in self._ready:
                 call.now = play.episode.spec
                 try:
@@ -185,7 +185,7 @@ class PlayLoop:
         scores: dict[int, Sequence[float | None]] = {}
         if self.candidates is not None:
             arrived, scores = self._grade_candidates(arrived, self.candidates)
-        with Call(_game) as call:
+        with PluginCall(_game) as call:
             for play in arrived:
                 episode = play.episode
                 call.now = episode.spec
@@ -211,7 +211,7 @@ class PlayLoop:
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
         """Judge all candidates in one call; return the plays and their scores, by play index."""
         complete: list[_RunningPlay] = []
-        with Call(_game) as call:
+        with PluginCall(_game) as call:
             for play in arrived:
                 call.now = play.episode.spec
                 try:
@@ -243,7 +243,7 @@ class PlayLoop:
         self, plays: Sequence[_RunningPlay], queries: list[tuple[Draft, SearchablePlay, Stream]]
     ) -> None:
         """Append the decisions of these plays that an oracle judges, with copies of the states."""
-        with Call(_game) as call:
+        with PluginCall(_game) as call:
             for play in plays:
                 episode = play.episode
                 call.now = episode.spec

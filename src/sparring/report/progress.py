@@ -19,7 +19,7 @@ from rich.table import Column
 
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
-from sparring.core.foreign_text import shown
+from sparring.core.foreign_text import escape_controls
 from sparring.environments.catalogue import configured_game
 from sparring.measure.references import references_of
 from sparring.report.terminal import PlainConsole
@@ -144,7 +144,7 @@ class ProgressLine:
             parts.append(figure + weights_mark(name, self._weights) + old)
         parts += filter(None, [status(report.timing, report.metrics)])
         parts.append(f"{rate:.{0 if rate >= 10 else 1}f} games/s")
-        return shown("  ".join(parts))
+        return escape_controls("  ".join(parts))
 
     def _print_reference(self, name: str) -> None:
         """Print the NashConv of uniform play once per game, if it is quick to compute."""

@@ -25,7 +25,7 @@ from sparring.config.checks import LIVE, measured_weights
 from sparring.config.sections import BINDING, FRESH, ScaleConfig
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.files import write_bytes_atomic
-from sparring.core.foreign_text import HIDDEN, JOINERS, KEPT, in_words, shown
+from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS, escape_controls, in_words
 from sparring.measure.references import run_verdicts
 from sparring.ops.statistics import mean_interval
 from sparring.report.baselines import RANDOM, Known, best_of, cells_of, known_values
@@ -68,7 +68,11 @@ def render_page(template: str, title: str, **values: Any) -> bytes:
     policy = (
         f"default-src 'none'; style-src {csp_source(style())}; base-uri 'none'; form-action 'none'"
     )
-    shell = {"title": shown(title, lines=False), "policy": Markup(policy), "style": Markup(style())}
+    shell = {
+        "title": escape_controls(title, lines=False),
+        "policy": Markup(policy),
+        "style": Markup(style()),
+    }
     text = templates().get_template(template).render(shell | values)
     return text.encode("utf-8", "backslashreplace")
 
@@ -101,7 +105,7 @@ def mark_invisible(text: object) -> Markup:
         return escape(text)
     return Markup("").join(
         _MARK.format(ord(letter))
-        if letter not in KEPT + JOINERS and unicodedata.category(letter) in HIDDEN
+        if letter not in LINE_LETTERS + JOINERS and unicodedata.category(letter) in HIDDEN
         else letter
         for letter in text
     )

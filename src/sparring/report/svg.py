@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sparring.core.foreign_text import shown
+from sparring.core.foreign_text import escape_controls
 
 COLOURS = ("#2f7ed8", "#d9622b", "#2a9d5c", "#b04fc4", "#c9a227", "#d64570", "#159ba6", "#7a7a7a")
 WIDTH, HEIGHT = 560, 300
@@ -135,7 +135,7 @@ def _tick_across(y: float, tick: float) -> list[str]:
 
 def safe(text: str) -> str:
     """Return a text escaped for markup, control characters included."""
-    return html.escape(shown(text, lines=False))
+    return html.escape(escape_controls(text, lines=False))
 
 
 def _axes(

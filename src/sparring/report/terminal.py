@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sparring.core.foreign_text import shown
+from sparring.core.foreign_text import escape_controls
 
 
 class PlainConsole(Console):
@@ -21,4 +21,6 @@ class PlainConsole(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string for rich with controls escaped; all cells, titles and lines use it."""
-        return super().render_str(shown(text), **{**options, "markup": False, "emoji": False})
+        return super().render_str(
+            escape_controls(text), **{**options, "markup": False, "emoji": False}
+        )

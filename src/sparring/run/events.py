@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import HealthConfig, HealthRule, PluginConfig, RunConfig, of_any
-from sparring.config.plugins.guard import Call
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.guard import PluginCall
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, HungError, SparringError
 from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
 from sparring.run.sinks.base import RunStart, Sink
@@ -54,7 +54,7 @@ def check_packages(sinks: Sequence[PluginConfig]) -> None:
 
 @dataclass(kw_only=True, slots=True)
 class _OpenSink:
-    bound: Bound
+    bound: BoundPlugin
     sink: Sink
     failures: int = 0  # in a row
     rest: float = 0  # steps until the next try
@@ -96,7 +96,7 @@ class Sinks:
             open_sink.rest -= 1
             return False
         try:
-            with Call(open_sink.bound):
+            with PluginCall(open_sink.bound):
                 open_sink.sink.write(step, figures)
         except SparringError as error:
             self._record_failure(open_sink, step, error)
@@ -121,7 +121,7 @@ class Sinks:
         """Close all sinks, and log those that cannot be closed."""
         for open_sink in self._open:
             try:
-                with Call(open_sink.bound):
+                with PluginCall(open_sink.bound):
                     open_sink.sink.close()
             except SparringError as error:
                 log.warning("The %s could not be closed: %s", open_sink.bound, error)

@@ -106,7 +106,7 @@ def note_start(
             "cores": os.cpu_count(),
         },
         "versions": {"sparring": version(), "python": platform.python_version(), **versions()},
-        "plugins": outside.loaded(),
+        "plugins": outside.loaded_modules(),
     }
     write_json_atomic(path / PROVENANCE, {"starts": [*earlier, start]})
 

@@ -104,7 +104,7 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.config.checks import stands_for_others
-from sparring.config.plugins.registry import Bound, bind, required_services
+from sparring.config.plugins.registry import BoundPlugin, bind, required_services
 from sparring.config.sections import FRESH, LeagueConfig
 from sparring.core.errors import ConfigError, RolloutError
 from sparring.core.records import MAIN, Credit, Episode, PlayerRef, Turn, TurnTable
@@ -139,16 +139,16 @@ from sparring.run.state import LEAGUE, RunState
 class Methods:
     """The plug-ins of a run that the training loop calls."""
 
-    matchmaker: Bound
-    curriculum: Bound
-    selection: Bound
-    credit: Mapping[str, Bound]  # by the name of the policy that it trains
+    matchmaker: BoundPlugin
+    curriculum: BoundPlugin
+    selection: BoundPlugin
+    credit: Mapping[str, BoundPlugin]  # by the name of the policy that it trains
     rewards: tuple[WeightedReward, ...] = ()
-    replay: Bound | None = None
-    knowledge: Bound | None = None  # scores candidates after the episodes
-    plan: Bound = field(default_factory=lambda: bind("rollout.plans", "none"))
-    keeping: Bound = field(default_factory=lambda: bind("league.keeping", "spread"))
-    schedules: Mapping[str, Bound] = field(default_factory=dict)  # by the learner's policy
+    replay: BoundPlugin | None = None
+    knowledge: BoundPlugin | None = None  # scores candidates after the episodes
+    plan: BoundPlugin = field(default_factory=lambda: bind("rollout.plans", "none"))
+    keeping: BoundPlugin = field(default_factory=lambda: bind("league.keeping", "spread"))
+    schedules: Mapping[str, BoundPlugin] = field(default_factory=dict)  # by the learner's policy
     learners: tuple[LeagueLearner, ...] = ()  # of a league in which several learn
     oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by the game's name
     mixtures: Mapping[str, Mixture] = field(default_factory=dict)  # by the bot's name
@@ -188,7 +188,7 @@ class Methods:
         )
 
 
-def schedules_of(league: LeagueConfig) -> dict[str, Bound]:
+def schedules_of(league: LeagueConfig) -> dict[str, BoundPlugin]:
     """Return the schedule of each learner of a league, by its policy."""
     return {
         name: (getattr(league.learners.get(name), "schedule", None) or league.schedule).bind(

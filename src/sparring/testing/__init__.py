@@ -1,4 +1,4 @@
-"""What a plug-in must keep, as functions to call from the tests of one's own package.
+"""Checks of plug-ins' contracts, to call from the tests of your own package.
 
     from sparring.testing import check_reward
     from my_package.short_replies import short_replies
@@ -6,14 +6,14 @@
     def test_it_is_a_reward():
         check_reward(short_replies, most=3)
 
-Each check takes the plug-in's function and its options, tries it on many random inputs drawn from a
-fixed seed, and raises AssertionError with a sentence that says what was given and what is wanted.
-Sparring's own plug-ins are held to the same checks.
+Each check takes the plug-in's function and its options and tries it on many random inputs from a
+fixed seed. It raises AssertionError with a sentence that says what was given and what is required.
+Sparring's own plug-ins pass the same checks.
 """
 
 from sparring.testing.context import check_context, context_seen
-from sparring.testing.credit import check_estimator, random_table
 from sparring.testing.environments import check_environment
+from sparring.testing.estimators import check_estimator, random_table
 from sparring.testing.league_plugins import (
     check_keeping,
     check_matchmaker,

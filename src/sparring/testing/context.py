@@ -1,4 +1,4 @@
-"""What a context strategy must keep."""
+"""The contract of context strategies."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.play.context.base import ContextRequest, ContextWindow, Exchange, Ledger, grows
 from sparring.play.players.base import Reply
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
 
 ASK, BEGIN, END = 1, 0, 2
-TURNS = 12  # most decisions of a play
+TURNS = 12  # largest number of decisions of an episode
 
 
 class Letters:
     """A renderer for tests: a letter is its code point, and a reply ends with 2.
 
     Args:
-        stable: whether what was laid out stays; if not, every reply is shown without its first
-            letter later, as thoughts are.
+        stable: whether earlier ids stay; if not, later prompts show every reply without its first
+            letter, as for thoughts.
     """
 
     stop_ids = (END,)
@@ -36,58 +36,54 @@ class Letters:
         return (BEGIN, *map(ord, text), ASK)
 
     def append(self, text: str) -> tuple[int, ...]:
-        """Return the ids that go on with one."""
+        """Return the ids of the next prompt of a conversation."""
         return (*map(ord, text), ASK)
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the end of a reply that was cut before it."""
+        """Return the end ids of a reply that was truncated before its end."""
         return (END,) if truncated else ()
 
     def conversation(self, past: list[tuple[str, tuple[int, ...]]], text: str) -> tuple[int, ...]:
-        """Return a conversation laid out anew, with replies edited."""
+        """Return the ids of a conversation in which earlier replies are edited."""
         ids: tuple[int, ...] = (BEGIN,)
-        for told, said in past:
-            ids += (*map(ord, told), ASK, *said[1:])
+        for prompt, reply in past:
+            ids += (*map(ord, prompt), ASK, *reply[1:])
         return ids + self.append(text)
 
 
 def check_context(
-    strategy: Callable[..., Any] | Bound, *, plays: int = 100, seed: int = 0, **options: Any
+    strategy: Callable[..., Any] | BoundPlugin, *, plays: int = 100, seed: int = 0, **options: Any
 ) -> None:
-    """Check a context strategy on random courses of one seat.
+    """Check a context strategy on random episodes of one seat.
 
-    There are illegal replies and second tries, fresh conversations that the environment asks for,
-    attempts with notes, replies that were cut and some that were too long to be sent, renderers
-    that edit history and some that do not. In all of them the segments of a conversation are the
-    ids that were sent and sampled, a fresh conversation shows nothing of before, and after a memory
-    the seat is told its turn. The strategy answers the same when it is asked the same. One with
-    ``GROWS`` shows everything.
+    There are illegal replies and second tries, fresh conversations of the environment, attempts
+    with notes, truncated and unsent replies, and renderers with and without edited history. In all
+    of them the segments of a conversation are the ids that were sent and sampled. A fresh
+    conversation shows nothing of earlier ones, and after a memory the seat gets its prompt. Equal
+    requests have equal answers. A strategy with ``GROWS`` shows everything.
 
     Args:
-        strategy: the function, or the plug-in bound.
-        plays: how many are tried.
-        seed: of what is drawn.
+        strategy: the function, or the bound plug-in.
+        plays: number of episodes.
+        seed: of all draws.
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: it raised, or gave what the ledger cannot lay out.
+        AssertionError: the strategy breaks one of these rules.
+        PluginError: the strategy raised, or returned what the ledger cannot lay out.
     """
-    made = bound("context", strategy, options)
-    if grows(made):
+    plugin = bound("context", strategy, options)
+    if grows(plugin):
         for seen in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
-            same(
-                made(seen),
-                ContextWindow(seen.past, seen.text),
-                f"The {made} says GROWS, and shows else",
-            )
+            window = ContextWindow(seen.past, seen.text)
+            same(plugin(seen), window, f"The {plugin} says GROWS, and hides something")
     for number in range(plays):
         stream = Stream.from_seed(seed).child(number)
-        _Course(made, Letters(stable=number % 3 > 0), stream).lead()
+        _Course(plugin, Letters(stable=number % 3 > 0), stream).lead()
 
 
 class _Course:
-    def __init__(self, strategy: Bound, renderer: Letters, stream: Stream) -> None:
+    def __init__(self, strategy: BoundPlugin, renderer: Letters, stream: Stream) -> None:
         environment = SimpleNamespace(name="letters", brief=stream.integer(0, 2) == 0)
         self.strategy, self.renderer, self.stream = strategy, renderer, stream
         self.ledger = Ledger(renderer, strategy, environment)
@@ -105,7 +101,7 @@ class _Course:
             again = draw.integer(2, 5) == 0
 
     def turn(self, seen: Observation, again: bool, stream: Stream) -> None:
-        """Ask for one decision, and for the memory before it if one is wanted."""
+        """Request one decision, and the memory before it if the ledger needs one."""
         ledger = self.ledger
         self.ask(seen, again)
         if seen.fresh:
@@ -124,11 +120,11 @@ class _Course:
         same(
             (twin.ids, twin.prompt),
             (self.ledger.ids, self.ledger.prompt),
-            f"The {self.strategy} must answer the same when it is asked the same",
+            f"The {self.strategy} must answer equal requests equally",
         )
 
     def reply(self, stream: Stream) -> None:
-        """Say something: a whole reply, one that is cut, or none where it could not be sent."""
+        """Reply: a complete reply, a truncated one, or none if it could not be sent."""
         ledger, kind = self.ledger, stream.integer(0, 8)
         number, sent = ledger.conversation, ledger.ids
         letters = tuple(ord("a") + stream.integer(place, 3) for place in range(1, 4))
@@ -137,28 +133,28 @@ class _Course:
             ledger.record(Reply(text="", truncated=True))
             return
         ids = letters if kind == 1 else (*letters, END)
-        found = ledger.record(
+        segments = ledger.record(
             Reply(text="", ids=ids, logprobs=(0.0,) * len(ids), truncated=kind == 1)
         )
-        new = tuple(token for segment in found for token in segment.ids)
+        new = tuple(token for segment in segments for token in segment.ids)
         self.recorded[number] = self.recorded.get(number, ()) + new
         whole = (*sent, *ids, *self.renderer.close(kind == 1))
         same(whole, self.recorded[number], f"The {self.strategy} breaks the ledger")
 
 
-def context_seen(*told: str, **changes: Any) -> ContextRequest:
-    """Return a question to a context strategy, for tests: what a seat was told, turn by turn.
+def context_seen(*prompts: str, **changes: Any) -> ContextRequest:
+    """Return a request to a context strategy, for tests: a seat's prompts, turn by turn.
 
-    Every turn but the last one got the reply "a". The view of a turn is its text in capitals.
+    Every turn but the last has the reply "a". The view of a turn is its text in capitals.
 
     Args:
-        told: what it was told; the last text is the one that is due.
+        prompts: texts of the prompts; the last one is due.
         changes: of the record, such as ``again=True``.
     """
-    said = (ord("a"), END)
-    past = tuple(Exchange(text, said, (), _observation(text), "a") for text in told[:-1])
-    tokens = sum(len(text) + 1 + len(said) for text in told[:-1])
-    return ContextRequest(_observation(told[-1]), told[-1], past, tokens)._replace(**changes)
+    reply_ids = (ord("a"), END)
+    past = tuple(Exchange(text, reply_ids, (), _observation(text), "a") for text in prompts[:-1])
+    tokens = sum(len(text) + 1 + len(reply_ids) for text in prompts[:-1])
+    return ContextRequest(_observation(prompts[-1]), prompts[-1], past, tokens)._replace(**changes)
 
 
 def _observation(text: str, **changes: Any) -> Observation:

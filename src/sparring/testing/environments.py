@@ -1,4 +1,4 @@
-"""What an environment must keep."""
+"""The contract of environments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from sparring.config.plugins.guard import watched
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import (
@@ -19,45 +19,49 @@ from sparring.environments.base import (
     teams_of,
 )
 from sparring.environments.foreign import complete_environment, environment_call
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
 
 NOTHING = "zzzqqq"  # a reply that no list of actions holds
 
 
 @watched
 def check_environment(
-    environment: Callable[..., Any] | Bound, /, *, plays: int = 30, seed: int = 0, **options: Any
+    environment: Callable[..., Any] | BoundPlugin,
+    /,
+    *,
+    plays: int = 30,
+    seed: int = 0,
+    **options: Any,
 ) -> None:
-    """Check an environment by random plays.
+    """Check an environment by random episodes.
 
-    Every play ends within ``max_turns`` replies. While it goes on some seat is due; where several
-    are, they reply at once. A seat that is due is told something, and the same until it has
-    replied. A list of legal actions has each once, each is read back from a reply that is the
-    action, and a reply without an action reads as None. Returns are one finite number per seat,
-    within ``min_utility`` and ``max_utility`` where these are said; of each of its ``figures``, if
-    it names any, a play gives one finite number per seat, or nan. The same stream gives the same
-    play, and so does a copy of a play. Every play, and every copy, is closed once.
+    Every episode ends within ``max_turns`` replies. Until then some seat is due; several due seats
+    reply at once. A seat that is due gets an observation, which stays equal until the seat replies.
+    Legal actions are unique, each is read back from its own text, and a reply without an action
+    reads as None. Returns are one finite number per seat, within ``min_utility`` and
+    ``max_utility``. Each of its ``figures`` is one finite number per seat, or nan. Equal streams
+    give equal episodes, and so does a copy of a play. Every play and every copy is closed once.
 
     Args:
-        environment: the function that makes it, or the plug-in bound.
-        plays: how many.
-        seed: of the plays.
+        environment: the function that makes it, or the bound plug-in.
+        plays: number of episodes.
+        seed: of the episodes.
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        GameError: it lacks what play asks for, names another number of teams than seats, or takes
-            any text and cannot say one at random.
-        PluginError: its own code raised, or does not come back.
+        AssertionError: the environment breaks one of these rules.
+        GameError: a required attribute is missing, teams and seats differ in number, or the
+            environment takes any text and cannot draw one.
+        PluginError: the environment's own code raised, or did not return.
     """
-    made = bound("environments", environment, options)
-    rules = complete_environment(made.plugin.name, made())
-    with Checking(rules):
-        _check(rules, made.plugin.name, plays, seed)
+    bound_environment = bound("environments", environment, options)
+    rules = complete_environment(bound_environment.plugin.name, bound_environment())
+    with CheckedEnvironmentCall(rules):
+        _check(rules, bound_environment.plugin.name, plays, seed)
 
 
-class Checking(environment_call):
-    """Calls into an environment, of which an assertion that fails is no error of its code."""
+class CheckedEnvironmentCall(environment_call):
+    """Calls into an environment; a failed assertion is not an error of its code."""
 
     __slots__ = ()
 
@@ -66,21 +70,21 @@ class Checking(environment_call):
 
 
 def _check(rules: Any, name: str, plays: int, seed: int) -> None:
-    """Check an environment that was made; see ``check_environment``."""
+    """Check the rules of an environment; see ``check_environment``."""
     assert rules.num_seats == len(rules.roles) == len(set(rules.roles)), (
         f"{name}: {rules.num_seats} seats have the roles {rules.roles}."
     )
     teams_of(rules)
     root = Stream.from_seed(seed)
     for number in range(plays):
-        told = [*_played(rules, name, root.child(number), copies=False)]
+        history = [*_played(rules, name, root.child(number), copies=False)]
         for copies, what in ((False, "the same stream"), (True, "a copy of a play")):
             again = [*_played(rules, name, root.child(number), copies=copies)]
-            same(told, again, f"{name}: {what} must give the same play")
+            same(history, again, f"{name}: {what} must give the same play")
 
 
 def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
-    """Play at random, each moment on a copy if so; yield what tells a play from another."""
+    """Play at random and yield what distinguishes plays, each moment on a copy if ``copies``."""
     play = rules.reset(stream.child("deal"))
     try:
         turns, draws = 0, stream.child("play")
@@ -125,7 +129,7 @@ def _told(play: Play, name: str, seat: int) -> Observation:
 
 
 def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
-    """Check the list of a seat's actions, if there is one."""
+    """Check a seat's legal actions, if there is a list."""
     if legal is None:
         return
     assert isinstance(legal, tuple) and legal and len(set(legal)) == len(legal), (
@@ -156,13 +160,13 @@ def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
     if names := rules.figures:
-        found = cast(HasFigures, play).figures()
-        assert sorted(found) == sorted(names), (
-            f"{name}: figures() gave {sorted(found)}; the environment's figures are {names}."
+        figures = cast(HasFigures, play).figures()
+        assert sorted(figures) == sorted(names), (
+            f"{name}: figures() gave {sorted(figures)}; the environment's figures are {names}."
         )
-        for one, counted in found.items():
-            assert len(counted) == rules.num_seats and not any(map(math.isinf, counted)), (
-                f"{name}: the figure {one!r} is {counted!r}; give a finite number per seat, or "
+        for figure, values in figures.items():
+            assert len(values) == rules.num_seats and not any(map(math.isinf, values)), (
+                f"{name}: the figure {figure!r} is {values!r}; give a finite number per seat, or "
                 "math.nan for one of which it says nothing."
             )
     return returns

@@ -1,4 +1,4 @@
-"""What the plug-ins of a league must keep: keeping rules, matchmakers, meta-solvers, schedules."""
+"""The contracts of a league's plug-ins: keeping rules, matchmakers, meta-solvers, schedules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import GameError
 from sparring.core.records import (
     LEARNER,
@@ -24,21 +24,21 @@ from sparring.league.matchmakers.base import MatchRequest
 from sparring.league.meta_game import MetaGame, of_matrix
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.schedules.base import ScheduleRequest
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
 
-MOST_SNAPSHOTS = 9  # snapshots that are asked about
+MOST_SNAPSHOTS = 9  # in a request
 
 
 def keep_request(
     steps: Sequence[int], keep: int, *, payoffs: Payoffs | None = None, seed: int = 0
 ) -> KeepRequest:
-    """Return a question to a keeping rule, for tests.
+    """Return a request to a keeping rule, for tests.
 
     Args:
-        steps: that the snapshots were taken at, ascending; the last one is new.
-        keep: how many may stay.
+        steps: steps of the snapshots, ascending; the last one is new.
+        keep: number of snapshots that may stay.
         payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
-        seed: of what the rule draws.
+        seed: of the rule's draws.
     """
     return KeepRequest(
         members=tuple(map(snapshot, steps)),
@@ -50,38 +50,37 @@ def keep_request(
 
 
 def check_keeping(
-    rule: Callable[..., Any] | Bound, *, requests: int = 200, seed: int = 0, **options: Any
+    rule: Callable[..., Any] | BoundPlugin, *, requests: int = 200, seed: int = 0, **options: Any
 ) -> None:
-    """Check a keeping rule on up to nine snapshots, with results of any kind.
+    """Check a keeping rule on up to nine snapshots, with any results.
 
-    It keeps at least one, at most as many as may stay, and all of them where they may; it names
-    snapshots that there are, each once; it answers the same when it is asked the same.
+    It must keep at least one snapshot, at most as many as may stay, and all if all may stay. It
+    must name existing snapshots, each once, and answer equal requests equally.
 
     Args:
-        rule: the function, or the plug-in bound.
-        requests: how many are tried.
-        seed: of these, and of what the rule draws.
+        rule: the function, or the bound plug-in.
+        requests: number of requests.
+        seed: of the requests and of the rule's draws.
         options: of the function.
 
     Raises:
-        AssertionError: it keeps none, lets one go without need, or answers otherwise when it is
-            asked again.
-        PluginError: it raised, or gave what a run refuses.
+        AssertionError: the rule keeps none, drops one without need, or answers differently.
+        PluginError: the rule raised, or returned what a run does not accept.
     """
-    made = bound("league.keeping", rule, options)
+    plugin = bound("league.keeping", rule, options)
     for number in range(requests):
-        asked = _request(Stream.from_seed(seed).child("keeping").child(number), seed)
-        kept = made(asked)
-        said = f"of the snapshots of steps {asked.steps}, of which {asked.keep} may stay"
-        assert kept, f"The {made} keeps none {said}."
-        assert len(asked.members) > asked.keep or set(kept) == set(asked.members), (
-            f"The {made} keeps {', '.join(map(str, kept))} {said}; all may stay."
+        request = _request(Stream.from_seed(seed).child("keeping").child(number), seed)
+        members = plugin(request)
+        suffix = f"of the snapshots of steps {request.steps}, of which {request.keep} may stay"
+        assert members, f"The {plugin} keeps none {suffix}."
+        assert len(request.members) > request.keep or set(members) == set(request.members), (
+            f"The {plugin} keeps {', '.join(map(str, members))} {suffix}; all may stay."
         )
-        same(kept, made(asked), f"The {made} must answer the same when it is asked the same")
+        same(members, plugin(request), f"The {plugin} must answer equal requests equally")
 
 
 def _request(stream: Stream, seed: int) -> KeepRequest:
-    """Return a question that is drawn: snapshots, how many may stay, and results."""
+    """Return a random request: snapshots, number that may stay, and results."""
     count = 1 + stream.integer(0, MOST_SNAPSHOTS)
     steps = [0] * count
     for place in range(count):
@@ -89,8 +88,8 @@ def _request(stream: Stream, seed: int) -> KeepRequest:
             (steps[place - 1] if place else 0) + 1 + stream.child("gap").integer(place, 50)
         )
     rows = {}
-    met = stream.child("met").integer(0, 5) > 0  # else the book is empty
-    for place, step in enumerate(steps if met else ()):
+    has_results = stream.child("met").integer(0, 5) > 0  # else the book is empty
+    for place, step in enumerate(steps if has_results else ()):
         wins, losses = (stream.child(name).integer(place, 5) for name in ("wins", "losses"))
         if wins + losses:
             results = Results(
@@ -118,17 +117,17 @@ def match_request(
     learner: PlayerRef | str = LEARNER,
     tags: Mapping[str, str] | None = None,
 ) -> MatchRequest:
-    """Return a question to a matchmaker, for tests.
+    """Return a request to a matchmaker, for tests.
 
     Args:
-        seats: how many there are.
+        seats: number of seats.
         members: snapshots, oldest first.
-        teams: the team of each seat; None: each is one of its own.
+        teams: team of each seat; None: each seat is a team of its own.
         payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
         number: of the initial state, counted over the run.
-        seed: of what the matchmaker draws, together with ``number``.
-        learner: who is to learn.
-        tags: tag of each policy that learns in the league, by its name; None: one learns.
+        seed: of the matchmaker's draws, together with ``number``.
+        learner: the policy that learns.
+        tags: tag of each learner of the league, by its name; None: there is one learner.
     """
     return MatchRequest(
         environment=EnvironmentSpec(name="kuhn_poker"),
@@ -145,31 +144,34 @@ def match_request(
 
 
 def check_matchmaker(
-    matchmaker: Callable[..., Any] | Bound, *, starts: int = 200, seed: int = 0, **options: Any
+    matchmaker: Callable[..., Any] | BoundPlugin,
+    *,
+    starts: int = 200,
+    seed: int = 0,
+    **options: Any,
 ) -> None:
     """Check a matchmaker on initial states of one to four seats.
 
-    There are teams and none, snapshots and none, results of any kind and none, one learner and a
-    league of several. It fills every seat with a learner, a snapshot that there is, or a bot; it
-    trains the learner that is asked for, in at least one seat; it answers the same when it is asked
-    the same.
+    There are teams and none, snapshots and none, results and none, one learner and a league of
+    several. It must fill every seat with a learner, an existing snapshot or a bot, train the
+    requested learner in at least one seat, and answer equal requests equally.
 
     Args:
-        matchmaker: the function, or the plug-in bound.
-        starts: how many are tried.
-        seed: of what the matchmaker draws.
+        matchmaker: the function, or the bound plug-in.
+        starts: number of initial states.
+        seed: of the matchmaker's draws.
         options: of the function.
 
     Raises:
-        AssertionError: it trains no seat, or answers otherwise when it is asked again.
-        PluginError: it raised, returned no Seating, or one that a run refuses.
+        AssertionError: the matchmaker trains no seat, or answers equal requests differently.
+        PluginError: the matchmaker raised, or returned no Seating that a run accepts.
     """
-    made = bound("league.matchmakers", matchmaker, options)
+    plugin = bound("league.matchmakers", matchmaker, options)
     for number in range(starts):
         teams, kind = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
         several = kind > 0
         members = [*MEMBERS, *LEAGUE] if several else MEMBERS
-        asked = match_request(
+        request = match_request(
             len(teams),
             members=members[: number // len(TEAMS) % (len(members) + 1)],
             teams=teams,
@@ -179,13 +181,13 @@ def check_matchmaker(
             learner=LEARNER.of(list(TAGS)[kind - 1]) if several else LEARNER,
             tags=TAGS if several else None,
         )
-        seating = made(asked)
+        seating = plugin(request)
         pairs = zip(seating.trained, seating.players, strict=True)
-        assert any(trained and who == asked.learner for trained, who in pairs), (
-            f"The {made} trains {asked.learner} in no seat of start {number}: "
+        assert any(trained and who == request.learner for trained, who in pairs), (
+            f"The {plugin} trains {request.learner} in no seat of start {number}: "
             f"{', '.join(map(str, seating.seats))}. Seat request.learner."
         )
-        same(seating, made(asked), f"The {made} must answer the same when it is asked the same")
+        same(seating, plugin(request), f"The {plugin} must answer equal requests equally")
 
 
 def _matches(stream: Stream) -> Payoffs:
@@ -204,62 +206,62 @@ def _matches(stream: Stream) -> Payoffs:
     return Payoffs(rows)
 
 
-MOST_MEMBERS = 5  # members of a side that are asked about
+MOST_MEMBERS = 5  # members of a side
 
 
 def check_meta_solver(
-    solver: Callable[..., Any] | Bound, *, games: int = 40, seed: int = 0, **options: Any
+    solver: Callable[..., Any] | BoundPlugin, *, games: int = 40, seed: int = 0, **options: Any
 ) -> None:
     """Check a meta-solver on meta-games of one to five members a side.
 
-    Of a symmetric one of payoffs in [-1, 1] that sum to 0 it gives distributions. Of others, of two
-    sides or three, it does so too, or says by GameError what it is for. It answers the same when it
-    is asked the same, and changes no payoffs.
+    For a symmetric game of payoffs in [-1, 1] that sum to 0 it must give distributions. For other
+    games, of two or three sides, it must do so too, or raise GameError. It must answer equal
+    requests equally and change no payoffs.
 
     Args:
-        solver: the function, or the plug-in bound.
-        games: how many are tried.
+        solver: the function, or the bound plug-in.
+        games: number of meta-games.
         seed: of their payoffs.
         options: of the function.
 
     Raises:
-        AssertionError: it changed payoffs, or answers otherwise when it is asked again.
-        GameError: it refuses a symmetric meta-game of payoffs that sum to 0.
-        PluginError: it raised something else, or gave no distributions.
+        AssertionError: the solver changed payoffs, or answers equal requests differently.
+        GameError: the solver does not take a symmetric meta-game of payoffs that sum to 0.
+        PluginError: the solver raised something else, or gave no distributions.
     """
-    made = bound("league.meta_solvers", solver, options)
+    plugin = bound("league.meta_solvers", solver, options)
     for number in range(games):
         stream = Stream.from_seed(seed).child("meta-games").child(number)
-        drawn, top = stream.child("payoffs"), MOST_MEMBERS
+        draws, top = stream.child("payoffs"), MOST_MEMBERS
         if number % 3 == 0:  # of one population; some payoffs are equal
             size = 1 + stream.integer(0, top)
-            half = np.triu(_cells(drawn, (size, size)), 1)
+            half = np.triu(_cells(draws, (size, size)), 1)
             game = of_matrix(half - half.T)
         elif number % 3 == 1:  # of two, the second pays what the first earns
             rows, columns = 1 + stream.integer(0, top), 1 + stream.integer(1, top)
-            game = of_matrix(1000 * _cells(drawn, (rows, columns)))
+            game = of_matrix(1000 * _cells(draws, (rows, columns)))
         else:
             shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
-            tables = (_cells(drawn.child(side), shape) for side in range(len(shape)))
+            tables = (_cells(draws.child(side), shape) for side in range(len(shape)))
             game = MetaGame(payoffs=tuple(tables))
         before = [table.copy() for table in game.payoffs]
         try:
-            first, second = made(game), made(game)
+            first, second = plugin(game), plugin(game)
         except GameError:
             if game.symmetric:
                 raise
             continue
         pairs = zip((*first.sides, first.joint), (*second.sides, second.joint), strict=True)
         assert all(np.array_equal(a, b) for a, b in pairs), (
-            f"The {made} must answer the same when it is asked the same."
+            f"The {plugin} must answer equal requests equally."
         )
         assert all(map(np.array_equal, before, game.payoffs)), (
-            f"The {made} must not change the payoffs that it is given."
+            f"The {plugin} must not change the payoffs that it is given."
         )
 
 
 def _cells(stream: Stream, shape: tuple[int, ...]) -> FloatArray:
-    """Return payoffs in [-1, 1], fifths, of which many are equal."""
+    """Return payoffs in [-1, 1], multiples of a fifth; many are equal."""
     count = int(np.prod(shape))
     return np.array([stream.integer(cell, 11) / 5 - 1 for cell in range(count)]).reshape(shape)
 
@@ -277,14 +279,14 @@ def schedule_request(
     payoffs: Payoffs | None = None,
     returns: Sequence[float] = (),
 ) -> ScheduleRequest:
-    """Return a question to a schedule, for tests.
+    """Return a request to a schedule, for tests.
 
     Args:
         age: steps since the last snapshot.
         every: ``league.every``.
-        learner: of whom it is asked.
+        learner: the learner whose snapshot may be due.
         members: snapshots, oldest first.
-        tags: tag of each policy that learns in the league, by its name; None: one learns.
+        tags: tag of each learner of the league, by its name; None: there is one learner.
         payoffs: the payoff book; None: an empty one.
         returns: mean return of each step since the last snapshot.
     """
@@ -300,29 +302,33 @@ def schedule_request(
 
 
 def check_schedule(
-    schedule: Callable[..., Any] | Bound, *, requests: int = 200, seed: int = 0, **options: Any
+    schedule: Callable[..., Any] | BoundPlugin,
+    *,
+    requests: int = 200,
+    seed: int = 0,
+    **options: Any,
 ) -> None:
-    """Check a schedule on ages up to ten times ``league.every``, with results of any kind.
+    """Check a schedule on ages up to ten times ``league.every``, with any results.
 
-    It answers yes or no, the same when it is asked the same, and yes some time: a learner that
-    grows old becomes a member.
+    It must answer equal requests equally, and some requests with yes, as an old learner becomes a
+    member.
 
     Args:
-        schedule: the function, or the plug-in bound.
-        requests: how many are tried.
-        seed: of these.
+        schedule: the function, or the bound plug-in.
+        requests: number of requests.
+        seed: of the requests.
         options: of the function.
 
     Raises:
-        AssertionError: it answers otherwise when it is asked again, or never yes.
-        PluginError: it raised, or gave what a run refuses.
+        AssertionError: the schedule answers equal requests differently, or never yes.
+        PluginError: the schedule raised, or returned what a run does not accept.
     """
-    made, due = bound("league.schedules", schedule, options), False
+    plugin, due = bound("league.schedules", schedule, options), False
     for number in range(requests):
         stream = Stream.from_seed(seed).child("schedule").child(number)
         every = 1 + stream.integer(0, 9)
         age = 1 + stream.integer(1, 10 * every)
-        asked = schedule_request(
+        request = schedule_request(
             age,
             every,
             learner=LEARNER.of(list(TAGS)[number % 2]),
@@ -331,19 +337,19 @@ def check_schedule(
             payoffs=_results(stream.child("payoffs")),
             returns=[stream.child("returns").uniform(step) for step in range(age)],
         )
-        answer = made(asked)
-        same(answer, made(asked), f"The {made} must answer the same when it is asked the same")
+        answer = plugin(request)
+        same(answer, plugin(request), f"The {plugin} must answer equal requests equally")
         due = due or answer
-    assert due, f"The {made} takes no snapshot in {requests} questions, however old the last is."
+    assert due, f"The {plugin} takes no snapshot in {requests} questions, however old the last is."
 
 
 def _results(stream: Stream) -> Payoffs:
     rows = {}
     for number, name in enumerate(TAGS):
         for place, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.of, TAGS))):
-            own = stream.child(number).child(place)
-            wins, losses = own.integer(0, 60), own.integer(1, 60)
+            draws = stream.child(number).child(place)
+            wins, losses = draws.integer(0, 60), draws.integer(1, 60)
             if wins + losses:
-                found = Results(games=wins + losses, wins=wins, losses=losses)
-                rows[Row("kuhn_poker", 0, LEARNER.of(name), other)] = found
+                results = Results(games=wins + losses, wins=wins, losses=losses)
+                rows[Row("kuhn_poker", 0, LEARNER.of(name), other)] = results
     return Payoffs(rows)

@@ -1,4 +1,4 @@
-"""What the picture of an environment must keep."""
+"""The contract of pictures of environments."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from sparring.config.plugins.guard import watched
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply, read_reply, temporary_play
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
 from sparring.environments.foreign import complete_environment
-from sparring.testing.environments import Checking
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
+from sparring.testing.environments import CheckedEnvironmentCall
 
 SVG = "{http://www.w3.org/2000/svg}"
 ELEMENTS = re.compile("svg|title|desc|g|text|tspan|rect|circle|ellipse|line|polyline|polygon|path")
@@ -26,7 +26,7 @@ ATTRIBUTES = re.compile(
 )
 LARGEST = 100_000  # bytes of a picture
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-HOSTILE = (  # a reply that tries to be more than text
+HOSTILE = (  # a reply with markup and control characters
     "</text></svg><script>alert(1)</script><img src=x onerror=alert(1)> ]]> <![CDATA[ & \" ' "
     "\x00\x1b[31m \u202egnp.exe \u2066\u200b \ud800 \ufffe javascript:alert(1) " + "long " * 2000
 )
@@ -34,7 +34,7 @@ HOSTILE = (  # a reply that tries to be more than text
 
 @watched
 def check_picture(
-    environment: Callable[..., Any] | Bound,
+    environment: Callable[..., Any] | BoundPlugin,
     /,
     *,
     plays: int = 3,
@@ -43,54 +43,55 @@ def check_picture(
     every_seat: bool = False,
     **options: Any,
 ) -> int:
-    """Check the pictures of an environment, as each seat sees them and with nothing hidden.
+    """Check the pictures of an environment, for each seat and with nothing hidden.
 
-    Random plays are drawn in both themes, at their first moments, at some later ones and at the
-    end; one of them hears hostile replies where any text is allowed. A picture is SVG without
-    script, style, link or reference, at most 100 kB, with ``role="img"`` and a title; the sentence
-    is not empty. The same position gives the same bytes. Where a seat cannot tell two plays apart
-    its picture and its sentence are equal: plays of other deals are compared, in which all seats
-    reply the same, or all but one.
+    Random episodes are drawn in both themes, at their first moments, at some later ones and at the
+    end; one of them has hostile replies if any text is legal. A picture must be SVG without script,
+    style, link or reference, at most 100 kB, with ``role="img"`` and a title, and its sentence must
+    not be empty. Equal positions must give equal bytes. If a seat cannot tell two plays apart, its
+    pictures and sentences must be equal: plays of other deals are compared in which all seats, or
+    all but one, reply the same.
 
-    An environment without pictures of its own is drawn as what was told and said, and kept to the
-    same.
+    An environment without pictures is drawn as prompts and replies, and checked in the same way.
 
     Args:
-        environment: the function that makes it, or the plug-in bound.
-        plays: how many are drawn.
-        deals: how many are compared.
-        seed: of the plays.
+        environment: the function that makes it, or the bound plug-in.
+        plays: number of episodes that are drawn.
+        deals: number of deals that are compared.
+        seed: of the episodes.
         every_seat: whether seats that are not due are compared too, by the key of ``observe``.
         options: of the function.
 
     Returns:
-        How many pairs of pictures of one seat, of two deals, were compared. With 0 nothing is shown
-        about what is hidden; take more deals.
+        The number of compared pairs of one seat's pictures. 0 proves nothing about hidden facts;
+        take more deals.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: its own code raised, or does not come back.
+        AssertionError: the pictures break one of these rules.
+        PluginError: the environment's own code raised, or did not return.
     """
-    made = bound("environments", environment, options)
-    rules = complete_environment(made.plugin.name, made())
-    with Checking(rules):
+    bound_environment = bound("environments", environment, options)
+    rules = complete_environment(bound_environment.plugin.name, bound_environment())
+    with CheckedEnvironmentCall(rules):
         root = Stream.from_seed(seed)
         for number in range(plays):
             stream = root.child(number)
             for play, past in _moments(rules, stream, stream, hostile=number == 1):
-                _check_position(rules, made.plugin.name, play, past)
-        return _compared(rules, made.plugin.name, root.child("deals"), deals, every_seat)
+                _check_position(rules, bound_environment.plugin.name, play, past)
+        return _compared(
+            rules, bound_environment.plugin.name, root.child("deals"), deals, every_seat=every_seat
+        )
 
 
 def check_svg(svg: str, what: str = "the picture") -> None:
-    """Check that a text is SVG that can be shown anywhere: nothing in it runs or fetches.
+    """Check that a text is safe SVG, which runs and fetches nothing.
 
     Args:
         svg: the text.
-        what: it is of, for the message.
+        what: name of the picture in the message.
 
     Raises:
-        AssertionError: it is not.
+        AssertionError: the text is not safe SVG.
     """
     assert isinstance(svg, str) and svg.startswith("<svg "), f"{what}: it begins {svg!r:.60}."
     size = len(svg.encode())
@@ -101,7 +102,7 @@ def check_svg(svg: str, what: str = "the picture") -> None:
     try:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
-        raise AssertionError(f"{what}: it is no XML ({error}).") from None
+        raise AssertionError(f"{what}: it is not XML ({error}).") from None
     assert root.tag == f"{SVG}svg" and root.get("role") == "img", f'{what}: no role="img".'
     title = root.find(f"{SVG}title")
     assert title is not None and (title.text or "").strip(), f"{what}: it has no title."
@@ -120,17 +121,19 @@ def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> 
             svg = draw_play(play, rules.roles, seat, theme, past)
             check_svg(svg, what)
             same(svg, draw_play(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
-        said = describe_play(play, rules.roles, seat, past)
-        assert isinstance(said, str) and said.strip(), f"{what}: the sentence is {said!r}."
+        sentence = describe_play(play, rules.roles, seat, past)
+        assert isinstance(sentence, str) and sentence.strip(), (
+            f"{what}: the sentence is {sentence!r}."
+        )
 
 
 def _moments(
     rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
 ) -> Iterator[tuple[Any, list[PastTurn]]]:
-    """Play at random; yield the play at some of its moments and at the end, with what was said.
+    """Play at random; yield (play, past turns) at some moments and at the end.
 
-    These are the first four, and then each twice as far as the one before. Replies are drawn from
-    ``replies``, those of the seat ``other`` from ``deal``.
+    The moments are the first four, and then each at twice the number before. Replies come from
+    ``replies``, and those of the seat ``other`` from ``deal``.
     """
     past, draws, moment = list[PastTurn](), replies.child("play"), 0
     with temporary_play(rules, deal.child("deal")) as play:
@@ -138,48 +141,48 @@ def _moments(
             if moment < 4 or moment.bit_count() == 1:
                 yield play, past
             moment += 1
-            said = {}
+            replies_by_seat = {}
             for seat in play.due():
                 legal = play.legal(seat)
-                own = (deal if seat == other else draws).child(moment).child(seat)
-                found = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
-                if found is None or legal is not None:
-                    found = random_reply(play, seat, legal, own)
-                past = [*past, PastTurn(seat, play.observe(seat).told, found)]
-                said[seat] = found
-            play.step(said)
+                draw = (deal if seat == other else draws).child(moment).child(seat)
+                reply = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
+                if reply is None or legal is not None:
+                    reply = random_reply(play, seat, legal, draw)
+                past = [*past, PastTurn(seat, play.observe(seat).told, reply)]
+                replies_by_seat[seat] = reply
+            play.step(replies_by_seat)
         yield play, past
 
 
-def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool) -> int:
-    """Compare pictures of deals that a seat cannot tell apart; return how many were compared."""
-    found: dict[Any, tuple[str, str]] = {}
+def _compared(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
+    """Compare pictures of deals that a seat cannot tell apart; return the number of comparisons."""
+    pictures: dict[Any, tuple[str, str]] = {}
     number = 0
     for deal in range(deals):
         other = deal % (rules.num_seats + 1)  # none where it is no seat
         for play, past in _moments(rules, root.child(deal), root, other=other):
             for seat in range(rules.num_seats):
-                known = _knowledge(play, past, seat, every_seat)
+                known = _knowledge(play, past, seat, every_seat=every_seat)
                 if known is None:
                     continue
-                drawn = (
+                picture = (
                     draw_play(play, rules.roles, seat, "light", past),
                     describe_play(play, rules.roles, seat, past),
                 )
-                number += known in found
+                number += known in pictures
                 what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
-                same(found.setdefault(known, drawn), drawn, what)
+                same(pictures.setdefault(known, picture), picture, what)
     return number
 
 
-def _knowledge(play: Play, past: list[PastTurn], seat: int, every_seat: bool) -> Any:
-    """Return what a seat knows of a play, or None where that is not asked for."""
+def _knowledge(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
+    """Return what a seat knows of a play, or None if it is not compared."""
     due = tuple(play.due())
-    own = tuple((one.prompt, one.reply) for one in past if one.seat == seat)
+    own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)
     if seat in due:
         seen = play.observe(seat)
-        return due, seat, own, seen.text, seen.key, play.legal(seat)
+        return due, seat, own_turns, seen.text, seen.key, play.legal(seat)
     ending = play.ending(seat) if play.done and hasattr(play, "ending") else None
     if every_seat:
-        return due, play.done, seat, own, play.observe(seat).key, ending
-    return None if ending is None else (due, True, seat, own, ending)
+        return due, play.done, seat, own_turns, play.observe(seat).key, ending
+    return None if ending is None else (due, True, seat, own_turns, ending)

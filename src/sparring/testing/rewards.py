@@ -1,4 +1,4 @@
-"""What a reward must keep."""
+"""The contract of rewards."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.methods.rewards.components import opinions
-from sparring.testing.given import bound, same
+from sparring.testing.bound_plugin import bound, same
 
 GAMES = ("tic_tac_toe", "kuhn_poker")
 LEGAL = ("bet", "pass")
@@ -21,33 +21,34 @@ EVENTS: tuple[Literal["ok", "illegal", "unparsable"], ...] = ("ok", "ok", "illeg
 
 
 def check_reward(
-    reward: Callable[..., Any] | Bound, *, episodes: int = 50, seed: int = 0, **options: Any
+    reward: Callable[..., Any] | BoundPlugin, *, episodes: int = 50, seed: int = 0, **options: Any
 ) -> None:
     """Check a reward on random episodes of three seats.
 
-    It gives one finite number or None per turn, the same for the same episode whatever else is
-    asked in the same call, and changes no episode. None is for rewards that read verdicts, of turns
-    that have none.
+    It must give one finite number or None per turn, equal for equal episodes in any company, and
+    change no episode. None is only for rewards that read verdicts, for turns without one.
 
     Args:
-        reward: the function, or the plug-in bound.
-        episodes: how many are tried; one without turns is always among them.
+        reward: the function, or the bound plug-in.
+        episodes: number of episodes; one without turns is always among them.
         seed: of the episodes.
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: it raised, or returned what is no row of numbers.
+        AssertionError: the reward breaks one of these rules.
+        PluginError: the reward raised, or did not return numbers.
     """
-    made = bound("rewards", reward, options)
+    plugin = bound("rewards", reward, options)
     games = {name: make_game(name) for name in GAMES}
     root = Stream.from_seed(seed)
     for number in range(episodes):
-        check_reward_of(made, random_episode(root.child(number), turns=number % 9), games)
-    assert opinions(made, [], games) == [], f"The {made} must give nothing for no episodes."
+        check_reward_of(plugin, random_episode(root.child(number), turns=number % 9), games)
+    assert opinions(plugin, [], games) == [], f"The {plugin} must give nothing for no episodes."
 
 
-def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Environment]) -> None:
+def check_reward_of(
+    reward: BoundPlugin, episode: Episode, games: Mapping[str, Environment]
+) -> None:
     """Check a reward on one episode; see ``check_reward``."""
     before = copy.deepcopy(episode)
     (values,) = opinions(reward, [episode], games)
@@ -74,26 +75,26 @@ def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Environ
 
 
 def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
-    """Return a finished play of three seats.
+    """Return a random episode of three seats.
 
-    Illegal replies, seats that are not trained, players without tokens among them.
+    It may have illegal replies, seats that are not trained, and players without tokens.
 
     Args:
-        stream: what is drawn from.
-        turns: how many there are.
+        stream: source of the draws.
+        turns: number of turns.
     """
-    made, own = [], [0, 0, 0]
+    turn_list, turn_counts = [], [0, 0, 0]
     for number in range(turns):
         draw = stream.child("turn").child(number)
         seat, event = draw.integer(0, 3), EVENTS[draw.integer(1, len(EVENTS))]
         count = 200 * draw.integer(2, 30)
-        said = Segment(kind="sampled", ids=(7,) * count, logprobs=(-1.0,) * count)
+        segment = Segment(kind="sampled", ids=(7,) * count, logprobs=(-1.0,) * count)
         action = LEGAL[draw.integer(3, 2)] if event == "ok" else None
         rewards = {"game": 20 * draw.uniform(4) - 10}
-        segments = (said,) if count else ()
+        segments = (segment,) if count else ()
         turn = Turn(
             seat,
-            own[seat],
+            turn_counts[seat],
             "learner",
             "k",
             LEGAL,
@@ -104,8 +105,8 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
             segments,
             truncated=draw.uniform(5) < 0.2,
         )
-        made.append(turn._replace(verdict=_verdict(draw) if draw.uniform(6) < 0.5 else None))
-        own[seat] += 1
+        turn_list.append(turn._replace(verdict=_verdict(draw) if draw.uniform(6) < 0.5 else None))
+        turn_counts[seat] += 1
     return Episode(
         episode_id=stream.integer(0, 10),
         group_id=0,
@@ -114,7 +115,7 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
         roles=("a", "b", "c"),
         agents=("learner",) * 3,
         trained=tuple(stream.uniform(10 + seat) < 0.5 for seat in range(3)),
-        turns=tuple(made),
+        turns=tuple(turn_list),
         returns=tuple((-1.0, 0.0, 0.5)[stream.integer(20 + seat, 3)] for seat in range(3)),
         forfeited_by=0 if stream.uniform(2) < 0.2 else None,
     )

@@ -1,4 +1,4 @@
-"""What a sampler must keep."""
+"""The contract of samplers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparring.models.samplers.base import (
 )
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
-NEAR = 1e-5  # of log-probabilities, where a sampler does not promise their bits
+NEAR = 1e-5  # tolerance of log-probabilities without a promise of bits
 SCORED = 1e-4
 SIZES = (1, 2, 3, 7)  # requests in a call
 
@@ -35,42 +35,42 @@ def check_sampler(
 ) -> None:
     """Check a sampler on random conversations of two turns.
 
-    It yields each place once, and replies that end with the first stop id or at the limit. Order,
-    split into calls and what it has kept of before change no reply: not a bit where it says that it
-    is ``invariant``; else the ids stay and log-probabilities within 1e-5. Its scores are those of
-    its replies, a conversation that does not fit is refused, and new weights are taken.
+    It must yield each place once, and replies that end with the first stop id or at the limit.
+    Order, calls and caches must not change a reply: no bit if the sampler says ``invariant``, else
+    equal ids and log-probabilities within 1e-5. Its scores must match its replies, it must raise
+    for a conversation that is too long, and it must take new weights.
 
     Args:
         make: returns a new sampler, always of the same weights.
         vocabulary: number of its tokens.
-        stop_ids: those that end a reply.
-        weights: what it draws with, to be published; None: ``publish`` is not tried.
-        conversations: how many are tried.
+        stop_ids: ids that end a reply.
+        weights: its weights, to publish; None: ``publish`` is not tried.
+        conversations: number of conversations.
         seed: of the conversations.
 
     Raises:
-        AssertionError: it does not keep one of these.
+        AssertionError: the sampler breaks one of these rules.
     """
     root = Stream.from_seed(seed)
     first = _openings(root, conversations, min(make().context // 2, 40), vocabulary)
     sampler, everything = make(), list(range(len(first)))
-    said = _said(sampler, first, everything, len(first), stop_ids)
-    for result in said:
+    replies = _replies(sampler, first, everything, len(first), stop_ids)
+    for result in replies:
         check_reply(result, PARAMS, vocabulary, stop_ids)
-    second = [_continued(*pair, root, vocabulary) for pair in zip(first, said, strict=True)]
-    again = _said(sampler, second, everything, len(second), stop_ids)
+    second = [_continued(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
+    again = _replies(sampler, second, everything, len(second), stop_ids)
     mixed = sorted(everything, key=lambda place: root.child("order").integer(place, 1 << 30))
     for size in SIZES:
         for order in (everything, mixed):
             other, how = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
-            _same(sampler, said, _said(other, first, order, size, stop_ids), how)
-            _same(sampler, again, _said(other, second, order, size, stop_ids), how)
-            fresh = _said(make(), second, order, size, stop_ids)
+            _same(sampler, replies, _replies(other, first, order, size, stop_ids), how)
+            _same(sampler, again, _replies(other, second, order, size, stop_ids), how)
+            fresh = _replies(make(), second, order, size, stop_ids)
             _same(sampler, again, fresh, f"by a new sampler, {how}")
-    _check_scores(sampler, first, said)
+    _check_scores(sampler, first, replies)
     _check_length(sampler, stop_ids)
     if weights is not None:
-        _check_publish(sampler, weights, first, said, stop_ids)
+        _check_publish(sampler, weights, first, replies, stop_ids)
 
 
 def check_backend(
@@ -81,41 +81,41 @@ def check_backend(
     conversations: int = 6,
     seed: int = 0,
 ) -> None:
-    """Check what asks several samplers in one call, on random conversations of two turns.
+    """Check a backend that asks several samplers in one call, on random conversations of two turns.
 
-    Asked together, in any company, each says what it says alone: not a bit differs where it is
-    ``invariant``; else the ids stay and log-probabilities within 1e-5.
+    Each sampler must reply as it does alone: equal to the bit if it is ``invariant``, else with
+    equal ids and log-probabilities within 1e-5.
 
     Args:
         make: returns new samplers of one backend, at least two, always of the same weights.
         vocabulary: number of their tokens.
-        stop_ids: those that end a reply.
-        conversations: how many are tried with each; they are the same ones.
+        stop_ids: ids that end a reply.
+        conversations: number of conversations of each sampler; they are equal.
         seed: of the conversations.
 
     Raises:
-        AssertionError: it does not keep one of these.
+        AssertionError: the backend breaks one of these rules.
     """
     root, samplers, alone = Stream.from_seed(seed), make(), make()
     assert len(samplers) > 1, "Give at least two samplers."
-    backends = [backend_of(one) for one in samplers]
+    backends = [backend_of(sampler) for sampler in samplers]
     assert None not in backends and len(set(backends)) == 1, (
         f"The backends are {backends}; samplers that are asked together have an equal one."
     )
-    longest = min(*(one.context // 2 for one in samplers), 40)
+    longest = min(*(sampler.context // 2 for sampler in samplers), 40)
     first = [_openings(root, conversations, longest, vocabulary)] * len(samplers)
     for turn in range(2):
         expected = [
-            _said(one, own, range(len(own)), len(own), stop_ids)
-            for one, own in zip(alone, first, strict=True)
+            _replies(sampler, results, range(len(results)), len(results), stop_ids)
+            for sampler, results in zip(alone, first, strict=True)
         ]
         for chosen in (range(len(samplers)), *((number,) for number in range(len(samplers)))):
             for company in (make(), samplers):
-                found = _together(
+                answers = _together(
                     [company[n] for n in chosen], [first[n] for n in chosen], stop_ids
                 )
-                for number, own in zip(chosen, found, strict=True):
-                    _same(samplers[number], expected[number], own, "with other samplers")
+                for number, results in zip(chosen, answers, strict=True):
+                    _same(samplers[number], expected[number], results, "with other samplers")
         first = [
             [_continued(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
             for both in zip(first, expected, strict=True)
@@ -129,15 +129,15 @@ def check_backend(
 def _together(
     samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
 ) -> list[list[SampleResult]]:
-    """Return the replies of samplers that are asked in one call, of each in order."""
-    lots = [
-        SampleBatch(one, own, PARAMS, stop_ids) for one, own in zip(samplers, requests, strict=True)
-    ]
+    """Return the replies of samplers in one call, in order for each."""
+    pairs = zip(samplers, requests, strict=True)
+    batches = [SampleBatch(sampler, batch, PARAMS, stop_ids) for sampler, batch in pairs]
     backend = backend_of(samplers[0])
-    assert backend is not None, "It was there before."
-    said = {place: result for found in finished_together(backend, lots) for place, result in found}
-    places = iter(range(len(said)))
-    return [[said[next(places)] for _ in own] for own in requests]
+    assert backend is not None, "the samplers have a backend"
+    finished = finished_together(backend, batches)
+    results = {place: result for part in finished for place, result in part}
+    places = iter(range(len(results)))
+    return [[results[next(places)] for _ in batch] for batch in requests]
 
 
 def check_reply(
@@ -159,13 +159,13 @@ def check_reply(
 
 
 def _openings(root: Stream, count: int, longest: int, vocabulary: int) -> list[SampleRequest]:
-    """Return first requests; many share a beginning, and the last two are of the same ids."""
+    """Return first requests; many share a prefix, and the last two have the same ids."""
     rules = [root.child("rules").integer(place, vocabulary) for place in range(longest)]
     out = []
     for number in range(count):
         draw = root.child("opening").child(number)
-        own = tuple(draw.integer(place, vocabulary) for place in range(number % 3))
-        ids = (*rules[: 1 + draw.integer(9, longest - 3)], *own)
+        ending = tuple(draw.integer(place, vocabulary) for place in range(number % 3))
+        ids = (*rules[: 1 + draw.integer(9, longest - 3)], *ending)
         stream = root.child("reply").child(number).key
         out.append(SampleRequest(ids=ids, stream=stream))
     return [*out, SampleRequest(ids=out[-1].ids, stream=root.child("equal").key)]
@@ -176,54 +176,54 @@ def _continued(
 ) -> SampleRequest:
     draw = root.child("next").child(request.stream)
     seen = request.ids + result.ids
-    told = tuple(draw.integer(place, vocabulary) for place in range(1 + request.stream % 4))
-    return SampleRequest(ids=seen + told, stream=draw.key, known=len(seen) - 1)
+    new_ids = tuple(draw.integer(place, vocabulary) for place in range(1 + request.stream % 4))
+    return SampleRequest(ids=seen + new_ids, stream=draw.key, known=len(seen) - 1)
 
 
-def _said(
+def _replies(
     sampler: Sampler,
     requests: Sequence[SampleRequest],
     order: Sequence[int],
     size: int,
     stop_ids: Ids,
 ) -> list[SampleResult]:
-    found: dict[int, SampleResult] = {}
+    results: dict[int, SampleResult] = {}
     for begin in range(0, len(order), size):
         chosen = order[begin : begin + size]
-        asked = [requests[place] for place in chosen]
-        found |= dict(zip(chosen, sample(sampler, asked, PARAMS, stop_ids), strict=True))
-    return [found[place] for place in range(len(requests))]
+        batch = [requests[place] for place in chosen]
+        results |= dict(zip(chosen, sample(sampler, batch, PARAMS, stop_ids), strict=True))
+    return [results[place] for place in range(len(requests))]
 
 
 def _same(
-    sampler: Sampler, expected: Sequence[SampleResult], found: Sequence[SampleResult], how: str
+    sampler: Sampler, expected: Sequence[SampleResult], actual: Sequence[SampleResult], how: str
 ) -> None:
-    """Check that replies are those of before, to the bit if the sampler promises that."""
-    for one, other in zip(expected, found, strict=True):
-        assert one.ids == other.ids, (
-            f"Asked {how} in a call, a reply is {other.ids}, and {one.ids} all at once. Draw t of "
-            "a reply must be draw t of its request's own stream."
+    """Check that replies are equal, to the bit if the sampler promises that."""
+    for reply, other in zip(expected, actual, strict=True):
+        assert reply.ids == other.ids, (
+            f"Asked {how} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
+            "t of a reply must be draw t of its request's own stream."
         )
         if sampler.invariant:
-            assert one == other, (
+            assert reply == other, (
                 f"Asked {how} in a call, log-probabilities are {other.logprobs}, and "
-                f"{one.logprobs} all at once. Return invariant=False, or let no product depend on "
-                "the rows beside it."
+                f"{reply.logprobs} all at once. Return invariant=False, or let no product depend "
+                "on the rows beside it."
             )
-        pairs = zip(one.logprobs, other.logprobs, strict=True)
+        pairs = zip(reply.logprobs, other.logprobs, strict=True)
         assert all(abs(a - b) <= NEAR for a, b in pairs), (
-            f"Asked {how} in a call, log-probabilities are {other.logprobs}, and {one.logprobs} "
+            f"Asked {how} in a call, log-probabilities are {other.logprobs}, and {reply.logprobs} "
             "all at once, which is further apart than 1e-5."
         )
 
 
 def _check_scores(
-    sampler: Sampler, requests: Sequence[SampleRequest], said: Sequence[SampleResult]
+    sampler: Sampler, requests: Sequence[SampleRequest], results: Sequence[SampleResult]
 ) -> None:
     if sampler.score is None:
         return
-    prompts, replies = [request.ids for request in requests], [[result.ids] for result in said]
-    for result, scores in zip(said, sampler.score(prompts, replies, PARAMS), strict=True):
+    prompts, replies = [request.ids for request in requests], [[result.ids] for result in results]
+    for result, scores in zip(results, sampler.score(prompts, replies, PARAMS), strict=True):
         assert abs(scores[0] - sum(result.logprobs)) <= SCORED, (
             f"score gives {scores[0]} for the reply {result.ids}, whose log-probabilities are "
             f"{result.logprobs}."
@@ -231,7 +231,7 @@ def _check_scores(
 
 
 def _check_length(sampler: Sampler, stop_ids: Ids) -> None:
-    """Check that a conversation without room for its reply is refused."""
+    """Check that the sampler raises for a conversation without room for a reply."""
     longest = SampleRequest(ids=(stop_ids[0],) * sampler.context, stream=0)
     try:
         sample(sampler, [longest], PARAMS, stop_ids)
@@ -247,19 +247,19 @@ def _check_publish(
     sampler: Sampler,
     weights: Mapping[str, Any],
     requests: Sequence[SampleRequest],
-    said: Sequence[SampleResult],
+    expected: Sequence[SampleResult],
     stop_ids: Ids,
 ) -> None:
-    kept = {name: weight.clone() for name, weight in weights.items()}
+    copies = {name: weight.clone() for name, weight in weights.items()}
     before = sampler.version
     order = range(len(requests))
     for number, factor in enumerate((0.5, 1.0), before + 1):
-        told = sampler.publish({name: factor * kept[name] for name in kept}, number)
-        assert told == sampler.version == number, (
-            f"publish was given version {number}, returned {told}, and version is "
+        version = sampler.publish({name: factor * copies[name] for name in copies}, number)
+        assert version == sampler.version == number, (
+            f"publish was given version {number}, returned {version}, and version is "
             f"{sampler.version}."
         )
-        found = _said(sampler, requests, order, len(requests), stop_ids)
-        changed = [one.logprobs != other.logprobs for one, other in zip(said, found, strict=True)]
+        actual = _replies(sampler, requests, order, len(requests), stop_ids)
+        changed = [a.logprobs != b.logprobs for a, b in zip(expected, actual, strict=True)]
         assert factor == 1.0 or all(changed), "publish took other weights, and replies stayed."
-    _same(sampler, said, found, "with the first weights published again, all")
+    _same(sampler, expected, actual, "with the first weights published again, all")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.human_play import InteractiveSession, Lobby, fresh_seed, keep
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import ConfigError, HungError, RunError, SparringError
 from sparring.core.records import Episode, Turn, Verdict
 from sparring.core.worker_pool import Job
@@ -67,11 +67,11 @@ class PlaySession:
             raise ConfigError(
                 f"seat {seat}: {self.game.name} has seats 0 to {self.game.num_seats - 1}."
             )
-        opposite = self.lobby.opposite(self.game, against)
+        opponent = self.lobby.opponent(self.game, against)
         first_seed = self.choices["seed"]
         seed = fresh_seed() if first_seed is None else first_seed + self.play
         self.close()
-        self.sitting = InteractiveSession(self.game, seat, opposite, seed)
+        self.sitting = InteractiveSession(self.game, seat, opponent, seed)
         self.play += 1
         self.against = against
         self.replies, self.trouble = {}, ""
@@ -95,7 +95,7 @@ class PlaySession:
         """
         if self.replies.get(turn) == text and turn < self.sitting.turn:
             return
-        if turn != self.sitting.turn or self.sitting.asked is None:
+        if turn != self.sitting.turn or self.sitting.pending is None:
             raise RequestError(
                 409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}"
             )
@@ -134,7 +134,7 @@ class PlaySession:
         Raises:
             RequestError: another turn is due.
         """
-        if turn != self.sitting.turn or self.sitting.asked is None:
+        if turn != self.sitting.turn or self.sitting.pending is None:
             raise RequestError(
                 409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}"
             )
@@ -170,8 +170,8 @@ class PlaySession:
 
     def state(self) -> Answer:
         """Return the state of the session."""
-        sitting, opposite = self.sitting, self.sitting.opposite
-        other = "" if opposite is None else opposite.said
+        sitting, opponent = self.sitting, self.sitting.opponent
+        other = "" if opponent is None else opponent.label
         return {
             "play": self.play,
             "environment": self.game.name,
@@ -208,7 +208,7 @@ class PlayWorker:
         """Return the answer to a job; errors become answers with a status."""
         kind, *rest = job
         try:
-            with Watch(JUDGES if kind in ("hint", "judge") else PLAYS):
+            with CallWatch(JUDGES if kind in ("hint", "judge") else PLAYS):
                 result: Answer = getattr(self, f"on_{kind}")(*rest)
         except RequestError as refused:
             return {"error": str(refused), "status": refused.status}
@@ -226,7 +226,9 @@ class PlayWorker:
             "environments": names,
             "environment": chosen,
             "roles": list(game.roles),
-            "against": [{"name": name, "said": label} for name, label in lobby.others(game)],
+            "against": [
+                {"name": name, "said": label} for name, label in lobby.opponent_choices(game)
+            ],
         }
 
     def on_begin(self, name: str, choices: Answer, dropped: list[str]) -> Answer:
@@ -310,17 +312,17 @@ def position(sitting: InteractiveSession) -> Answer:
     Args:
         sitting: a play, finished or not.
     """
-    first = sitting.past[0].told if sitting.past else sitting.told
+    first = sitting.past[0].prompt if sitting.past else sitting.prompt
     legal = sitting.legal
     phase = "failed" if sitting.episode is None else "over"
-    if sitting.asked is not None:
+    if sitting.pending is not None:
         phase = "yours"
     return {
         "phase": phase,
         "turn": sitting.turn,
-        "told": sitting.told,
+        "told": sitting.prompt,
         "legal": None if legal is None else list(legal),
-        "past": [turn._asdict() for turn in sitting.past],
+        "past": [{"told": turn.prompt, "reply": turn.reply} for turn in sitting.past],
         "rules": first if no_rules(sitting.game) else rules_of(sitting.people),
         "picture": picture(sitting, None if sitting.episode is not None else sitting.seat),
     }
@@ -366,10 +368,10 @@ def revealed_end(sitting: InteractiveSession, episode: Episode) -> Answer:
         sitting: a finished play.
         episode: its record, judged or not.
     """
-    game, opposite = sitting.game, sitting.opposite
+    game, opponent = sitting.game, sitting.opponent
     known = {}
-    if opposite is not None and not no_rules(game):
-        known = policy_probabilities(game, episode, opposite.agent, opposite.name)
+    if opponent is not None and not no_rules(game):
+        known = policy_probabilities(game, episode, opponent.agent, opponent.name)
     turns = [
         {**_turn(sitting, turn), "index": number, "thought": known.get(number, "")}
         for number, turn in enumerate(episode.turns)
@@ -380,7 +382,7 @@ def revealed_end(sitting: InteractiveSession, episode: Episode) -> Answer:
         "ending": "" if no_rules(game) else ending(game, episode, sitting.seat),
         "turns": turns,
         "cut": episode.cut,
-        "drawn": member_line(sitting.drawn) if sitting.drawn else "",
+        "drawn": member_line(sitting.drawn_members) if sitting.drawn_members else "",
         "seed": sitting.seed,
     }
 

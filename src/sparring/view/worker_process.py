@@ -14,7 +14,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.core.files import parse_json
 from sparring.view.http_requests import RequestError, json_bytes, one_line
 
@@ -88,7 +88,7 @@ def _answer_questions(pipe: Connection, module: str) -> None:
     # a thread, because the kernel's parent-death signal fires when the starting thread ends
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     os.environ["HF_HUB_OFFLINE"] = "1"  # no request leaves the machine
-    with Watch():
+    with CallWatch():
         while True:
             try:
                 question = parse_json(pipe.recv_bytes())

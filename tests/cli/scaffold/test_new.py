@@ -32,9 +32,9 @@ def cases(test):
 @pytest.fixture
 def forgotten(monkeypatch):
     monkeypatch.setattr(outside, "_loaded", {})
-    registry.forget()
+    registry.clear_caches()
     yield
-    registry.forget()
+    registry.clear_caches()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +91,7 @@ def test_the_entry_point_names_the_plug_in(tmp_path):
         (["reward", "class"], "cannot name a plug-in"),
         (["reward", "../own"], "cannot name a plug-in"),
         (["reward", "json"], "There is a module 'json' already"),
-        (["reward", "format_bonus"], "is a name of Sparring's, of Python's"),
+        (["reward", "format_bonus"], "is a name in Sparring, in Python"),
         (["environment", "sorted"], "take another name"),
         (["reward", "replace"], "take another name"),
     ],

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from sparring.config.plugins import guard
-from sparring.config.plugins.guard import Call, Watch
+from sparring.config.plugins.guard import CallWatch, PluginCall
 from sparring.core.errors import ConfigError, HungError, PluginError
 
 FAST = {"seconds": 0.5}
@@ -25,7 +25,7 @@ def spin():
 def test_a_call_that_does_not_come_back_is_interrupted(hang):
     began = time.monotonic()
     said = r"The oracle 'slow' \(environments.N.oracle\) has not come back for 0.5 seconds.*call_seconds"
-    with Watch(**FAST), pytest.raises(HungError, match=said), Call("oracle 'slow' (environments.N.oracle)"):
+    with CallWatch(**FAST), pytest.raises(HungError, match=said), PluginCall("oracle 'slow' (environments.N.oracle)"):
         hang()
     assert time.monotonic() - began < 20
     assert guard._calls == []
@@ -33,27 +33,27 @@ def test_a_call_that_does_not_come_back_is_interrupted(hang):
 
 @pytest.mark.slow
 def test_calls_that_come_back_are_left_alone():
-    with Watch(1.2):  # a busy machine may stretch a sleep
+    with CallWatch(1.2):  # a busy machine may stretch a sleep
         for _ in range(6):
-            with Call("game 'x'"):
+            with PluginCall("game 'x'"):
                 time.sleep(0.25)
-        with Call("games") as call:
+        with PluginCall("games") as call:
             for _turn in range(6):
                 call.now = object()
                 time.sleep(0.25)
         time.sleep(1.6)  # no plug-in is at work
-    with Watch(0), Call("game 'x'"):
+    with CallWatch(0), PluginCall("game 'x'"):
         time.sleep(0.8)
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
 def test_the_innermost_watch_is_in_force():
-    with Watch(**FAST):
+    with CallWatch(**FAST):
         assert guard.limit() == 0.5
-        with Watch(60.0), Call("game 'x'"):
+        with CallWatch(60.0), PluginCall("game 'x'"):
             assert guard.limit() == 60.0
             time.sleep(0.8)
-        with Watch(0), Call("game 'x'"):
+        with CallWatch(0), PluginCall("game 'x'"):
             time.sleep(0.8)
     assert guard.limit() == guard.LIMIT
 
@@ -62,11 +62,11 @@ def test_other_threads_are_not_interrupted():
     done = []
 
     def work():
-        with Call("game 'x'"):
+        with PluginCall("game 'x'"):
             time.sleep(0.8)
             done.append(True)
 
-    with Watch(**FAST):
+    with CallWatch(**FAST):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -74,22 +74,22 @@ def test_other_threads_are_not_interrupted():
 
 
 def test_what_a_plug_in_raises_names_it():
-    with pytest.raises(PluginError, match=r"The reward 'mine' \(rewards.N\) failed in test_guard.py, line \d+: ZeroDivisionError: ") as caught, Call("reward 'mine' (rewards.N)"):
+    with pytest.raises(PluginError, match=r"The reward 'mine' \(rewards.N\) failed in test_guard.py, line \d+: ZeroDivisionError: ") as caught, PluginCall("reward 'mine' (rewards.N)"):
         _ = 1 // 0
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     for error in (ConfigError("as it is"), KeyboardInterrupt()):
-        with pytest.raises(type(error)), Call("reward 'mine'"):
+        with pytest.raises(type(error)), PluginCall("reward 'mine'"):
             raise error
 
 
 def child(code, **options):
-    imports = "import itertools, logging, os, time\nfrom sparring.config.plugins import guard\nfrom sparring.config.plugins.guard import Call, Watch\nlogging.basicConfig()\n"
+    imports = "import itertools, logging, os, time\nfrom sparring.config.plugins import guard\nfrom sparring.config.plugins.guard import PluginCall, CallWatch\nlogging.basicConfig()\n"
     return subprocess.Popen([sys.executable, "-c", imports + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 DEAF = """
 guard.GRACE = 0.3
-with Watch(0.2), Call("agent 'deaf' (bots)"):
+with CallWatch(0.2), PluginCall("agent 'deaf' (bots)"):
     while True:
         try:
             time.sleep(60)
@@ -98,7 +98,7 @@ with Watch(0.2), Call("agent 'deaf' (bots)"):
 """
 LOCKED = """
 guard.GRACE = 0.2
-with Watch(2.0), Call("game 'in C'"):
+with CallWatch(2.0), PluginCall("game 'in C'"):
     time.sleep(1.0)  # the watch has seen the call
     sum(itertools.repeat(0))  # keeps Python's lock, in C
 """
@@ -116,7 +116,7 @@ def test_what_cannot_be_interrupted_ends_the_process(code, exit_code, said):
 
 
 def test_time_in_which_the_process_is_stopped_does_not_count():
-    process = child("print('on', flush=True)\nwith Watch(2.0), Call('game'):\n    time.sleep(1.0)\nprint('done')")
+    process = child("print('on', flush=True)\nwith CallWatch(2.0), PluginCall('game'):\n    time.sleep(1.0)\nprint('done')")
     assert process.stdout.readline() == "on\n"
     time.sleep(0.2)
     os.kill(process.pid, signal.SIGSTOP)
@@ -128,7 +128,7 @@ def test_time_in_which_the_process_is_stopped_does_not_count():
 
 def test_a_fork_ends_its_own_watch():
     """The watch has looked when the process forks, so that faulthandler waits in a thread, which a fork does not have."""
-    code = "with Watch(4.0), Call('game'):\n    time.sleep(0.5)\n    pid = os.fork()\n    with Watch(4.0):\n        time.sleep(0.5)\n"
+    code = "with CallWatch(4.0), PluginCall('game'):\n    time.sleep(0.5)\n    pid = os.fork()\n    with CallWatch(4.0):\n        time.sleep(0.5)\n"
     process = child("import os\n" + code + "if pid:\n    os.waitpid(pid, 0)\n    print('both ended')")
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (0, "both ended\n"), errors

@@ -89,11 +89,11 @@ def reference(state):
 
 @pytest.fixture(autouse=True)
 def fresh():
-    registry.forget()
+    registry.clear_caches()
     before = dict(outside._loaded)
     outside._loaded.clear()
     yield
-    registry.forget()
+    registry.clear_caches()
     outside._loaded.clear()
     outside._loaded.update(before)
 
@@ -148,7 +148,7 @@ def test_modules_are_named_as_such_wherever_they_lie(package, tmp_path):
 @pytest.mark.parametrize("function", ["private", "system", "__class__", "PLUGINS", "SLOT"])
 def test_only_functions_of_its_own_that_a_module_lists_are_its_plug_ins(package, function):
     name = package(short_replies=REWARD)
-    with pytest.raises(ConfigError, match=f"'{function}' is no plug-in of the module .*which has 'nothing', 'short_replies'|has no function '{function}'"):
+    with pytest.raises(ConfigError, match=f"'{function}' is not a plug-in of the module .*which has 'nothing', 'short_replies'|has no function '{function}'"):
         registry.load("rewards", f"{name}.short_replies.{function}")
 
 
@@ -160,11 +160,11 @@ def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
     game = make_game(f"{name}.our_urn")
     assert solver_of(game, "posterior").module.__name__ == "sparring.environments.urn.solver"  # by the name of the rules
     (folder / "solver.py").write_text(SOLVER)
-    registry.forget()
+    registry.clear_caches()
     game = make_game(f"{name}.our_urn")
     oracle, state = registry.bind("oracles", "posterior", {"options": {"most": 0.5}})(), game.reset(Stream.from_seed(0))
     assert set(oracle.judge([state])[0].values) == {0.5} and has_reference(game) and reference_of(state) == ("draw",)
-    assert f"{name}.our_urn.solver" in outside.loaded()
+    assert f"{name}.our_urn.solver" in outside.loaded_modules()
     rewarded = {"environments": [{"name": f"{name}.our_urn"}], "rewards": [{"name": "reference_match"}], "reorder_outcomes": True}
     assert resolve({**load_recipe("kuhn-tiny"), **rewarded}).environments[0].name == f"{name}.our_urn"
     with pytest.raises(UnknownNameError, match="Did you mean 'most'"):
@@ -179,11 +179,11 @@ def test_a_module_declares_its_slot_in_one_line(package, line):
 
 def test_texts_declare_by_statements_and_are_read_without_imports(package, tmp_path):
     name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
-    with pytest.raises(ConfigError, match="is no plug-in"):
+    with pytest.raises(ConfigError, match="is not a plug-in"):
         registry.load("rewards", f"{name}.bad")
     name = package()
     (tmp_path / "path" / name / "bad.py").write_bytes("SLOT = 'rewards'  # é".encode("latin-1"))
-    with pytest.raises(ConfigError, match="is no UTF-8 text"):
+    with pytest.raises(ConfigError, match="is not UTF-8 text"):
         registry.load("rewards", f"{name}.bad")
     name = package(both=REWARD.replace("short_replies", "both"))
     (tmp_path / "path" / name / "__init__.py").write_text(REWARD.replace("short_replies", "both"))
@@ -213,7 +213,7 @@ def test_a_broken_entry_point_spoils_neither_lists_nor_runs(monkeypatch, caplog)
         metadata.EntryPoint(name="odd", value="my package!", group="sparring.losses"),
     ]
     installed(monkeypatch, points)
-    registry.forget()
+    registry.clear_caches()
     listed = CliRunner().invoke(app, ["list", "losses"], catch_exceptions=False)
     assert listed.exit_code == 0 and "ppo_clip" in listed.output and "broken" not in listed.output
     assert "importing 'no_such_package_here' failed" in caplog.text
@@ -226,7 +226,7 @@ def test_a_broken_entry_point_spoils_neither_lists_nor_runs(monkeypatch, caplog)
 def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch):
     for module in [module for module in sys.modules if module in ("antigravity", "json.tool")]:
         monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(ConfigError, match=r"is no plug-in\. Write the line SLOT = 'rewards'|there is no module"):
+    with pytest.raises(ConfigError, match=r"is not a plug-in\. Write the line SLOT = 'rewards'|there is no module"):
         registry.bind("rewards", name)
     assert not {"antigravity", "json.tool"} & sys.modules.keys()
 
@@ -240,8 +240,8 @@ def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch)
         ("SLOT = 'rewards'\ndef other(episode): ...\n", "has no function 'bad'"),
         ("SLOT = 'rewards'\nbad = 3\n", "has no function 'bad'"),
         ("SLOT = 'credit'\ndef bad(turns): ...\n", "is a plug-in of 'credit', not of 'rewards'"),
-        ("def bad(episode): ...\n", r"is no plug-in\. Write the line SLOT = 'rewards'"),
-        ("# SLOT = 'rewards'\ndef bad(episode): ...\n", r"is no plug-in"),
+        ("def bad(episode): ...\n", r"is not a plug-in\. Write the line SLOT = 'rewards'"),
+        ("# SLOT = 'rewards'\ndef bad(episode): ...\n", r"is not a plug-in"),
         ("SLOT = 'rewards'\ndef bad(:\n", r"failed.*SyntaxError"),
     ],
 )
@@ -277,7 +277,7 @@ def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(pack
         metadata.EntryPoint(name="not a name", value="os:system", group=group),
     ]
     installed(monkeypatch, points)
-    registry.forget()
+    registry.clear_caches()
     try:
         assert set(registry.names("rewards")) == {*registry.built_in("rewards"), "brief", "short_replies"}
         assert registry.load("rewards", "brief").function.__name__ == registry.load("rewards", "short_replies").function.__name__
@@ -287,7 +287,7 @@ def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(pack
         with pytest.raises(ConfigError, match="reward 'brief', an entry point: importing 'no_such_package_here' failed"):
             outside.from_entry_point(broken, "reward")
     finally:
-        registry.forget()
+        registry.clear_caches()
 
 
 def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_played(package, tmp_path, monkeypatch):
@@ -306,7 +306,7 @@ def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_playe
     monkeypatch.chdir(tmp_path)
 
     def call(*words):
-        registry.forget()
+        registry.clear_caches()
         done = CliRunner().invoke(app, list(words), catch_exceptions=False)
         assert done.exit_code == 0, done.output
         return done.output

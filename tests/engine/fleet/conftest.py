@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from sparring.config import resolve
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
@@ -25,7 +25,7 @@ def _run(path, *changes, through=None):
     """Train kuhn-tiny in a folder; return its bytes and the lines of timing.jsonl."""
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*SMALL, *changes]))
     engine = LocalEngine(config)
-    with RunFolder.create(path, to_yaml(config)) as folder, Watch(config.call_seconds), before_the_fleet(through), playing(engine, path):
+    with RunFolder.create(path, to_yaml(config)) as folder, CallWatch(config.call_seconds), before_the_fleet(through), playing(engine, path):
         train(config, engine, folder)
     weights = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.glob("*.safetensors")}
     timing = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]

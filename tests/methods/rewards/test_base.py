@@ -17,7 +17,7 @@ from sparring.methods.rewards.components import WeightedReward
 
 def reward(function, name="made_up", weight=1.0):
     plugin = registry.Plugin(slot="rewards", name=name, function=function, module=types.ModuleType("made_up"))
-    return WeightedReward(bound=registry.Bound(plugin=plugin, options={}, schedules={}), weight=parse(weight))
+    return WeightedReward(bound=registry.BoundPlugin(plugin=plugin, options={}, schedules={}), weight=parse(weight))
 
 
 def fixed(*values, name="made_up", weight=1.0):

@@ -260,7 +260,7 @@ def test_what_is_missing_shows_before_the_first_game(serve):
         methods(model="m")
     with pytest.raises(ConfigError, match="option 'model'"):
         methods()
-    with pytest.raises(ConfigError, match="is no http address"):
+    with pytest.raises(ConfigError, match="is not an http address"):
         methods(model="m", base_url="nowhere")
     with pytest.raises(ConfigError, match="needs prices"):
         methods(model="m", base_url="http://127.0.0.1:9/v1", budget_cost=1.0)

@@ -459,7 +459,7 @@ def test_a_key_in_the_wrong_place_is_not_shown(monkeypatch):
             agent_at(**{"server": "http://127.0.0.1:1", **wrong})
         assert "secret" not in str(caught.value).lower()
     monkeypatch.setenv("BAD_API_KEY", "one secret\nand another")
-    with pytest.raises(ConfigError, match="BAD_API_KEY holds characters that no key has") as caught:
+    with pytest.raises(ConfigError, match="BAD_API_KEY holds characters that are not part of a key") as caught:
         agent_at("http://127.0.0.1:1", key_variable="BAD_API_KEY")
     assert "secret" not in str(caught.value)
 

@@ -6,7 +6,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import sparring
-from sparring.api.measurement import measured
+from sparring.api.measurement import measure
 from sparring.config import resolve
 from sparring.core.errors import ConfigError, ModelError, SparringError
 from sparring.engine.exported_policy import export, export_mixture
@@ -62,7 +62,7 @@ def test_a_mixture_draws_for_each_play_and_team_by_its_weights(folders):
 
 
 def test_it_is_measured_in_the_wording_that_it_knows(folders):
-    found = measured(None, f"exported folder={folders / 'mixture'}", names=["kuhn_poker", "leduc_poker"], games_per_seat=2, judged=False)
+    found = measure(None, f"exported folder={folders / 'mixture'}", names=["kuhn_poker", "leduc_poker"], games_per_seat=2, judged=False)
     assert found["figures"]["illegal_mass/kuhn_poker"] < 1 and "leduc_poker: 4 words are unknown" in found["notes"][0]
     assert found["answer"].startswith("mixture of 0.333 past-000000")
     spec = parse_agent(f"exported folder={folders / 'policy'}")
@@ -126,7 +126,7 @@ THREE = {str(member): 1 / 3 for member in MEMBERS}
         ({"members": {**THREE, "past-000001": "a"}}, "past-000001: "),
         ({"members": {}}, "sum to 0"),
         ({"members": {"past-000009": 1.0}}, "member past-000009: .*past-000009 is not a folder"),
-        ({"members": {"../policy": 1.0}}, "is no name of a file"),
+        ({"members": {"../policy": 1.0}}, "is not a file name"),
         ({"members": None}, "members: "),
         ({"more": 1}, "'more'"),
     ],

@@ -53,12 +53,12 @@ def test_fictitious_self_play_meets_the_mean_of_what_it_was(monkeypatch):
     world = TeamWorld(make_game("team_matrix").payoffs, "example")
     run, met, respond = begin(method("FSP", "uniform", 9)[0], world, Stream.from_seed(0)), [], world.respond
     monkeypatch.setattr(world, "respond", lambda side, against, *given, **more: met.append(against) or respond(side, against, *given, **more))
-    was = [run.live[0].shown]
+    was = [run.live[0].visits]
     for _ in range(3):
         run.step()
-        assert met[-1][0][0][0].shown == pytest.approx(np.mean(was, axis=0))
-        was.append(run.live[0].shown)
-    assert run.average[0].shown == pytest.approx(np.mean(was, axis=0))
+        assert met[-1][0][0][0].visits == pytest.approx(np.mean(was, axis=0))
+        was.append(run.live[0].visits)
+    assert run.average[0].visits == pytest.approx(np.mean(was, axis=0))
 
 
 def test_a_round_of_cross_play_adds_a_main_and_a_counter_of_the_mains():

@@ -38,7 +38,7 @@ def test_it_is_as_exploitable_as_exact_evaluation_says(seed, game, share):
 def test_a_member_s_values_are_what_its_team_gets():
     here, _ = world("seek_attack_defend", members=3, levels=1)
     mine, theirs = (here.start(side, "random", STREAM) for side in (0, 1))
-    values = here.values(mine.rows, theirs.shown)
+    values = here.values(mine.rows, theirs.visits)
     for member in range(3):
         for action in range(4):
             rows = mine.rows.copy()
@@ -73,7 +73,7 @@ def test_a_phase_ends_where_the_policy_is_its_own_answer_but_not_before_50_steps
     alone = here.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
     assert 30 < alone.steps < 50 and alone.rows[:, 1] == pytest.approx(1, abs=0.01)
     assert here.respond(0, [((alone,), 1.0)], oracle, start=start).steps == 51
-    assert here.improved(start, alone.shown, oracle).steps < 50
+    assert here.improved(start, alone.visits, oracle).steps < 50
 
 
 def test_first_policies():

@@ -1,7 +1,4 @@
-"""`sparring new`: a small package with a plug-in, its test and a recipe.
-
-It is to be changed into one's own.
-"""
+"""`sparring new`: writes a small package with a plug-in, its test and a recipe."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ KINDS = {  # kind -> slot
     "matchmaker": "league.matchmakers",
     "context": "context",
 }
-USED = (
+TEMPLATE_NAMES = (
     "replace",
     "np",
     "refs",
@@ -44,9 +41,8 @@ rollout: {games_per_step: 256}
 
 
 def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
-    """Write a package NAME with pyproject.toml, NAME.py, test_NAME.py, recipe.yaml and README.md.
-
-    Return its folder.
+    """Write a package with pyproject.toml, NAME.py, its test, a recipe and README.md; return its
+    folder.
 
     Args:
         kind: a key of ``KINDS``.
@@ -54,9 +50,8 @@ def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
         folder: where; None is ./NAME. It must not exist, or be empty.
 
     Raises:
-        UnknownNameError: no such kind.
-        ConfigError: the name is no name of a module, or of one that is there already; or the folder
-            holds something.
+        UnknownNameError: there is no such kind.
+        ConfigError: the name is not a module name, or is taken; or the folder is not empty.
     """
     if kind not in KINDS:
         raise UnknownNameError("kind of plug-in", kind, KINDS)
@@ -69,15 +64,15 @@ def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as work:
-        made = Path(work) / name
-        made.mkdir()
+        package = Path(work) / name
+        package.mkdir()
         for file in ("pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"):
-            (made / file).write_text(file_of(kind, name, file), encoding="utf-8")
+            (package / file).write_text(file_of(kind, name, file), encoding="utf-8")
         if folder.is_dir():
-            for path in sorted(made.iterdir()):
+            for path in sorted(package.iterdir()):
                 os.replace(path, folder / path.name)
         else:
-            os.replace(made, folder)
+            os.replace(package, folder)
     return folder
 
 
@@ -111,19 +106,18 @@ def file_of(kind: str, name: str, file: str) -> str:
 
 
 def _check(kind: str, name: str) -> None:
-    """Raise ConfigError unless a module of this name can be written and found."""
+    """Raise ConfigError unless a module of this name can be written and imported."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(
             f"{quoted(name)} cannot name a plug-in; write small letters, digits and _, a letter "
             "first, e.g. short_replies."
         )
-    if name in built_in(KINDS[kind]) or hasattr(builtins, name) or name in USED:
+    if name in built_in(KINDS[kind]) or hasattr(builtins, name) or name in TEMPLATE_NAMES:
         raise ConfigError(
-            f"{name!r} is a name of Sparring's, of Python's, or of one that the files use; take "
-            "another name."
+            f"{name!r} is a name in Sparring, in Python or in the files; take another name."
         )
     if importlib.util.find_spec(name) is not None:
         raise ConfigError(
-            f"There is a module {name!r} already, which would be found in its place; take another "
+            f"There is a module {name!r} already, which Python would import instead; take another "
             "name."
         )

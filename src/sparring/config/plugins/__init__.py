@@ -1,1 +1,1 @@
-"""Plug-ins: found by name, and bound to their options."""
+"""Finds plug-ins by name and binds them to their options."""

@@ -1,13 +1,15 @@
-"""Calls of plug-ins: an exception names the plug-in, and a call that does not come back is noticed.
+"""Guards calls of plug-ins: names the plug-in of an exception, and interrupts calls that hang.
 
-A call stands on a list while it lasts. A ``Watch`` lets a timer's signal come to the main thread,
-whose handler looks at the innermost call and raises ``HungError`` inside it when it has lasted
-longer than the limit. Python code and waiting (sleep, sockets, locks) are interrupted so. Code that
-catches the error and goes on ends the process ``GRACE`` seconds later with exit code ``EXIT``; code
-in C that gives Python no turn ends it by faulthandler, with the trace of all threads. The last
-checkpoint is good in both cases, and --resume goes on.
+Each running call is on a list. A ``CallWatch`` sends a timer's signal to the main thread, whose
+handler checks the innermost call and raises ``HungError`` inside it after the limit. This
+interrupts
+Python code and waits (sleep, sockets, locks). If code catches the error and goes on, the process
+ends
+``GRACE`` seconds later with exit code ``EXIT``. If code in C never returns to Python, faulthandler
+ends the process with the trace of all threads. The last checkpoint is good in both cases, and
+--resume goes on.
 
-The watch works in the main thread of Linux and macOS. Time in which the process is stopped, as by
+The watch works in the main thread of Linux and macOS. Time while the process is stopped, as by
 Ctrl-Z, does not count.
 """
 
@@ -30,34 +32,34 @@ from typing import Any, ParamSpec, TypeVar
 from sparring.core.errors import HungError, PluginError, SparringError
 
 log = logging.getLogger(__name__)
-LIMIT = 1800.0  # seconds that a call may last where nothing else is said
-GRACE = 30.0  # seconds after the limit until the process is ended
-TICK = 10.0  # seconds between looks at most; 20 looks fit into the limit
-EXIT = 75  # exit code: a temporary failure, after which one may go on
+LIMIT = 1800.0  # default limit of a call in seconds
+GRACE = 30.0  # seconds from the limit to the end of the process
+TICK = 10.0  # largest number of seconds between checks; a limit has 20 checks
+EXIT = 75  # exit code of a temporary failure
 OPTION = "call_seconds"  # the configuration's key of the limit
 
 _MAIN = threading.main_thread().ident  # calls of other threads are not watched
 
-# A fork has no copy of faulthandler's thread, and would wait for it without end when it cancels it.
+# A fork has no faulthandler thread, and would wait forever for it on cancel.
 os.register_at_fork(before=faulthandler.cancel_dump_traceback_later)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_calls: list[Call] = []  # that have not come back, the innermost last
-_watches: list[Watch] = []  # the last one is in force
+_calls: list[PluginCall] = []  # running calls, the innermost last
+_watches: list[CallWatch] = []  # the last one is active
 
 
-class Call:
+class PluginCall:
     """A call of a plug-in, as a context.
 
-    ``now`` is what it works on; setting it to another object starts its time anew.
+    ``now`` is the object that the call works on; another object restarts its time.
 
     Args:
-        who: what is called; its text names it, such as "oracle 'minimax' (environments.N.oracle)".
-            A function is asked for it, given ``now``.
+        who: the plug-in, or a function that returns it from ``now``; its text is a name such as
+            "oracle 'minimax' (environments.N.oracle)".
 
     Raises:
-        PluginError: on leaving, in place of an exception that is none of Sparring's.
+        PluginError: on leaving, in place of a foreign exception.
     """
 
     __slots__ = ("now", "who")
@@ -66,7 +68,7 @@ class Call:
         self.who = who
         self.now: object = None
 
-    def __enter__(self) -> Call:
+    def __enter__(self) -> PluginCall:
         if threading.get_ident() == _MAIN:
             _calls.append(self)
         return self
@@ -80,14 +82,14 @@ class Call:
         if _calls and _calls[-1] is self:
             _calls.pop()
         if isinstance(error, Exception) and not isinstance(error, SparringError):
-            raise failed(self, error) from error
+            raise plugin_error(self, error) from error
 
     def __str__(self) -> str:
         return str(self.who(self.now) if isinstance(self.who, FunctionType) else self.who)
 
 
-def failed(call: Call, error: Exception) -> PluginError:
-    """Return the error of a plug-in that raised one of its own."""
+def plugin_error(call: PluginCall, error: Exception) -> PluginError:
+    """Return the error for a plug-in that raised a foreign exception."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     message = f": {error}" if str(error) else ""
@@ -98,25 +100,25 @@ def failed(call: Call, error: Exception) -> PluginError:
 
 
 def limit() -> float:
-    """Return the seconds that a call may last now; 0 is no limit."""
+    """Return the current limit of a call in seconds; 0 is no limit."""
     return _watches[-1].seconds if _watches else LIMIT
 
 
-class Watch:
-    """Context in which calls that last longer than so many seconds are interrupted; 0: no limit.
+class CallWatch:
+    """Context that interrupts calls beyond a limit in seconds; 0: no limit.
 
-    The innermost watch is in force.
+    The innermost watch is active.
     """
 
     def __init__(self, seconds: float = LIMIT) -> None:
         self.seconds, self.tick = seconds, min(seconds / 20, TICK)
-        self._call: Call | None = None  # seen by the last look
+        self._call: PluginCall | None = None  # at the last check
         self._now: object = None  # of that call
         self._lasted, self._last_look, self._raised = 0.0, 0.0, False
-        self._handlers: dict[signal.Signals, Any] = {}  # those of before
-        self._timer = (0.0, 0.0)  # that of before
+        self._handlers: dict[signal.Signals, Any] = {}  # previous handlers
+        self._timer = (0.0, 0.0)  # previous timer
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> CallWatch:
         _watches.append(self)
         main = threading.current_thread() is threading.main_thread()
         if self.seconds and main and hasattr(signal, "setitimer"):
@@ -136,7 +138,7 @@ class Watch:
         _watches.remove(self)
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        """Look at the innermost call: interrupt it after the limit, and end the process later."""
+        """Check the innermost call: interrupt it after the limit, and end the process later."""
         before, self._last_look = self._last_look, time.monotonic()
         call = _calls[-1] if _calls and _watches[-1] is self else None
         if call is None:
@@ -144,11 +146,11 @@ class Watch:
             faulthandler.cancel_dump_traceback_later()
             return
         if call is self._call and call.now is self._now:
-            # the rest of a longer pause was not its own
+            # the rest of a longer pause does not count
             self._lasted += min(self._last_look - before, 2 * self.tick)
         else:
             self._call, self._now, self._lasted, self._raised = call, call.now, 0.0, False
-        if sys.__stderr__ is not None:  # ends the process where no further look comes
+        if sys.__stderr__ is not None:  # ends the process if no further check comes
             after = self.seconds + 2 * GRACE
             faulthandler.dump_traceback_later(after, exit=True, file=sys.__stderr__)
         long = f"has not come back for {self.seconds:g} seconds, the limit of {OPTION}"
@@ -159,23 +161,23 @@ class Watch:
                 message,
             )
             os._exit(EXIT)
-        if self._lasted >= self.seconds and not self._raised:  # once: it may clean up
+        if self._lasted >= self.seconds and not self._raised:  # once, so that the call can clean up
             self._raised = True
             raise HungError(message)
 
 
 def _pause(number: int, frame: FrameType | None) -> None:
-    """Stop, as the terminal asks, with no alarm set that would ring on going on."""
+    """Stop the process at the terminal's request, without a pending alarm."""
     faulthandler.cancel_dump_traceback_later()
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def watched(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a function that is run under a watch with the usual limit."""
+    """Return a function that runs under a watch with the default limit."""
 
     @functools.wraps(function)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with Watch():
+        with CallWatch():
             return function(*args, **kwargs)
 
     return run

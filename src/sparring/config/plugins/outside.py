@@ -1,16 +1,14 @@
-"""Plug-ins from outside: modules of other packages, named with a dot, and entry points.
+"""Plug-ins of other packages: modules named with a dot, and entry points.
 
-    rewards: [{name: my_package.short_replies}]     the module my_package.short_replies and its
-    function short_replies, or
-                                                    the function short_replies of the module
+    rewards: [{name: my_package.short_replies}]     the function short_replies of the module
+                                                    my_package.short_replies, or of the module
                                                     my_package, which lists it
 
-A module is a plug-in if it says of which slot, by a line `SLOT = "rewards"`. The text is searched
-for that line before anything is imported, so that a recipe of a stranger can name plug-ins alone,
-not any function of any package. The plug-in is the function of the module's name; a module with
-others, or with several, lists them: `PLUGINS = ("short_replies", "long_replies")`. The command
-`sparring` does not search the current folder: install the package (`pip install -e .`), or name its
-folder in PYTHONPATH.
+A module is a plug-in if it names its slot in a line `SLOT = "rewards"`. This line is searched in
+the text before any import, so that a stranger's recipe can name only plug-ins, and not any function
+of any package. The plug-in is the function of the module's name; a module with others lists them:
+`PLUGINS = ("short_replies", "long_replies")`. The command `sparring` does not search the current
+folder: install the package (`pip install -e .`), or name its folder in PYTHONPATH.
 
 An installed package may give a plug-in a short name, by an entry point of the group
 `sparring.SLOT`:
@@ -46,15 +44,12 @@ _loaded: dict[str, str] = {}  # module -> digest of its text as it was imported
 
 
 def is_outside(name: str) -> bool:
-    """Return whether a name is of a plug-in from outside.
-
-    Names of Python with dots between, not of Sparring's own modules.
-    """
+    """Return whether a name has dots and is not in Sparring, as names of outside plug-ins."""
     return _NAME.fullmatch(name) is not None and not name.startswith("sparring.")
 
 
 def find(slot: str, name: str, what: str) -> Entry:
-    """Return the function and the module of a plug-in that is named with a dot.
+    """Return (function, module) of a plug-in that is named with a dot.
 
     Args:
         slot: of the plug-in.
@@ -63,7 +58,7 @@ def find(slot: str, name: str, what: str) -> Entry:
         what: kind of plug-in, for errors.
 
     Raises:
-        ConfigError: there is no such module, it is no plug-in of this slot, or it cannot be
+        ConfigError: the module does not exist, is not a plug-in of this slot, or cannot be
             imported; the message says what to write.
     """
     where = f"{what} {quoted(name)}"
@@ -83,22 +78,19 @@ def find(slot: str, name: str, what: str) -> Entry:
                 f"{where}: the module {module!r} is a plug-in of {declared!r}, not of {slot!r}."
             )
     raise ConfigError(
-        f"{where}: the module {next(iter(slots))!r} is no plug-in. Write the line SLOT = {slot!r} "
-        "into it, if it is meant to be one."
+        f"{where}: the module {next(iter(slots))!r} is not a plug-in. Write the line "
+        f"SLOT = {slot!r} into it to make it one."
     )
 
 
 def slot_of(name: str) -> str | None:
-    """Return the slot that the module of such a name declares.
-
-    None where there is no plug-in of this name.
-    """
+    """Return the slot that the module of a name declares, or None."""
     slots = _slots_of(name, f"plug-in {quoted(name)}") if is_outside(name) else {}
     return next(filter(None, slots.values()), None)
 
 
 def _slots_of(name: str, where: str) -> dict[str, str]:
-    """Return modules that a name may mean, each with its slot: empty where no line declares one."""
+    """Return {module: slot or ""} of the modules that a name may mean."""
     slots = {}
     for module in (name, name.rpartition(".")[0]):
         text = _text(module, where)
@@ -108,12 +100,12 @@ def _slots_of(name: str, where: str) -> dict[str, str]:
 
 
 def _declared(text: str) -> str:
-    """Return the slot that a statement of a text declares, or ""; a docstring declares nothing."""
+    """Return the slot that a statement of a text declares, or ""."""
     lines = {text.count("\n", 0, line.start()) + 1: line[1] for line in _SLOT.finditer(text)}
     try:
         statements = {statement.lineno for statement in ast.parse(text).body}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        statements = set(lines)  # the import says what is wrong with it
+        statements = set(lines)  # the import reports the error
     return next((slot for number, slot in lines.items() if number in statements), "")
 
 
@@ -129,12 +121,12 @@ def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
 
 
 def from_entry_point(point: metadata.EntryPoint, what: str) -> Entry:
-    """Return the function and the module of an entry point.
+    """Return (function, module) of an entry point.
 
-    ``module``, whose function has the entry point's name, or ``module:function``.
+    ``module`` means the function of the entry point's name, or write ``module:function``.
 
     Raises:
-        ConfigError: it cannot be imported.
+        ConfigError: the module cannot be imported.
     """
     package = f" of {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     where = f"{what} {point.name!r}, an entry point{package}"
@@ -142,10 +134,10 @@ def from_entry_point(point: metadata.EntryPoint, what: str) -> Entry:
 
 
 def imported(name: str, function: str, where: str) -> Entry:
-    """Import a module and return its function, and the module.
+    """Import a module and return (function, module).
 
     Raises:
-        ConfigError: it raises as it is imported, or has no such function.
+        ConfigError: the import raises, or there is no such function.
     """
     try:
         module = importlib.import_module(name)
@@ -169,16 +161,16 @@ def imported(name: str, function: str, where: str) -> Entry:
 
 
 def _listed(plugin: Entry, name: str, where: str) -> Entry:
-    """Return a plug-in that was named with a dot, if its module offers it as one."""
+    """Return a plug-in that was named with a dot, if its module lists it."""
     entry, module = plugin
     function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *declarations_of(module).PLUGINS}
     in_module = inspect.isfunction(entry) and entry.__module__ == module.__name__
     if function not in allowed or not in_module:
         raise ConfigError(
-            f"{where}: {function!r} is no plug-in of the module {module.__name__!r}, which "
-            f"has {', '.join(map(repr, sorted(allowed)))}. A function of its own that is one is "
-            f"listed there: PLUGINS = ({function!r},)."
+            f"{where}: {function!r} is not a plug-in of the module {module.__name__!r}, which "
+            f"has {', '.join(map(repr, sorted(allowed)))}. To make a function a plug-in, write "
+            f"PLUGINS = ({function!r},) there."
         )
     return plugin
 
@@ -199,15 +191,13 @@ def _text(module: str, where: str) -> str | None:
         texts = [text for text in map(read_module, stems) if text is not None]
     except (UnicodeError, SyntaxError) as error:  # the text is decoded, not compiled
         raise ConfigError(
-            f"{where}: the file of the module {module!r} is no UTF-8 text."
+            f"{where}: the file of the module {module!r} is not UTF-8 text."
         ) from error
     return texts[0] if texts else None if rest else ""
 
 
 def read_module(stem: Path) -> str | None:
-    """Return the text of a module by its path without ending, or of a package by its folder.
-
-    None where there is no such file.
+    """Return the text of a module or package from its path without suffix; None: no file.
 
     Raises:
         UnicodeError, SyntaxError: its bytes are no text in the encoding that it declares.
@@ -218,11 +208,8 @@ def read_module(stem: Path) -> str | None:
     return None
 
 
-def loaded() -> dict[str, dict[str, str]]:
-    """Return what this process has imported of plug-ins from outside.
-
-    It maps a module to its package and version if installed, and the digest of its text.
-    """
+def loaded_modules() -> dict[str, dict[str, str]]:
+    """Return {module: package with version, and digest of its text} of outside plug-ins."""
     packages = metadata.packages_distributions() if _loaded else {}
     plugins = {}
     for module, digest in sorted(_loaded.items()):

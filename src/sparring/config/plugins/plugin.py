@@ -1,4 +1,4 @@
-"""A plug-in, and a plug-in with its options: what it declares, checks of options, and the call.
+"""A plug-in, and a plug-in bound to checked options.
 
 Options are the keyword-only parameters of the plug-in's function, checked by their annotations.
 """
@@ -19,7 +19,7 @@ from typing import Any
 import pydantic
 
 from sparring.config.plugins.declarations import ModuleDeclarations, declarations_of
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
 from sparring.core.schedule import Schedule, is_schedule, parse
 
@@ -47,7 +47,7 @@ SLOTS = {
     "rollout.plans": "rollout plan",
     "run.sinks": "sink",
 }
-PACKAGES = {  # slot -> its package within sparring, where that has another name
+PACKAGES = {  # slot -> package in sparring, if it has another name
     "render": "models.render",
     "samplers": "models.samplers",
     "context": "play.context",
@@ -69,8 +69,8 @@ PACKAGES = {  # slot -> its package within sparring, where that has another name
         )
     },
 }
-PARTS = {"environments.solver": "solver"}  # what else the folder of a plug-in may hold: slot.module
-KEYS = {  # slot -> the configuration's key that names a plug-in of it, for errors
+PARTS = {"environments.solver": "solver"}  # parts in a plug-in's folder: slot.module
+KEYS = {  # slot -> configuration key of its plug-ins, for errors
     "environments": "environments.N",
     "render": "renderer",
     "context": "context",
@@ -96,7 +96,7 @@ KEYS = {  # slot -> the configuration's key that names a plug-in of it, for erro
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plugin:
-    """One plug-in: its slot, its name, its entry function and the module that declares the rest."""
+    """A plug-in: its slot, name, entry function and module with further declarations."""
 
     slot: str
     name: str
@@ -104,17 +104,17 @@ class Plugin:
     module: ModuleType
 
     def declared(self, name: str, default: Any) -> Any:
-        """Return what its function declares, one of several in a module, or else its module."""
+        """Return a declaration of the plug-in's function, or else of its module."""
         return getattr(self.function, name, getattr(self.module, name, default))
 
     @property
     def needs(self) -> frozenset[str]:
-        """Names of what this plug-in wants computed."""
+        """Names of the values that this plug-in needs computed."""
         return named_now(self.slot, self.declared("NEEDS", ()))
 
     @property
     def declarations(self) -> ModuleDeclarations:
-        """What its module declares of the optional names."""
+        """Optional names that its module declares."""
         return declarations_of(self.module)
 
     @property
@@ -135,11 +135,8 @@ class Plugin:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bound:
-    """A plug-in with checked options.
-
-    Numbers that were given as schedules are resolved by ``at``.
-    """
+class BoundPlugin:
+    """A plug-in with checked options; ``at`` resolves options that are schedules."""
 
     plugin: Plugin
     options: Mapping[str, Any]
@@ -147,14 +144,14 @@ class Bound:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Names of what the plug-in wants computed with these options."""
+        """Names of the values that the plug-in needs with these options."""
         by_option = self.plugin.declarations.NEEDS_BY
         needs = (values.get(self.options.get(option), ()) for option, values in by_option.items())
         return self.plugin.needs.union(*(named_now(self.plugin.slot, names) for names in needs))
 
     @property
     def group_relative(self) -> bool:
-        """Whether an estimator compares plays of one start alone with these options."""
+        """Whether an estimator with these options compares only episodes of one initial state."""
         declared = self.plugin.declarations.GROUP_RELATIVE
         if isinstance(declared, bool):
             return declared
@@ -175,14 +172,14 @@ class Bound:
         """Call the plug-in with these positional arguments and its options at ``progress``.
 
         Raises:
-            PluginError: it raised an exception that is none of Sparring's, or gave what
-                ``check_output`` of its slot refuses.
+            PluginError: the plug-in raised a foreign exception, or ``check_output`` of its slot
+                does not accept the output.
         """
         plugin = self.plugin
         options = self.at(progress) if self.schedules else self.options
         check_input = of_base(plugin.slot, "check_input")
         check_output = of_base(plugin.slot, "check_output")
-        with Call(self):
+        with PluginCall(self):
             if check_input is not None:
                 check_input(self, *args)
             adapted: Any = of_base(plugin.slot, "adapted")
@@ -198,11 +195,8 @@ class Bound:
 
 def with_options(
     plugin: Plugin, options: Mapping[str, Any] | None = None, *, preset: str | None = None
-) -> Bound:
-    """Return a plug-in that is at hand with its options checked.
-
-    Arguments and errors are those of ``registry.bind``.
-    """
+) -> BoundPlugin:
+    """Return a plug-in with checked options; see ``registry.bind`` for arguments and errors."""
     where = f"{plugin.slot} {plugin.name!r}"
     merged: dict[str, Any] = {}
     if preset is not None:
@@ -228,11 +222,11 @@ def with_options(
         raise ConfigError(
             f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}."
         ) from None
-    return Bound(plugin=plugin, options=checked, schedules=schedules)
+    return BoundPlugin(plugin=plugin, options=checked, schedules=schedules)
 
 
 def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return options without those that an earlier version had, where they have their default."""
+    """Return options without removed ones that have their default."""
     removed = plugin.declarations.REMOVED
     for name in removed.keys() & options.keys():
         default, version = removed[name]
@@ -271,7 +265,7 @@ def _is_float(hint: Any) -> bool:
 
 
 def _schedule(value: Any, hint: Any, where: str) -> Schedule:
-    """Return an option's schedule, all of whose values keep the option's limits."""
+    """Return an option's schedule; all its values must be within the option's limits."""
     schedule = parse(value, where)
     adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
     for number in schedule.values:
@@ -288,7 +282,7 @@ def _schedule(value: Any, hint: Any, where: str) -> Schedule:
 def _options_model(
     function: Callable[..., Any], where: str, scheduled: frozenset[str]
 ) -> type[pydantic.BaseModel]:
-    """Return the model of a function's options, made once, without those that are scheduled."""
+    """Return the pydantic model of a function's options, without scheduled ones."""
     hints = _annotations(function, where)
     fields: dict[str, Any] = {
         key: (hints[key], ... if p.default is inspect.Parameter.empty else p.default)
@@ -305,23 +299,22 @@ def package_of(slot: str) -> str:
 
 
 def word(slot: str) -> str:
-    """Return what a plug-in of a slot, or a part of one, is called."""
+    """Return the word for a plug-in of a slot, or for a part."""
     return SLOTS.get(slot) or PARTS[slot]
 
 
 def named(slot: str, name: str) -> str:
-    """Return a plug-in in words, with the configuration's key that names it."""
+    """Return a plug-in in words, with its configuration key."""
     return f"{word(slot)} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
 
 
 @cache
 def of_base(slot: str, name: str) -> Any:
-    """Return what a slot's base module has under a name, or None.
+    """Return an attribute of a slot's base module, or None.
 
-    It may have ``check_input(bound, *args)``, ``check_output(bound, output, *args)``,
-    ``adapted(plugin)``, ``GIVEN`` (what NEEDS may name, each with what it is), ``NEEDS_FROM``
-    (slots whose plug-ins' names NEEDS may name), and ``RENAMED`` (names in NEEDS of before -> those
-    of now).
+    A base module may have ``check_input(bound, *args)``, ``check_output(bound, output, *args)``,
+    ``adapted(plugin)``, ``GIVEN`` (descriptions of names in NEEDS), ``NEEDS_FROM`` (slots whose
+    plug-ins NEEDS may name), and ``RENAMED`` (old names in NEEDS -> new names).
     """
     base = f"{package_of(slot)}.base"
     if slot in PARTS or importlib.util.find_spec(base) is None:
@@ -330,6 +323,6 @@ def of_base(slot: str, name: str) -> Any:
 
 
 def named_now(slot: str, needs: Iterable[str]) -> frozenset[str]:
-    """Return names in NEEDS by what they are called now."""
+    """Return the current names of entries of NEEDS."""
     renamed: Mapping[str, set[str]] = of_base(slot, "RENAMED") or {}
     return frozenset().union(*(renamed.get(name, {name}) for name in needs))

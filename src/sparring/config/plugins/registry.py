@@ -6,8 +6,8 @@ options. Adding a plug-in edits no existing file. Plug-ins of other packages are
 with a dot, and entry points (``outside.py``). A plug-in that is a folder may have parts: modules of
 the folder with a function of the plug-in's name, such as ``environments/sudoku/solver.py``.
 
-A plug-in module may also declare NEEDS, names of what it wants computed, such as {"value"} (of an
-estimator, columns of the turn table), and the names of ``declarations.ModuleDeclarations``.
+A plug-in module may also declare NEEDS, the names of what it needs computed, such as {"value"} (of
+an estimator, columns of the turn table), and the names of ``declarations.ModuleDeclarations``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sparring.config.plugins.outside import (
 from sparring.config.plugins.plugin import (
     KEYS,
     SLOTS,
-    Bound,
+    BoundPlugin,
     Plugin,
     named,
     named_now,
@@ -45,11 +45,11 @@ from sparring.core.errors import ConfigError, UnknownNameError
 __all__ = [
     "KEYS",
     "SLOTS",
-    "Bound",
+    "BoundPlugin",
     "Plugin",
     "bind",
     "built_in",
-    "forget",
+    "clear_caches",
     "known",
     "load",
     "load_part",
@@ -68,21 +68,18 @@ log = logging.getLogger(__name__)
 
 @cache
 def names(slot: str) -> tuple[str, ...]:
-    """Return the names of all plug-ins of a slot, sorted.
-
-    Sparring's own (whose errors see), and entry points of installed packages.
-    """
+    """Return the names of all plug-ins of a slot, sorted: Sparring's own and entry points."""
     return tuple(sorted({*built_in(slot), *entry_points(slot)}))
 
 
-def forget() -> None:
-    """Look for plug-ins anew: packages may have come or gone."""
+def clear_caches() -> None:
+    """Clear the caches of plug-ins, as packages may have changed."""
     for cached in (names, built_in, load, load_part, _standard):
         cached.cache_clear()
 
 
 def known(slot: str, name: str) -> bool:
-    """Return whether a name is one of a slot's plug-ins, or of one from outside."""
+    """Return whether a name is a plug-in of a slot, or looks like an outside one."""
     return is_outside(name) or name in names(slot)
 
 
@@ -90,11 +87,11 @@ def known(slot: str, name: str) -> bool:
 def built_in(slot: str) -> tuple[str, ...]:
     """Return the names of Sparring's own plug-ins of a slot, sorted.
 
-    A module, or a package, is a plug-in if it has a function or class of its own name, and so is
-    each public function of a module ``standard``. All others in a slot are helpers of its plug-ins.
+    A plug-in is a module or package with a function or class of its own name, or a public function
+    of a module ``standard``. Other modules of a slot are helpers.
 
     Raises:
-        UnknownNameError: no such slot.
+        UnknownNameError: there is no such slot.
     """
     if slot not in SLOTS:
         raise UnknownNameError("slot", slot, SLOTS)
@@ -108,24 +105,21 @@ def built_in(slot: str) -> tuple[str, ...]:
 
 @cache
 def _standard(slot: str) -> frozenset[str]:
-    """Return the public functions of a slot's module ``standard``, each of which is a plug-in."""
+    """Return the public functions of a slot's module ``standard``, which are plug-ins."""
     folders = importlib.import_module(package_of(slot)).__path__
     texts = (read_module(Path(folder, "standard")) or "" for folder in folders)
     return frozenset(re.findall(r"^def ([a-z]\w*)\(", "\n".join(texts), re.MULTILINE))
 
 
 def _has_line(stem: Path, *begins: str) -> bool:
-    """Return whether a line of a module's text begins in one of these ways; nothing is imported."""
+    """Return whether a line of a module's text begins in one of these ways."""
     text = read_module(stem)
     pattern = "|".join(map(re.escape, begins))
     return text is not None and bool(re.search(rf"^(?:{pattern})", text, re.MULTILINE))
 
 
 def loadable(slot: str, among: Iterable[str] | None = None) -> list[Plugin]:
-    """Return the plug-ins of a slot: all, or those of some names.
-
-    An entry point of another package that cannot be imported is left out, with a warning.
-    """
+    """Return the plug-ins of a slot, all or some; warn of entry points that fail to import."""
     plugins = []
     for name in names(slot) if among is None else among:
         try:
@@ -138,14 +132,14 @@ def loadable(slot: str, among: Iterable[str] | None = None) -> list[Plugin]:
 
 
 def _check_needs(plugin: Plugin) -> Plugin:
-    """Return the plug-in, if everything that its NEEDS name is known."""
-    given: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
+    """Return the plug-in if all names in its NEEDS are known."""
+    basic: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
     by_option = plugin.declarations.NEEDS_BY
     needs = [names for values in by_option.values() for names in values.values()]
     for need in sorted(plugin.needs.union(*(named_now(plugin.slot, names) for names in needs))):
-        if need not in given and not any(known(slot, need) for slot in sources):
-            choices = {*given, *(name for slot in sources for name in names(slot))}
+        if need not in basic and not any(known(slot, need) for slot in sources):
+            choices = {*basic, *(name for slot in sources for name in names(slot))}
             raise UnknownNameError(
                 f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, choices
             )
@@ -153,7 +147,7 @@ def _check_needs(plugin: Plugin) -> Plugin:
 
 
 _CRITIC = "{name: value_loss, weight: 0.5}]'"
-FIELD_NAMES = {  # algorithms that are a pair of an estimator and losses here -> what to write
+FIELD_NAMES = {  # algorithms that are an estimator with losses here -> what to write
     "ppo": f"PPO is credit.name=gae 'losses=[{{name: ppo_clip}}, {_CRITIC}.",
     "a2c": f"A2C is credit.name=gae 'losses=[{{name: policy_gradient}}, {_CRITIC}.",
     "reinforce": "REINFORCE is credit.name=outcome 'losses=[{name: policy_gradient}]'; with a "
@@ -167,13 +161,11 @@ FIELD_NAMES["actor_critic"] = FIELD_NAMES["a2c"]
 
 @cache
 def load(slot: str, name: str) -> Plugin:
-    """Return a plug-in by slot and name.
-
-    Where an entry point has the name of one of Sparring's own, that one is meant.
+    """Return a plug-in by slot and name; Sparring's own win over entry points.
 
     Raises:
         UnknownNameError: the slot has no plug-in of this name.
-        ConfigError: one from outside cannot be had.
+        ConfigError: an outside plug-in cannot be loaded.
     """
     if name in built_in(slot):
         module_name = "standard" if name in _standard(slot) else name
@@ -197,11 +189,11 @@ def load(slot: str, name: str) -> Plugin:
 
 @cache
 def load_part(slot: str, name: str, part: str) -> Plugin | None:
-    """Return a part of a plug-in, such as the solver of a game; None where it has none.
+    """Return a part of a plug-in, such as the solver of a game, or None.
 
     Raises:
         UnknownNameError: the slot has no plug-in of this name.
-        ConfigError: the plug-in, or its part, is from outside and cannot be imported.
+        ConfigError: an outside plug-in or its part cannot be imported.
     """
     plugin = load(slot, name)
     folders = getattr(plugin.module, "__path__", ())
@@ -218,14 +210,12 @@ def load_part(slot: str, name: str, part: str) -> Plugin | None:
 
 
 def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
-    """Return the names, sorted, of Sparring's own plug-ins of a slot whose part has such a line.
-
-    Texts are read, and nothing is imported.
+    """Return the sorted names of Sparring's own plug-ins whose part has a line, without imports.
 
     Args:
         slot: of the plug-ins.
-        part: a module of their folders.
-        line: how the line begins, such as ``def reference(``.
+        part: module in the plug-ins' folders.
+        line: beginning of the line, such as ``def reference(``.
     """
     folders = importlib.import_module(package_of(slot)).__path__
     return tuple(
@@ -235,8 +225,11 @@ def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
     )
 
 
-def required_services(bound: Bound) -> frozenset[str]:
-    """Return the services that a plug-in's columns require; see ``methods.columns.base``."""
+def required_services(bound: BoundPlugin) -> frozenset[str]:
+    """Return the parts of a run that a plug-in's columns need.
+
+    Parts are "critic", "reference", "process", "tree", "candidates" and "playouts".
+    """
     plugins = [bound.plugin]
     if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()):
         plugins += [load("columns", name) for name in ordered(bound.needs)]
@@ -244,11 +237,11 @@ def required_services(bound: Bound) -> frozenset[str]:
 
 
 def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return columns with all that they need, in an order in which each can be computed.
+    """Return columns with all columns that they need, in an order for computing them.
 
     Args:
-        needs: their names.
-        within: the columns that these are needed for, the first one first.
+        needs: names of the columns.
+        within: columns that need these, the first one first.
 
     Raises:
         ConfigError: a column needs itself.
@@ -267,18 +260,18 @@ def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ..
 
 def bind(
     slot: str, name: str, options: Mapping[str, Any] | None = None, *, preset: str | None = None
-) -> Bound:
+) -> BoundPlugin:
     """Return a plug-in with its options checked against its signature.
 
     Args:
         slot: one of ``SLOTS``.
         name: the plug-in's name.
-        options: values for its keyword-only parameters; floats may be schedules, whose values keep
-            the option's limits.
+        options: values of its keyword-only parameters; floats may be schedules within the option's
+            limits.
         preset: a name in the plug-in's ``PRESETS``; explicit options win over it.
 
     Raises:
-        UnknownNameError: unknown slot, plug-in, preset or option.
-        ConfigError: a value of the wrong type or outside its limits, or a required option left out.
+        UnknownNameError: the slot, plug-in, preset or option is unknown.
+        ConfigError: a value has the wrong type, is outside its limits, or is missing.
     """
     return with_options(load(slot, name), options, preset=preset)

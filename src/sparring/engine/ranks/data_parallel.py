@@ -32,7 +32,7 @@ from sparring.config import RunConfig
 from sparring.core.child_process import Mailbox
 from sparring.core.errors import RunError, SparringError
 from sparring.core.files import disk_errors
-from sparring.core.process import seeing
+from sparring.core.process import visible_gpus
 from sparring.core.records import Credit
 from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
@@ -175,7 +175,7 @@ class Ranks:
         environment = {**threads, **self._environment}
         for rank in self._others:
             first = json.dumps({**settings, "rank": rank}).encode()
-            variables = seeing([self._gpus[rank]], "learner.gpus") if self._gpus else {}
+            variables = visible_gpus([self._gpus[rank]], "learner.gpus") if self._gpus else {}
             child = PythonProcess(
                 *(rank, first, self._mailbox),
                 module=self.module,
@@ -231,7 +231,7 @@ class Ranks:
         for child in self._children:
             child.kill()
         for child in self._children:
-            child.gone()
+            child.wait_until_gone()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._children, self._sums = [], None
         self._waiting.clear()

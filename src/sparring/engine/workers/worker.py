@@ -22,7 +22,7 @@ import safetensors.torch
 import torch
 
 from sparring.config import resolve
-from sparring.config.plugins.guard import Watch
+from sparring.config.plugins.guard import CallWatch
 from sparring.config.sections import FRESH
 from sparring.core import version
 from sparring.core.errors import RolloutError, RunError, SparringError
@@ -253,7 +253,7 @@ def serve(
         worker = Worker(json.loads(hear()[0]))
         say(ready_message())
         fresh = worker.config.scale.order == FRESH
-        with Watch(worker.config.call_seconds):
+        with CallWatch(worker.config.call_seconds):
             while True:
                 message = hear()
                 if is_news(message[0]):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import PlayerRef, refs
 from sparring.core.rng import Stream
@@ -44,7 +44,7 @@ class KeepRequest:
         return tuple(member.step or 0 for member in self.members)
 
 
-def check_output(rule: Bound, remaining: Any, request: KeepRequest) -> None:
+def check_output(rule: BoundPlugin, remaining: Any, request: KeepRequest) -> None:
     """Check the answer of a rule, after every call.
 
     Raises:

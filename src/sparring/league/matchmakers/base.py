@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any, TypeVar, cast
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError, nearest
 from sparring.core.records import LEARNER as LEARNER
 from sparring.core.records import MAIN, EnvironmentSpec, PlayerRef, ref, refs
@@ -148,7 +148,7 @@ def draw_member(members: Sequence[T], weights: Sequence[float], draw: float) -> 
     return members[bisect(ends, min(draw * ends[-1], math.nextafter(ends[-1], 0.0)))]
 
 
-def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None:
+def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -> None:
     """Check the answer of a matchmaker, after every call.
 
     Raises:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import AfterValidator
 
 from sparring.config.parts import PluginConfig
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import GameError, PluginError
 from sparring.core.records import FloatArray
 from sparring.league.meta_game import EXACT
@@ -75,7 +75,7 @@ def two_sided(game: MetaGame, solver: str) -> None:
         )
 
 
-def check_output(solver: Bound, strategy: Any, game: MetaGame) -> None:
+def check_output(solver: BoundPlugin, strategy: Any, game: MetaGame) -> None:
     """Check the answer of a solver, after every call.
 
     Raises:
@@ -102,7 +102,7 @@ def check_output(solver: Bound, strategy: Any, game: MetaGame) -> None:
     _check_rows(solver, strategy, game)
 
 
-def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
+def _check_weights(solver: BoundPlugin, where: str, weights: FloatArray) -> None:
     if not (
         np.isfinite(weights).all()
         and (weights >= 0).all()
@@ -114,7 +114,7 @@ def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
         )
 
 
-def _check_joint(solver: Bound, strategy: MetaStrategy, game: MetaGame) -> None:
+def _check_joint(solver: BoundPlugin, strategy: MetaStrategy, game: MetaGame) -> None:
     if strategy.joint is None:
         return
     if strategy.joint.shape != game.shape:
@@ -132,7 +132,7 @@ def _check_joint(solver: Bound, strategy: MetaStrategy, game: MetaGame) -> None:
             )
 
 
-def _check_rows(solver: Bound, strategy: MetaStrategy, game: MetaGame) -> None:
+def _check_rows(solver: BoundPlugin, strategy: MetaStrategy, game: MetaGame) -> None:
     if strategy.rows is None:
         return
     shapes = (game.shape, game.shape[::-1])
@@ -147,7 +147,7 @@ def _check_rows(solver: Bound, strategy: MetaStrategy, game: MetaGame) -> None:
                 _check_weights(solver, f"member {member} of side {side}", row)
 
 
-def bound(solver: Any) -> Bound:
+def bound(solver: Any) -> BoundPlugin:
     """Return the meta-solver of a text or a mapping, as in a configuration.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import LEARNER, MAIN, PlayerRef, refs
 from sparring.league.payoffs import Payoffs, Results
@@ -54,7 +54,7 @@ class ScheduleRequest:
         return self.payoffs.results(self.learner, opponent)
 
 
-def check_output(schedule: Bound, due: Any, request: ScheduleRequest) -> None:
+def check_output(schedule: BoundPlugin, due: Any, request: ScheduleRequest) -> None:
     """Check the answer of a schedule, after every call.
 
     Raises:

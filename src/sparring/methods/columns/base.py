@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode, FloatArray, TurnTable
 from sparring.play.turn_table import ordered_turns
@@ -95,7 +95,7 @@ def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:
     return replace(turns, **changes)
 
 
-def check_output(bound: Bound, output: Any, source: ColumnSource) -> None:
+def check_output(bound: BoundPlugin, output: Any, source: ColumnSource) -> None:
     """Check the output of a column's function; every call ends here.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound, Plugin
+from sparring.config.plugins.registry import BoundPlugin, Plugin
 from sparring.core.errors import CreditError, PluginError
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.ops.groups import group_ids, trajectory_starts, trajectory_sums
@@ -37,7 +37,7 @@ MISSING = {  # column -> end of the error text for a missing column
 LARGEST = 1e30  # largest size of an advantage, well below the limit of float32
 
 
-def check_input(estimator: Bound, turns: TurnTable, *state: Any) -> None:
+def check_input(estimator: BoundPlugin, turns: TurnTable, *state: Any) -> None:
     """Check the turn table before a call of an estimator, with the columns of its NEEDS."""
     validate_turn_table(turns, estimator.plugin.name, columns=sorted(estimator.needs))
 
@@ -118,7 +118,7 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
     return with_state
 
 
-def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -> None:
+def check_output(estimator: BoundPlugin, credit: Any, turns: TurnTable, *state: Any) -> None:
     """Check the output of an estimator; every call ends here.
 
     Raises:
@@ -149,7 +149,7 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
             )
 
 
-def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) -> None:
+def _check_column(estimator: BoundPlugin, name: str, column: FloatArray, length: int) -> None:
     if np.shape(column) != (length,):
         raise PluginError(
             f"The {estimator} must give {name} of shape ({length},) here; it "

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
@@ -53,7 +53,9 @@ def replies(turn: Turn) -> tuple[Turn, ...]:
     return (turn, *turn.candidates)
 
 
-def check_output(knowledge: Bound, output: Any, request: KnowledgeRequest, *state: Any) -> None:
+def check_output(
+    knowledge: BoundPlugin, output: Any, request: KnowledgeRequest, *state: Any
+) -> None:
     """Check the output of a knowledge plug-in; every call ends here.
 
     Raises:

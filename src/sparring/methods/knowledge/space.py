@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import CheckpointError, GameError
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
@@ -53,7 +53,7 @@ class LatentSpace:
         strategies: strategies by name of the environment.
     """
 
-    embedding: Bound
+    embedding: BoundPlugin
     names: tuple[str, ...]
     called: tuple[str, ...] = ()
     kinds: Mapping[str, StatementClusters] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class LatentSpace:
         }
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any], embedding: Bound) -> tuple[int, Self]:
+    def of_state(cls, state: Mapping[str, Any], embedding: BoundPlugin) -> tuple[int, Self]:
         """Return (iteration, latent space) of a saved state.
 
         Args:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.config.policies import Reduction
 from sparring.core.errors import PluginError
 from sparring.core.records import FloatArray, IntArray
@@ -101,7 +101,7 @@ class LossTerm:
     metrics: Mapping[str, Tensor | float] = field(default_factory=dict)
 
 
-def check_output(loss: Bound, term: Any, *batch: Any) -> None:
+def check_output(loss: BoundPlugin, term: Any, *batch: Any) -> None:
     """Check that a loss has returned a LossTerm; every call ends here.
 
     Raises:

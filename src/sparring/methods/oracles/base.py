@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.registry import bind, named
 from sparring.core.errors import OracleError, PluginError
 from sparring.core.records import Judgement, Verdict
@@ -96,7 +96,7 @@ def verdicts(
             value per legal action.
         OracleError: the oracle refuses a state.
     """
-    with Call(named("oracles", oracle.name)) as call:
+    with PluginCall(named("oracles", oracle.name)) as call:
         judged = oracle.judge(states, streams)
     if len(judged) != len(states):
         raise PluginError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError
 from sparring.core.records import Verdict
 from sparring.environments.base import Searchable, SearchablePlay
@@ -51,7 +51,7 @@ class PosteriorOracle(KeyedOracle):
 
     def __post_init__(self) -> None:
         super().__init__(prior=self.prior)
-        self._believe: Bound | None = None
+        self._believe: BoundPlugin | None = None
         if "prior" in (self.options or {}):
             raise ConfigError(
                 "oracle 'posterior': options has the key 'prior', which belongs beside options; "
@@ -85,7 +85,7 @@ class PosteriorOracle(KeyedOracle):
             else [verdict_of(state.legal_actions(), believe(state)) for state in states]
         )
 
-    def _bound(self, game: Searchable) -> Bound | None:
+    def _bound(self, game: Searchable) -> BoundPlugin | None:
         """Return the game's solver with its options, or None."""
         solver = solver_of(game, self.name)
         options = {"prior": self.prior, **(self.options or {})}

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
@@ -201,7 +201,7 @@ def apply_rewards(
     return shaped, metrics
 
 
-def check_output(reward: Bound, output: Any, *arguments: Any) -> None:
+def check_output(reward: BoundPlugin, output: Any, *arguments: Any) -> None:
     """Check that a reward has returned a sequence; every call ends here.
 
     Raises:

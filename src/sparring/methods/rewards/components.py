@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import RewardError
 from sparring.core.records import Episode
 from sparring.core.schedule import Schedule
@@ -19,12 +19,12 @@ LARGEST = 1e6  # beyond this size a component would lose the game's payoffs to r
 class WeightedReward:
     """A reward plug-in with its options, and its factor over training."""
 
-    bound: Bound
+    bound: BoundPlugin
     weight: Schedule
 
 
 def opinions(
-    reward: Bound,
+    reward: BoundPlugin,
     episodes: Sequence[Episode],
     games: Mapping[str, Environment],
     *,
@@ -64,7 +64,10 @@ def _spread(
 
 
 def _of_decisions(
-    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Environment], progress: float
+    reward: BoundPlugin,
+    episodes: Sequence[Episode],
+    games: Mapping[str, Environment],
+    progress: float,
 ) -> list[tuple[float | None, ...]]:
     needs = reward.plugin.needs
     if "batch" in needs:
@@ -113,7 +116,7 @@ def with_components(
     return replace(episode, turns=tuple(turns))
 
 
-def reads_turn(reward: Bound) -> bool:
+def reads_turn(reward: BoundPlugin) -> bool:
     """Return whether a reward's number for a turn depends on that turn only."""
     return reward.plugin.declarations.READS == "turn"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import CreditError, PluginError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
@@ -18,7 +18,7 @@ from sparring.methods.credit.base import broadcast_to_turns, start_groups, traje
 from sparring.ops.groups import deviations, group_counts, trajectory_sums
 
 
-def check_output(rule: Bound, mask: Any, turns: TurnTable, *stream: Any) -> None:
+def check_output(rule: BoundPlugin, mask: Any, turns: TurnTable, *stream: Any) -> None:
     """Check that a selection rule has returned a mask over turns; every call ends here.
 
     Raises:

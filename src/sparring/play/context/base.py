@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, PluginError
 from sparring.core.records import Observation, Segment
 from sparring.environments.base import Environment
@@ -74,12 +74,12 @@ class WriteMemory(NamedTuple):
     example: str = ""  # the memory that the warm-up imitates
 
 
-def grows(strategy: Bound) -> bool:
+def grows(strategy: BoundPlugin) -> bool:
     """Return whether a strategy always shows everything, and is not called."""
     return strategy.plugin.declarations.GROWS
 
 
-def no_view(strategy: Bound, environment: Environment | None) -> ContextError:
+def no_view(strategy: BoundPlugin, environment: Environment | None) -> ContextError:
     """Return the error of an environment whose observations have no view of the position."""
     name = "the environment" if environment is None else environment.name
     return ContextError(
@@ -89,7 +89,7 @@ def no_view(strategy: Bound, environment: Environment | None) -> ContextError:
     )
 
 
-def no_notes(strategy: Bound, environment: Environment) -> ContextError:
+def no_notes(strategy: BoundPlugin, environment: Environment) -> ContextError:
     """Return the error of an environment without notes between attempts."""
     name = environment.name
     return ContextError(
@@ -99,7 +99,7 @@ def no_notes(strategy: Bound, environment: Environment) -> ContextError:
     )
 
 
-def check_output(strategy: Bound, answer: Any, request: ContextRequest) -> None:
+def check_output(strategy: BoundPlugin, answer: Any, request: ContextRequest) -> None:
     """Check the answer of a strategy, after every call.
 
     Raises:
@@ -172,7 +172,10 @@ class Ledger:
     )
 
     def __init__(
-        self, renderer: Any, context: Bound | None = None, environment: Environment | None = None
+        self,
+        renderer: Any,
+        context: BoundPlugin | None = None,
+        environment: Environment | None = None,
     ) -> None:
         self.renderer, self._environment = renderer, environment
         self._context = None if context is None or grows(context) else context
@@ -220,7 +223,7 @@ class Ledger:
         self._pending += (segment,)
 
     def _ask_strategy(
-        self, context: Bound, observation: Observation, text: str, again: bool
+        self, context: BoundPlugin, observation: Observation, text: str, again: bool
     ) -> tuple[Exchange, ...]:
         """Return the exchanges that the strategy shows, and set the prompt."""
         if not observation.view and "view" in context.needs:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode
 from sparring.play.episode import moment_begin
@@ -51,7 +51,7 @@ class PlannedGame(NamedTuple):
 
 
 def check_output(
-    plan: Bound, origins: Any, num_left: int, games: Sequence[PlannedGame], *stream: Any
+    plan: BoundPlugin, origins: Any, num_left: int, games: Sequence[PlannedGame], *stream: Any
 ) -> None:
     """Check the answer of a plan, after every call.
 
@@ -74,7 +74,7 @@ def check_output(
 
 
 def play_planned(
-    plan: Bound, specs: Sequence[EpisodeSpec], *, group_size: int, progress: float = 0.0
+    plan: BoundPlugin, specs: Sequence[EpisodeSpec], *, group_size: int, progress: float = 0.0
 ) -> EpisodeRequests[tuple[Rollout, dict[str, float]]]:
     """Request the games of all groups by a plan, wave by wave.
 
@@ -117,7 +117,7 @@ class _Group:
         self._requested: list[Origin] = []
         self._lost = False
 
-    def due(self, plan: Bound, progress: float) -> list[EpisodeSpec]:
+    def due(self, plan: BoundPlugin, progress: float) -> list[EpisodeSpec]:
         """Return the group's next games; none when all are played, or one failed."""
         num_left = len(self.specs) - len(self.games)
         if not num_left or self._lost:

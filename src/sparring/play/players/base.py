@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from sparring.config.plugins.guard import Call
-from sparring.config.plugins.registry import Bound, named
+from sparring.config.plugins.guard import PluginCall
+from sparring.config.plugins.registry import BoundPlugin, named
 from sparring.core.errors import PluginError
 from sparring.core.records import SampledRun
 from sparring.core.rng import Stream
@@ -103,7 +103,7 @@ class HasPatience(Protocol):
 class HasContext(Protocol):
     """An agent with tokens and a context strategy; None: the strategy full."""
 
-    context: Bound | None
+    context: BoundPlugin | None
 
 
 @runtime_checkable
@@ -145,7 +145,7 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         PluginError: the agent raised, or did not give one reply per turn.
         GameError: a user-defined environment lacks an attribute that the agent reads.
     """
-    call = Call(named("players", name))
+    call = PluginCall(named("players", name))
     if isinstance(agent, HasPatience) and agent.patient:
         return [*agent.act(turns)]
     with call:
@@ -216,7 +216,7 @@ class Flight:
 
     def __init__(self, name: str, agent: Agent, turns: Sequence[PendingTurn]) -> None:
         self.name, self.done = name, not turns
-        self._call = Call(named("players", name))
+        self._call = PluginCall(named("players", name))
         self._missing = set(range(len(turns)))
         self._coming: Iterator[Sequence[tuple[int, Reply | FailedPlay]]]
         if isinstance(agent, HasSubmit) and first_ability(agent, ("submit", "act")) == "submit":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError
 from sparring.environments.base import random_reply
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
@@ -25,7 +25,7 @@ class DemonstratorAgent:
 
     renderer: Any
     name: str = "demonstrator"
-    context: Bound | None = None
+    context: BoundPlugin | None = None
     player: TextAgent | None = None
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
@@ -43,7 +43,7 @@ class DemonstratorAgent:
         return Reply(text=text, ids=ids, logprobs=(0.0,) * len(ids))
 
 
-def imitated_player(player: Bound | None) -> TextAgent | None:
+def imitated_player(player: BoundPlugin | None) -> TextAgent | None:
     """Return the player that the warm-up imitates; None: random legal play.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
 
-from sparring.config.plugins.guard import Call
+from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.registry import named
 from sparring.core.errors import GameError, quoted
 from sparring.core.rng import Stream
@@ -95,7 +95,7 @@ def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float
             "returns the probabilities of the legal actions."
         )
     legal = legal_actions_of(name, state, seat)
-    with Call(named("players", name)):
+    with PluginCall(named("players", name)):
         shares = {action: float(share) for action, share in agent.chances(state, seat).items()}
     wrong = [action for action in shares if action not in legal]
     if (

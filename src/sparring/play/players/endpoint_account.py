@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sparring.core.endpoint_connection import OPENAI, Connection, MalformedError
 from sparring.core.errors import ConfigError, RolloutError
 from sparring.core.files import disk_errors
-from sparring.core.trust import address, cache_file
+from sparring.core.trust import cache_file, parse_address
 from sparring.environments.options import check_range
 
 log = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ class Account:
             advice=_ADVICE,
         )
         # OpenAI's new models refuse the old name
-        at_openai = address(base_url).host == OPENAI
+        at_openai = parse_address(base_url).host == OPENAI
         self.limit_name = "max_completion_tokens" if at_openai else "max_tokens"
         self.cache = None if cache is None else AnswerCache(cache_file(cache))
         self._lock = Lock()
@@ -226,7 +226,7 @@ class Account:
             )
         except RolloutError as error:
             raise RolloutError(f"{error} {self._cache_advice()}") from None
-        answer = answer._replace(text=self.connection.hidden(answer.text))
+        answer = answer._replace(text=self.connection.mask_key(answer.text))
         if self.cache is not None:
             self.cache.add(digest, answer)
         with self._lock:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import FloatArray, SampleRequest, SampleResult, SamplingParams
 from sparring.models.samplers.base import (
@@ -44,7 +44,7 @@ class PolicyAgent:
     renderer: Any
     params: SamplingParams
     name: str = "policy"
-    context: Bound | None = None
+    context: BoundPlugin | None = None
     in_flight: int | None = None
 
     # whether a conversation that is too long for the model is an error; otherwise it is not sent,

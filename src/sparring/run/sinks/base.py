@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.files import disk_errors, parse_json
 
@@ -56,7 +56,7 @@ class Sink(Protocol):
         """Write what is still in memory; no call follows."""
 
 
-def check_output(sink: Bound, output: Any, start: RunStart) -> None:
+def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
     """Check that a plug-in has returned a sink.
 
     Raises:

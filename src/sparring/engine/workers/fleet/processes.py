@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.core.child_process import ChildProcess, Mailbox
-from sparring.core.process import seeing
+from sparring.core.process import visible_gpus
 from sparring.engine.workers.fleet.base import WorkerMessage
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
@@ -97,7 +97,9 @@ class ProcessFleet:
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
         self.end(worker)
-        variables = self._gpus and seeing([self._gpus[worker % len(self._gpus)]], "scale.gpus")
+        variables = self._gpus and visible_gpus(
+            [self._gpus[worker % len(self._gpus)]], "scale.gpus"
+        )
         child = PythonProcess(worker, self._settings, self._mailbox, environment=variables or None)
         with self._mutex:
             self._children[worker] = child
@@ -147,7 +149,7 @@ class ProcessFleet:
                 self._children.pop(child.number)
         if message is None:
             child.kill()
-            child.gone()
+            child.wait_until_gone()
         return [WorkerMessage(child.number, message)]
 
     def end(self, worker: int) -> None:
@@ -156,7 +158,7 @@ class ProcessFleet:
             child = self._children.pop(worker, None)
         if child is not None:
             child.kill()
-            child.gone()
+            child.wait_until_gone()
 
     def close(self) -> None:
         """End all workers; see ``Fleet``."""
@@ -165,7 +167,7 @@ class ProcessFleet:
         for child in children:
             child.kill()
         for child in children:
-            child.gone()
+            child.wait_until_gone()
 
     @property
     def pids(self) -> dict[int, int]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from sparring.core.child_process import Mailbox
 from sparring.core.errors import DEBUG, ConfigError, RunError
-from sparring.core.process import seeing
+from sparring.core.process import visible_gpus
 from sparring.core.trust import RAY
 from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.fleet.processes import PythonProcess
@@ -131,7 +131,10 @@ class RayFleet:
             b"[]\n" + json.dumps(settings).encode(),
             self._mailbox,
             module=DRIVER,
-            environment={**_environment(address), **(seeing(gpus, "scale.gpus") if gpus else {})},
+            environment={
+                **_environment(address),
+                **(visible_gpus(gpus, "scale.gpus") if gpus else {}),
+            },
         )
         room = self._wait_until_up()
         self.workers = count if count > 0 else max(room, 1)
@@ -249,7 +252,7 @@ class RayFleet:
         while not self._child.has_ended() and time.monotonic() < end:
             time.sleep(0.02)
         self._child.kill()
-        self._child.gone()
+        self._child.wait_until_gone()
         if not self._failed:
             shutil.rmtree(self._folder, ignore_errors=True)
         elif self._folder.is_dir():

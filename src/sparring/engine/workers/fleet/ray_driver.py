@@ -56,7 +56,7 @@ def _actor() -> type[Any]:
             sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
             with contextlib.suppress(OSError):
                 os.chdir(folder)
-            from sparring.config.plugins.guard import Watch
+            from sparring.config.plugins.guard import CallWatch
             from sparring.core.errors import SparringError
             from sparring.engine.workers.worker import Worker, error_message, ready_message
 
@@ -64,7 +64,7 @@ def _actor() -> type[Any]:
                 self.worker = Worker(json.loads(settings))
             except SparringError as error:
                 return error_message(error)
-            Watch(self.worker.config.call_seconds).__enter__()
+            CallWatch(self.worker.config.call_seconds).__enter__()
             return ready_message()
 
         def answer(self, message: bytes, digests: list[str], *contents: bytes) -> bytes:

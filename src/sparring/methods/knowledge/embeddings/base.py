@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import FloatArray
 
 
-def check_output(embedding: Bound, output: Any, texts: Sequence[str]) -> None:
+def check_output(embedding: BoundPlugin, output: Any, texts: Sequence[str]) -> None:
     """Check the output of an embedding; every call ends here.
 
     Raises:

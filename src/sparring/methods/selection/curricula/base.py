@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import CheckpointError, PluginError
 from sparring.core.records import FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
@@ -115,7 +115,7 @@ class ArmBook:
             del records[:-MAX_RECORDS]
 
 
-def check_output(curriculum: Bound, chosen: Any, request: CurriculumRequest) -> None:
+def check_output(curriculum: BoundPlugin, chosen: Any, request: CurriculumRequest) -> None:
     """Check that a curriculum has chosen an arm for every group; every call ends here.
 
     Raises:

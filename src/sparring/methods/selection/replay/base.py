@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparring.config.plugins.registry import Bound
+from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import CheckpointError, PluginError
 from sparring.core.files import parse_json, write_synced
 from sparring.core.records import Episode
@@ -64,7 +64,7 @@ class ReplayPlan:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def check_output(rule: Bound, plan: Any, *arguments: Any) -> None:
+def check_output(rule: BoundPlugin, plan: Any, *arguments: Any) -> None:
     """Check that a replay rule has returned a plan; every call ends here.
 
     Raises:
@@ -84,7 +84,7 @@ class ReplayBuffer:
 
     def join(
         self,
-        rule: Bound | None,
+        rule: BoundPlugin | None,
         fresh: Sequence[Episode],
         arm_of: Mapping[int, str],
         *,

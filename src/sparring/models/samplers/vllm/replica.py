@@ -20,7 +20,7 @@ from typing import Any, Literal
 from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.errors import ConfigError
 from sparring.core.files import cache_folder, disk_errors, file_digest
-from sparring.core.process import seeing
+from sparring.core.process import visible_gpus
 from sparring.models.samplers.in_process import describe_difference
 from sparring.models.samplers.vllm.requests import ReplicaRequest
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, salt_of
@@ -66,7 +66,7 @@ def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
     quiet = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
     return {
         **quiet,
-        **({} if gpu is None else seeing([gpu], "sampler.gpus")),
+        **({} if gpu is None else visible_gpus([gpu], "sampler.gpus")),
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one process, which a kill ends whole
         "VLLM_LOGGING_LEVEL": "WARNING",
@@ -260,7 +260,7 @@ class Replica:
         """End its process; return its pending requests."""
         if self.child is not None:
             self.child.kill()
-            self.child.gone()
+            self.child.wait_until_gone()
         requests, self._gone = list(self.pending.values()), None
         self.child, self.key, self.served = None, None, None
         self.pending, self.early_answers, self._has = {}, [], {}

@@ -1,4 +1,4 @@
-"""From a function and its options to a bound plug-in."""
+"""Binds a function with its options as a plug-in, for checks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparring.config.plugins.registry import Bound, Plugin, with_options
+from sparring.config.plugins.registry import BoundPlugin, Plugin, with_options
 
 
-def bound(slot: str, plugin: Callable[..., Any] | Bound, options: Mapping[str, Any]) -> Bound:
-    """Return a plug-in with its options; one that is bound already is returned as it is.
+def bound(
+    slot: str, plugin: Callable[..., Any] | BoundPlugin, options: Mapping[str, Any]
+) -> BoundPlugin:
+    """Return a plug-in with its options; a bound plug-in is returned unchanged.
 
     Args:
         slot: of the plug-in.
-        plugin: its function, or the plug-in bound.
+        plugin: the function, or the bound plug-in.
         options: of the function.
 
     Raises:
-        ConfigError: the options are not what the function takes.
+        ConfigError: the function does not take these options.
     """
-    if isinstance(plugin, Bound):
+    if isinstance(plugin, BoundPlugin):
         return plugin
     module = sys.modules[plugin.__module__]
     return with_options(

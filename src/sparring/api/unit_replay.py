@@ -1,8 +1,7 @@
-"""One unit of a step played again in this process, play by play, where errors show.
+"""Plays one unit of a step again in this process, episode by episode, where errors show.
 
-What a step plays is a function of the run's configuration and of its state before the step, so the
-checkpoint of that state is all that is needed. Units before the one that is asked for are played
-only where later ones begin in the middle of their plays.
+The configuration and the state before a step determine the step's episodes, so the checkpoint of
+that state is enough. Earlier units of the step are played only if later ones branch from them.
 """
 
 from __future__ import annotations
@@ -29,33 +28,33 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, StepInputs, request_plays
 from sparring.run.warmup import warm_up
 
-LOGGER = "sparring.play.rollout"  # says what a play raised that is begun anew
+LOGGER = "sparring.play.rollout"  # logs the errors of episodes that begin anew
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Replayed:
-    """How a play went: its returns, or that it was given up; how often it was begun anew."""
+class ReplayedEpisode:
+    """Outcome of one episode that was played again."""
 
     spec: EpisodeSpec
     returns: tuple[float, ...] | None
     turns: int
     retried: int
-    raised: tuple[str, ...]  # traces of what its code raised
+    raised: tuple[str, ...]  # traces of the errors of its code
 
 
 class _Traces(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.traces: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         args = record.args if isinstance(record.args, tuple) else ()
         errors = [value for value in args if isinstance(value, BaseException)]
-        self.found += ["".join(traceback.format_exception(error)).rstrip() for error in errors]
+        self.traces += ["".join(traceback.format_exception(error)).rstrip() for error in errors]
 
 
 def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[EpisodeSpec], ReplyJudges]:
-    """Return a run as it was before a step, and the plays of a unit of that step.
+    """Return (engine before the step, episodes of the unit, judging).
 
     Args:
         path: the run folder.
@@ -64,21 +63,21 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
 
     Raises:
         CheckpointError: there is no checkpoint of the state before the step.
-        ConfigError: there is no such step, or it has fewer units.
+        ConfigError: there is no such step, or the step has fewer units.
     """
     config, engine, state = _before(path, step)
     games = [game for game, _ in engine.environments]
     opened = StepInputs.of(engine, state, step - 1)
     asking = request_plays(config, engine, Methods.of(config, games), opened)
-    units, wanted = 0, next(asking, None)
-    while wanted is not None:
-        if wanted.judging is not None:
-            parts = split_into_units(engine.seated(wanted.specs), config.scale.unit_games)
+    units, request = 0, next(asking, None)
+    while request is not None:
+        if request.judging is not None:
+            parts = split_into_units(engine.seated(request.specs), config.scale.unit_games)
             if unit - units < len(parts):
-                return engine, list(parts[unit - units]), wanted.judging
+                return engine, list(parts[unit - units]), request.judging
             units += len(parts)
         try:
-            wanted = asking.send(engine.play(wanted.specs, wanted.judging))
+            request = asking.send(engine.play(request.specs, request.judging))
         except StopIteration:
             break
     raise ConfigError(
@@ -89,11 +88,11 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
 
 def replay(
     engine: LocalEngine, specs: Sequence[EpisodeSpec], judging: ReplyJudges
-) -> Iterator[tuple[EpisodeSpec, Replayed | None]]:
-    """Yield each play before it is played, with None, and after it, with how it went.
+) -> Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]:
+    """Yield (spec, None) before each episode and (spec, outcome) after it.
 
     Raises:
-        SparringError: what no retry mends, as in a run.
+        SparringError: an error that no retry can mend, as in a run.
     """
     traces, logger = _Traces(), logging.getLogger(LOGGER)
     logger.addHandler(traces)
@@ -101,17 +100,17 @@ def replay(
     try:
         for spec in specs:
             yield spec, None
-            traces.found = []
+            traces.traces = []
             episodes, counts = engine.play([spec], judging)
             whole = episodes[0] if episodes else None
             yield (
                 spec,
-                Replayed(
+                ReplayedEpisode(
                     spec=spec,
                     returns=None if whole is None else whole.returns,
                     turns=0 if whole is None else len(whole.turns),
                     retried=counts.retried,
-                    raised=tuple(traces.found),
+                    raised=tuple(traces.traces),
                 ),
             )
     finally:
@@ -120,7 +119,7 @@ def replay(
 
 
 def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
-    """Return a run as it was when a step's plays were begun."""
+    """Return (configuration, engine, state) before a step's episodes began."""
     folder = RunFolder.open(path)
     config = resolve(folder.config())
     if config.scale.order == FRESH:
@@ -131,17 +130,21 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
         )
     if not 1 <= step <= config.steps:
         raise ConfigError(f"{path} has no step {step}; write a number from 1 to {config.steps}.")
-    done = max(step - 1 - config.scale.lag, 0)  # steps that had been learnt from
+    done = max(step - 1 - config.scale.lag, 0)  # number of steps that the weights have learned from
     if not done:
         engine = LocalEngine(config)
         warm_up(config, engine)
         return config, engine, begin_league(config, engine, RunState())
-    there = checkpoint.steps(path)
-    if done not in there:
+    saved_steps = checkpoint.steps(path)
+    if done not in saved_steps:
         again = sorted(
             {
                 *range(1, config.scale.lag + 2),
-                *(one + 1 + config.scale.lag for one in there if one < config.steps),
+                *(
+                    saved_step + 1 + config.scale.lag
+                    for saved_step in saved_steps
+                    if saved_step < config.steps
+                ),
             }
         )
         raise CheckpointError(
@@ -150,6 +153,6 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
             f"train --run {path} --resume checkpoint.every=1` leaves a checkpoint of every step."
         )
     config, engine, _ = load_run(path, done)
-    found = folder.checkpoint(done)
-    state = RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED}))
+    saved = folder.checkpoint(done)
+    state = RunState.restored(saved.path, saved.step, saved.state, apart=frozenset({SAVED}))
     return config, engine, restart_learners(config, engine, state)

@@ -1,4 +1,4 @@
-"""What an advantage estimator must keep."""
+"""The contract of advantage estimators."""
 
 from __future__ import annotations
 
@@ -12,38 +12,35 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config.plugins.registry import Bound, built_in, ordered
+from sparring.config.plugins.registry import BoundPlugin, built_in, ordered
 from sparring.core.records import Credit, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.columns.base import FIELDS
-from sparring.testing.given import bound
+from sparring.testing.bound_plugin import bound
 
 
 def check_estimator(
-    estimator: Callable[..., Any] | Bound, *, tables: int = 50, seed: int = 0, **options: Any
+    estimator: Callable[..., Any] | BoundPlugin, *, tables: int = 50, seed: int = 0, **options: Any
 ) -> None:
     """Check an advantage estimator on random turn tables.
 
-    They have the columns that its NEEDS name and no others on demand. Every other one is of trials,
-    with attempts and notes.
-
-    It returns a Credit with one finite advantage per turn (or per token, where it says so), the
-    same for the same table; it changes neither the table nor its state, and its state goes to JSON
-    and back without a difference to the next step. One that needs "value" gives targets for the
-    critic.
+    The tables have the optional columns in its NEEDS and no others; half of them are of trials,
+    with attempts and notes. The estimator must return a Credit with one finite advantage per turn
+    (or per token, if it says so), equal for equal tables. It must not change the table or its
+    state. After JSON its state must give the same next step. If it needs "value", it must give
+    targets for the critic.
 
     Args:
-        estimator: the function, or the plug-in bound.
-        tables: how many are tried; one without turns is always among them.
+        estimator: the function, or the bound plug-in.
+        tables: number of tables; one without turns is always among them.
         seed: of the tables.
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: it raised an exception that is none of Sparring's, or returned what no run can
-            use.
+        AssertionError: the estimator breaks one of these rules.
+        PluginError: the estimator raised a foreign exception, or returned an unusable value.
     """
-    made = bound("credit", estimator, options)
+    plugin = bound("credit", estimator, options)
     root = Stream.from_seed(seed)
     state: dict[str, Any] = {}
     for number in range(tables):
@@ -51,32 +48,32 @@ def check_estimator(
         lengths = [1 + draw.integer(place, 4) for place in range(number % 13)]
         trials = number % 2 == 1
         turns = random_table(lengths, seed=number, trials=trials)
-        check_estimator_on(made, _as_needed(turns, made), {})
+        check_estimator_on(plugin, _as_needed(turns, plugin), {})
         turns = random_table(lengths or [1], seed=number, trials=trials)
-        state = check_state(made, _as_needed(turns, made), state)
+        state = check_state(plugin, _as_needed(turns, plugin), state)
 
 
-def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
-    """Drop columns that nobody asked for; those that plug-ins would fill are random."""
-    wanted = ordered(estimate.needs)
-    absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in wanted}
+def _as_needed(turns: TurnTable, estimate: BoundPlugin) -> TurnTable:
+    """Drop columns that the estimator does not need; fill those of plug-ins at random."""
+    needs = ordered(estimate.needs)
+    absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
     stream = Stream.from_seed(0)
     extra = {
         name: stream.child(name).generator().normal(size=len(turns.reward))
-        for name in wanted
+        for name in needs
         if name not in FIELDS
     }
-    if "state_group" in wanted or "committed" in wanted:
+    if "state_group" in needs or "committed" in needs:
         number = np.arange(len(turns.reward))
         absent |= {"state_group": number // 3, "committed": number % 3 == 0}
     return dataclasses.replace(turns, **absent, extra=extra)
 
 
-def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
-    """Check an estimator on one table; return what it gave. See ``check_estimator``."""
-    before, held = copy.deepcopy(turns), json.dumps(state)
+def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+    """Check an estimator on one table and return its credit; see ``check_estimator``."""
+    before, state_json = copy.deepcopy(turns), json.dumps(state)
     credit: Credit = estimate(turns, state)
-    assert json.dumps(state) == held, (
+    assert json.dumps(state) == state_json, (
         f"The {estimate} changed the state that it was given; return a new one."
     )
     for field in dataclasses.fields(turns):
@@ -85,7 +82,7 @@ def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, An
             getattr(before, field.name),
             f"The {estimate} changed the column {field.name!r} of the table.",
         )
-    again = estimate(turns, json.loads(held))
+    again = estimate(turns, json.loads(state_json))
     _equal(
         credit.advantages,
         again.advantages,
@@ -93,59 +90,55 @@ def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, An
     )
     json.dumps(credit.state)
     for need in {"value", "token_value"} & estimate.needs:
-        given = credit.value_targets is not None
-        assert given, (
+        has_targets = credit.value_targets is not None
+        assert has_targets, (
             f"The {estimate} needs {need!r} and must give value_targets, which the critic is "
             "fitted to."
         )
     return credit
 
 
-def check_state(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that an estimator goes on from a state that was saved as from one that was kept.
-
-    Return its new state.
-    """
-    kept, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
+def check_state(
+    estimate: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Check that a state from JSON gives the same next step; return the new state."""
+    credit, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
     _equal(
-        kept.advantages,
+        credit.advantages,
         resumed.advantages,
         f"The {estimate} goes on otherwise from a state that went to JSON and back.",
     )
-    assert kept.state == resumed.state, (
+    assert credit.state == resumed.state, (
         f"The {estimate} returns another state from one that went to JSON and back."
     )
-    numbers = kept.metrics.values()
+    numbers = credit.metrics.values()
     assert all(np.isfinite(value) for value in numbers), (
-        f"The {estimate} gave metrics that are not finite: {dict(kept.metrics)}."
+        f"The {estimate} gave metrics that are not finite: {dict(credit.metrics)}."
     )
-    return dict(kept.state)
+    return dict(credit.state)
 
 
-def _equal(first: Any, second: Any, said: str) -> None:
-    """Raise AssertionError unless two columns are equal, not-a-number equal to itself."""
+def _equal(first: Any, second: Any, message: str) -> None:
+    """Raise AssertionError unless two columns are equal, with nan equal to nan."""
     try:
         np.testing.assert_equal(first, second)
     except AssertionError:
-        raise AssertionError(said) from None
+        raise AssertionError(message) from None
 
 
 def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> TurnTable:
-    """Return a turn table with every column.
-
-    Two seats an episode, two episodes a group, two games and roles.
+    """Return a turn table with every column: two seats per episode, two episodes per group.
 
     Args:
         lengths: turns of each trajectory.
-        seed: of what is drawn.
-        trials: whether the plays are trials: their turns have attempts, and some are notes. All
-            else is as without.
+        seed: of all draws.
+        trials: whether turns have attempts and some are notes; everything else stays equal.
     """
-    root, drawn = Stream.from_seed(seed), itertools.count()
+    root, counter = Stream.from_seed(seed), itertools.count()
     size, count = sum(lengths), len(lengths)
 
     def uniform(number: int) -> Any:
-        stream = root.child(next(drawn))
+        stream = root.child(next(counter))
         return np.array([stream.uniform(place) for place in range(number)])
 
     def normal(number: int) -> Any:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def centred_logit(logits: Tensor) -> Tensor:
-    """Return each logit less the mean of the finite logits (read by NeuRD).
+    """Subtract from each logit the mean of the finite logits (read by NeuRD).
 
     Shapes: logits [M, V]; result [M, V], 0 for entries at -inf. A feature with a column per
     vocabulary token is read at the sampled token.

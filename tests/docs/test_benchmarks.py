@@ -64,7 +64,7 @@ def test_every_script_is_run_at_its_smallest_size():
 @pytest.mark.parametrize("name", sorted(set(SCRIPTS) - HELPERS))
 def test_every_script_has_a_smallest_size(name):
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-    quick = re.search(r"given\.quick|asked\.quick|quick=|\bstudy\(", source)
+    quick = re.search(r"\w\.quick\b|quick=|\bstudy\(", source)
     assert quick and re.search(r'\bsettings\(|"--quick"', source)
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Return the entropy of the next-token distribution at each sampled token, in nats.
+    """Measure the entropy of the next-token distribution at each sampled token, in nats.
 
     H = -sum over v of p_v log p_v, [M], of logits [M, V]; entries at -inf count as probability 0.
     """

@@ -180,13 +180,13 @@ def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
 
 @pytest.fixture
 def reads(monkeypatch):
-    seen, one = [], EpisodeStore.one
+    seen, read = [], EpisodeStore.episode
 
     def counted(self, step, number):
         seen.append((step, number))
-        return one(self, step, number)
+        return read(self, step, number)
 
-    monkeypatch.setattr(EpisodeStore, "one", counted)
+    monkeypatch.setattr(EpisodeStore, "episode", counted)
     return seen
 
 

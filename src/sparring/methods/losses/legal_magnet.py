@@ -12,7 +12,7 @@ NEEDS = {"legal_replies"}
 def legal_magnet(
     batch: LossBatch, *, divergence: Literal["forward", "reverse"] = "forward"
 ) -> LossTerm:
-    """Return the divergence of the policy from a uniform legal reply, at each sampled token.
+    """Penalise the divergence of the policy from a uniform legal reply, at each sampled token.
 
     What: a magnet towards mixed play that never pulls towards illegal replies. Its gradient does
     not vanish.

@@ -9,7 +9,7 @@ TRAINS = False
 
 
 def value_loss(batch: LossBatch) -> LossTerm:
-    """Return half the squared difference between the critic's value and its target.
+    """Train the critic by half the squared difference between its value and the target.
 
     What: fits the value head where the estimator reads it: before each turn (``gae``), after each
     turn (``spa``), or before each token (``bi_level_gae``).

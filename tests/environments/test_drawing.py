@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import UnknownNameError
-from sparring.environments.drawing.boards import Card, Cell, cards, dice, discs, grid
+from sparring.environments.drawing.boards import Card, BoardCell, cards, dice, discs, grid
 from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
 from sparring.environments.drawing.pieces import (
     MOVES,
@@ -36,7 +36,7 @@ def drawn(words, theme="light"):
     strip(canvas, [(words, "blue")] * 3)
     table(canvas, [("", words), (words, words)], marked=[(1, 1)], colours={(1, 1): "blue"})
     timeline(canvas, [TimelineMessage(words, words, "red", words)] * 2)
-    grid(canvas, [[Cell(words, shape="disc", colour="green", marked=True)]], rows=(words,), columns=(words,))
+    grid(canvas, [[BoardCell(words, shape="disc", colour="green", marked=True)]], rows=(words,), columns=(words,))
     cards(canvas, words, [Card(words, "red", words), Card("")])
     dice(canvas, words, [1, None, 12])
     discs(canvas, words, [(words, "sky"), ("", "none")], after=words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
@@ -79,11 +79,11 @@ class ConnectFour(Game):
         return "\n".join(["The board:", *rows, " ".join(self.words)])
 
 
-def _cell(game: Game, disc: str, last: bool) -> Cell:
+def _cell(game: Game, disc: str, last: bool) -> BoardCell:
     if not disc:
-        return Cell()
+        return BoardCell()
     colour = seat_colour(game.roles.index(disc))
-    return Cell(disc, shape="disc", colour=colour, marked=last, bold=True)
+    return BoardCell(disc, shape="disc", colour=colour, marked=last, bold=True)
 
 
 connect_four = ConnectFour

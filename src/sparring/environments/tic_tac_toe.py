@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.core.errors import ConfigError
-from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
@@ -63,7 +63,7 @@ class TicTacToe(Game):
         self.paint_seats(canvas, state, seat)
         last = state.trail[-1].action if state.trail else -1
         cells = [
-            Cell(
+            BoardCell(
                 "" if mark == "." else mark,
                 colour="ink" if mark == "." else seat_colour(self.roles.index(mark)),
                 marked=index == last,

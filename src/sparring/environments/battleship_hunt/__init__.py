@@ -14,7 +14,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.battleship_hunt.fleets import SHIPS, waters
-from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.openspiel.banks import BankGame
@@ -377,15 +377,15 @@ class BattleshipHunt(BankGame):
         return f"{_news(table)} Hit so far: {', '.join(hit) or 'nothing'}.{ships}"
 
 
-def _cell(answer: int | None, ship: bool, last: bool) -> Cell:
+def _cell(answer: int | None, ship: bool, last: bool) -> BoardCell:
     fill = "sky" if ship else "none"
     if answer is None:
-        return Cell(fill=fill)
+        return BoardCell(fill=fill)
     if not answer:
-        return Cell(fill="panel", shape="dot", colour="dim", marked=last)
+        return BoardCell(fill="panel", shape="dot", colour="dim", marked=last)
     if answer == 1:
-        return Cell("X", fill=fill, colour="black" if ship else "red", marked=last, bold=True)
-    return Cell("X", fill=fill, shape="disc", colour="red", marked=last, bold=True)
+        return BoardCell("X", fill=fill, colour="black" if ship else "red", marked=last, bold=True)
+    return BoardCell("X", fill=fill, shape="disc", colour="red", marked=last, bold=True)
 
 
 def _news(table: Sea) -> str:

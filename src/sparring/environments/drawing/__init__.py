@@ -1,6 +1,6 @@
 """Pictures of positions: a canvas that grows downwards, and the pieces to draw on it."""
 
-from sparring.environments.drawing.boards import Card, Cell, cards, dice, discs, grid
+from sparring.environments.drawing.boards import BoardCell, Card, cards, dice, discs, grid
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay, Theme, seat_colour
 from sparring.environments.drawing.pieces import (
     PastTurn,
@@ -18,9 +18,9 @@ from sparring.environments.drawing.pieces import (
 )
 
 __all__ = [
+    "BoardCell",
     "Canvas",
     "Card",
-    "Cell",
     "PaintedPlay",
     "PastTurn",
     "Theme",

@@ -11,7 +11,7 @@ from sparring.environments.drawing.words import visible, width_of
 INSIDE = WIDTH - 2 * EDGE
 
 
-class Cell(NamedTuple):
+class BoardCell(NamedTuple):
     """A cell of a board.
 
     Attributes:
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 def grid(
     canvas: Canvas,
-    cells: Sequence[Sequence[Cell]],
+    cells: Sequence[Sequence[BoardCell]],
     *,
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
@@ -82,7 +82,7 @@ def grid(
                 canvas.box(x, y, side - 4, side - 4, edge="ink", thick=2.5)
 
 
-def _cell(canvas: Canvas, cell: Cell, x: float, y: float, side: float) -> None:
+def _cell(canvas: Canvas, cell: BoardCell, x: float, y: float, side: float) -> None:
     if cell.fill != "none":
         canvas.box(x, y, side, side, fill=cell.fill)
     middle = x + side / 2, y + side / 2

@@ -13,7 +13,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
-from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.openspiel.banks import BankGame
@@ -399,18 +399,22 @@ class Minesweeper(BankGame):
         return f"{_news(table)} The rows: {table.view(0).replace('/', ' ')}.{mines}"
 
 
-def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> Cell:
+def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> BoardCell:
     mine = cell in table.mined and (seat is None or (last and table.lost))
     if cell in table.opened:
         count = table.number(cell)
-        return Cell(str(count) if count else "", colour=COUNTS[count], marked=last, bold=True)
+        return BoardCell(str(count) if count else "", colour=COUNTS[count], marked=last, bold=True)
     if cell in table.flagged:
         wrong = last and table.lost
-        return Cell("F", fill="panel", colour="red" if wrong else "orange", marked=last, bold=True)
+        return BoardCell(
+            "F", fill="panel", colour="red" if wrong else "orange", marked=last, bold=True
+        )
     if mine:
         hit = last and table.lost
-        return Cell("*", fill="panel", shape="disc", colour="red" if hit else "sky", marked=last)
-    return Cell(fill="panel")
+        return BoardCell(
+            "*", fill="panel", shape="disc", colour="red" if hit else "sky", marked=last
+        )
+    return BoardCell(fill="panel")
 
 
 def _news(table: Minefield) -> str:

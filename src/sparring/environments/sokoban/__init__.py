@@ -13,7 +13,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
-from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.openspiel.banks import BankGame
@@ -438,15 +438,15 @@ class Sokoban(BankGame):
         )
 
 
-def _cell(table: SokobanTable, place: int) -> Cell:
+def _cell(table: SokobanTable, place: int) -> BoardCell:
     goal = bool(table.floor.goals >> place & 1)
     if table.floor.walls >> place & 1:
-        return Cell(fill="rule")
+        return BoardCell(fill="rule")
     if table.boxes >> place & 1:
-        return Cell(shape="square", colour="green" if goal else "orange", marked=goal)
+        return BoardCell(shape="square", colour="green" if goal else "orange", marked=goal)
     if place == table.agent:
-        return Cell("@", shape="disc", colour="blue", bold=True, marked=goal)
-    return Cell(shape="ring", colour="green") if goal else Cell()
+        return BoardCell("@", shape="disc", colour="blue", bold=True, marked=goal)
+    return BoardCell(shape="ring", colour="green") if goal else BoardCell()
 
 
 def _moves(table: SokobanTable) -> str:

@@ -13,7 +13,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
-from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
 from sparring.environments.openspiel.banks import BankGame
@@ -297,14 +297,14 @@ class Sudoku(BankGame):
         return f"{_news(table, seat)} The rows: {' '.join(lines)}."
 
 
-def _cell(table: SudokuTable, index: int, seat: int | None, last: bool) -> Cell:
+def _cell(table: SudokuTable, index: int, seat: int | None, last: bool) -> BoardCell:
     digit, is_given = table.cells[index], table.givens[index]
     if is_given:
-        return Cell(str(digit), fill="panel")
+        return BoardCell(str(digit), fill="panel")
     if not digit:
-        return Cell(str(table.solution[index]), colour="rule") if seat is None else Cell()
+        return BoardCell(str(table.solution[index]), colour="rule") if seat is None else BoardCell()
     wrong = digit != table.solution[index] and _reveals(table, seat)
-    return Cell(str(digit), colour="red" if wrong else "blue", marked=last, bold=True)
+    return BoardCell(str(digit), colour="red" if wrong else "blue", marked=last, bold=True)
 
 
 def _reveals(table: SudokuTable, seat: int | None) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.errors import UnknownNameError
-from sparring.environments.drawing.boards import Card, BoardCell, cards, dice, discs, grid
+from sparring.environments.drawing.boards import BoardCell, Card, cards, dice, discs, grid
 from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
 from sparring.environments.drawing.pieces import (
     MOVES,

@@ -308,7 +308,7 @@ def evaluate(
         judged=oracle != NO_ORACLE,
     )
     report = _run_suite(evaluation, workers)
-    _tell(report, as_json, lambda found: show_suite(found, evaluation.path))
+    _tell(report, as_json, lambda result: show_suite(result, evaluation.path))
 
 
 def _run_suite(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def written(name: str, options: Mapping[str, Any]) -> str:
 def _in_ascii(value: Any) -> str:
     """Return a value as YAML in ASCII."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return _OTHERS.sub(lambda found: f"\\U{ord(found[0]):08x}", text)
+    return _OTHERS.sub(lambda match: f"\\U{ord(match[0]):08x}", text)
 
 
 def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:

@@ -6,7 +6,7 @@ Legend for shapes: E episodes, N turns (rows of a turn table), M sampled tokens 
 S training sequences, V vocabulary entries.
 
 ``PlayerRef`` identifies the player in a seat. A reference goes to JSON and back to an equal value.
-Its text form is the name in metrics, records and pages:
+The text form is the name in metrics, records and pages:
 
     learner             the latest weights of the trained policy
     policy              the published policy: EMA weights, if a run has them
@@ -284,7 +284,7 @@ class Segment(NamedTuple):
 class Turn(NamedTuple):
     """One reply of a seat that was played, or a memory that it wrote (event "memory").
 
-    A memory has no legal actions and no action. It stands before its decision and has the
+    A memory has no legal actions and no action. A memory stands before its decision and has the
     decision's state key and view with "|memory" appended.
 
     ``segments`` is empty for players without tokens. ``conversation`` numbers the seat's
@@ -392,7 +392,7 @@ class SamplingParams:
 class SampleRequest(NamedTuple):
     """A request to sample one reply from exact ids with one random stream.
 
-    ``known`` is the length of the prefix that the sampler has seen in this conversation, or 0. It
+    ``known`` is the length of the prefix that the sampler has seen in this conversation, or 0: it
     is a hint where to look for cached keys and values, not a promise.
     """
 

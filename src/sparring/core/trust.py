@@ -1,6 +1,6 @@
 """Checks where endpoints may be, which keys they get, and where answers are stored.
 
-Recipes, suites and run folders may come from strangers. They may name an endpoint, but they must
+Recipes, suites and run folders may come from strangers, may name an endpoint, but must
 not decide where secrets go:
 
 - A key is a variable whose name ends in ``_API_KEY``.

@@ -29,7 +29,7 @@ class Bank(Environment):
     """Base of environments whose initial states are drawn from a bank.
 
     A subclass defines ``start(number)``, which returns a hashable initial state and draws from
-    ``bank_stream(number)`` alone. Its plays have an attribute ``start`` with their initial state.
+    ``bank_stream(number)`` alone. The plays have an attribute ``start`` with their initial state.
 
     Attributes:
         bank: number of the bank.

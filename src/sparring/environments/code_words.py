@@ -182,7 +182,7 @@ class CodeWords(Environment):
         clear: say s, read every word literally                          leak          0
         uniform: any word, any guess                                     1 - 1 / K     0
     A team that follows the key, for the other team's words too, is always understood and leaks with
-    probability 1 / K against any opponents. Its payoff is 1 - U of the other team, at least 0, the
+    probability 1 / K against any opponents. The payoff is 1 - U of the other team, at least 0, the
     value of the game. Against two clear players the second convention gets leak (1 - 1 / K). A team
     with a fixed private code (one word for each word, and back) gets leak from them; but the other
     guesser may learn to read a fixed code, and cannot read a key. In the clear a teller that says

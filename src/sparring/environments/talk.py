@@ -35,9 +35,9 @@ class Talk(CombinedEnvironment):
     each acts. A seat reads the messages of others at its next turn. Talk is cheap: messages change
     no payoff.
     When to use: negotiation, coordination and deception around any environment.
-    Pitfalls: messages are model text that other seats read. They are data, cut at ``limit``, on one
-    line, and in style "full" in quotation marks that they cannot close. Messages can be false. All
-    seats read all messages; private messages need another environment.
+    Pitfalls: messages are model text that other seats read. Messages are data, cut at ``limit``, on
+    one line, and in style "full" in quotation marks that they cannot close. Messages can be false.
+    All seats read all messages; private messages need another environment.
     Verified by: tests/environments/test_combinators.py.
 
     Args:

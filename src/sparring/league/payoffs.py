@@ -80,7 +80,7 @@ class GroupSums:
 class Results:
     """The results of one player against another, which may be added.
 
-    Of exact results wins, draws and losses are probabilities, ``returns`` is the expected return,
+    In exact results wins, draws and losses are probabilities, ``returns`` is the expected return,
     ``games`` is 1, and ``squares`` has no meaning. Exact results plus plays are the exact results.
 
     Args:
@@ -190,7 +190,7 @@ class Results:
             standard error^2 = G / (G - 1) * sum of (S - r n)^2 / (sum of n)^2
 
         with G - 1 degrees of freedom. There is no interval without a deviation, or with fewer than
-        two groups. Of exact results both ends are the return. With decay the interval is
+        two groups. For exact results both ends are the return. With decay the interval is
         conservative.
         """
         if self.exact:
@@ -210,9 +210,9 @@ class Results:
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of Wilson's interval of the win rate; [0, 1] without decided plays.
 
-        A draw is half a win; the interval is conservative with draws and with decay.
-        Plays of a group share a deal, and count as fewer (``_independent_plays``). Of exact results
-        both ends are the rate.
+        A draw is half a win; the interval is conservative with draws and with decay. Plays of a
+        group share a deal, and count as fewer (``_independent_plays``). For exact results both ends
+        are the rate.
         """
         if self.exact and self.decided:
             return self.win_rate(), self.win_rate()

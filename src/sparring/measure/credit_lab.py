@@ -1,6 +1,6 @@
 """The credit lab: every advantage estimator against the exact policy gradient.
 
-A table policy plays a small game. Each estimator is called on the same batches, as in a run. Its
+A table policy plays a small game. Each estimator is called on the same batches, as in a run. The
 advantages give every batch's gradient in the table's logits, to be compared with the exact one.
 
 Control variates reduce the noise of the figures of the expected gradient. Gradients with a known

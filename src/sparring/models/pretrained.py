@@ -1,9 +1,9 @@
 """Pretrained models by name: a folder, a Hugging Face id, or a model in a Python package.
 
-A packaged model is a GGUF file, whole or in parts. It is converted once to a folder in Hugging Face
-layout in the cache folder (``$SPARRING_CACHE``, else ``~/.cache/sparring``). Packages are never
-imported, so that their dependencies need not be installed. Code that comes with a model is never
-run.
+A packaged model is a GGUF file, whole or in parts, which is converted once to a folder in Hugging
+Face layout in the cache folder (``$SPARRING_CACHE``, else ``~/.cache/sparring``). Packages are
+never imported, so that their dependencies need not be installed. Code that comes with a model is
+never run.
 
 A model's configuration is not trusted: no number in it may hang the machine, and no name in it may
 fetch code. ``KNOWN`` has the published sizes of models that recipes name, for plans on machines

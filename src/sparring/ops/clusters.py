@@ -144,7 +144,7 @@ def k_means(
         _descended(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
         for number in range(starts)
     ]
-    best = min(candidates, key=lambda one: one.inertia)
+    best = min(candidates, key=lambda fit: fit.inertia)
     total = np.bincount(best.of, weights=mass, minlength=len(best.centres))
     order = np.lexsort((*best.centres.T[::-1], -total))
     rank = np.empty_like(order)

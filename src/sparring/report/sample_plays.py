@@ -75,7 +75,7 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
     samples = []
     for when, step in zip(WHEN.get(len(tables), ()), tables, strict=True):
         chosen_start = start or max(
-            sorted(rows_by_start[step]), key=lambda one: len(rows_by_start[step][one])
+            sorted(rows_by_start[step]), key=lambda name: len(rows_by_start[step][name])
         )
         try:
             number = _median_play(tables[step], rows_by_start[step][chosen_start])

@@ -177,7 +177,7 @@ def _band(
 def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> list[str]:
     out: list[str] = []
     taken: list[float] = []
-    for reference in sorted(references, key=lambda one: -one.value):
+    for reference in sorted(references, key=lambda line: -line.value):
         y = y_at(reference.value)
         out.append(
             f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" '

@@ -7,8 +7,8 @@
         check_reward(short_replies, most=3)
 
 Each check takes the plug-in's function and its options and tries it on many random inputs from a
-fixed seed. It raises AssertionError with a sentence that says what was given and what is required.
-Sparring's own plug-ins pass the same checks.
+fixed seed. A failed check raises AssertionError with a sentence that says what was given and what
+is required. Sparring's own plug-ins pass the same checks.
 """
 
 from sparring.testing.context import check_context, context_seen

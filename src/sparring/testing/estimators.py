@@ -26,9 +26,9 @@ def check_estimator(
 
     The tables have the optional columns in its NEEDS and no others; half of them are of trials,
     with attempts and notes. The estimator must return a Credit with one finite advantage per turn
-    (or per token, if it says so), equal for equal tables. It must not change the table or its
-    state. After JSON its state must give the same next step. If it needs "value", it must give
-    targets for the critic.
+    (or per token, if it says so), equal for equal tables. The estimator must not change the table
+    or its state. After JSON its state must give the same next step. If it needs "value", it must
+    give targets for the critic.
 
     Args:
         estimator: the function, or the bound plug-in.

@@ -54,8 +54,8 @@ def check_keeping(
 ) -> None:
     """Check a keeping rule on up to nine snapshots, with any results.
 
-    It must keep at least one snapshot, at most as many as may stay, and all if all may stay. It
-    must name existing snapshots, each once, and answer equal requests equally.
+    The rule must keep at least one snapshot, at most as many as may stay, and all if all may stay.
+    The rule must name existing snapshots, each once, and answer equal requests equally.
 
     Args:
         rule: the function, or the bound plug-in.
@@ -153,8 +153,8 @@ def check_matchmaker(
     """Check a matchmaker on initial states of one to four seats.
 
     There are teams and none, snapshots and none, results and none, one learner and a league of
-    several. It must fill every seat with a learner, an existing snapshot or a bot, train the
-    requested learner in at least one seat, and answer equal requests equally.
+    several. The matchmaker must fill every seat with a learner, an existing snapshot or a bot,
+    train the requested learner in at least one seat, and answer equal requests equally.
 
     Args:
         matchmaker: the function, or the bound plug-in.
@@ -215,8 +215,8 @@ def check_meta_solver(
     """Check a meta-solver on meta-games of one to five members a side.
 
     For a symmetric game of payoffs in [-1, 1] that sum to 0 it must give distributions. For other
-    games, of two or three sides, it must do so too, or raise GameError. It must answer equal
-    requests equally and change no payoffs.
+    games, of two or three sides, it must do so too, or raise GameError. The solver must answer
+    equal requests equally and change no payoffs.
 
     Args:
         solver: the function, or the bound plug-in.
@@ -310,8 +310,8 @@ def check_schedule(
 ) -> None:
     """Check a schedule on ages up to ten times ``league.every``, with any results.
 
-    It must answer equal requests equally, and some requests with yes, as an old learner becomes a
-    member.
+    The schedule must answer equal requests equally, and some requests with yes, as an old learner
+    becomes a member.
 
     Args:
         schedule: the function, or the bound plug-in.

@@ -25,8 +25,9 @@ def check_reward(
 ) -> None:
     """Check a reward on random episodes of three seats.
 
-    It must give one finite number or None per turn, equal for equal episodes in any company, and
-    change no episode. None is only for rewards that read verdicts, for turns without one.
+    The reward must give one finite number or None per turn, equal for equal episodes in any
+    company, and change no episode. None is only for rewards that read verdicts, for turns without
+    one.
 
     Args:
         reward: the function, or the bound plug-in.
@@ -77,7 +78,7 @@ def check_reward_of(
 def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
     """Return a random episode of three seats.
 
-    It may have illegal replies, seats that are not trained, and players without tokens.
+    The episode may have illegal replies, seats that are not trained, and players without tokens.
 
     Args:
         stream: source of the draws.

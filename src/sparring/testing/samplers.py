@@ -35,10 +35,10 @@ def check_sampler(
 ) -> None:
     """Check a sampler on random conversations of two turns.
 
-    It must yield each place once, and replies that end with the first stop id or at the limit.
-    Order, calls and caches must not change a reply: no bit if the sampler says ``invariant``, else
-    equal ids and log-probabilities within 1e-5. Its scores must match its replies, it must raise
-    for a conversation that is too long, and it must take new weights.
+    The sampler must yield each place once, and replies that end with the first stop id or at the
+    limit. Order, calls and caches must not change a reply: no bit if the sampler says
+    ``invariant``, else equal ids and log-probabilities within 1e-5. Scores must match the
+    replies, it must raise for a conversation that is too long, and it must take new weights.
 
     Args:
         make: returns a new sampler, always of the same weights.

@@ -122,7 +122,7 @@ def _body_endpoint(
             body = await request.body()
         except RequestError as refused:
             return _error(refused.status, str(refused))
-        answer = _endpoint(lambda asked: take(asked, body), _json)
+        answer = _endpoint(lambda query: take(query, body), _json)
         return await run_in_threadpool(answer, request)
 
     return endpoint

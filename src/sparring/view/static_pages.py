@@ -112,7 +112,7 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
 def script_json(data: Any) -> str:
     """Return data as JSON that is safe inside a script element."""
     text = json_bytes(data).decode("ascii")
-    return re.sub("[<>&]", lambda found: _ESCAPES[found[0]], text)
+    return re.sub("[<>&]", lambda match: _ESCAPES[match[0]], text)
 
 
 def _listed(name: str) -> list[str]:

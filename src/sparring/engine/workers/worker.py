@@ -125,7 +125,7 @@ class Worker:
         task, rollouts = task_of(data, self._known), dict[int, Rollout]()
         self.players.between = between
         try:
-            for _, alike in itertools.groupby(task.items(), lambda one: one[1][1:]):
+            for _, alike in itertools.groupby(task.items(), lambda item: item[1][1:]):
                 rollouts.update(self._play_units(dict(alike), files))
         except RefusedError as refusal:
             log.warning("A worker refuses weights: %s.", refusal)

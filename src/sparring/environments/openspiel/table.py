@@ -1,6 +1,6 @@
 """Games that OpenSpiel lacks, for its interface for games in Python.
 
-A game is one class of positions, a ``Table``. Its options are a dataclass, which the table may
+A game is one class of positions, a ``Table``. The options are a dataclass, which the table may
 extend.
 """
 

@@ -64,8 +64,8 @@ def werewolf(
     free text, deductions, or more than 5 players nothing is computed exactly. Speeches in free text
     are data: one line, truncated at ``limit`` characters, without unprintable characters, in
     quotation marks that they cannot close. A vote or a choice by night that names two players, no
-    player, or a dead one is illegal, unless one is marked, as in "[p2]". Of several phrases in a
-    speech by words the last marked one counts, else the last.
+    player, or a dead one is illegal, unless one is marked, as in "[p2]". In a
+    speech with several phrases the last marked one counts, else the last.
     Reference: "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space
     Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A: its rules are those of 7
     players. ``strict`` is the end rule of the first release for arXiv 2310.18940 (Xu et al., 2023).

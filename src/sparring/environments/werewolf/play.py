@@ -276,7 +276,7 @@ def _form(position: WerewolfPosition, seat: int) -> str:
 def ending(position: WerewolfPosition, seat: int, brief: bool) -> str:
     """Return the result and all roles."""
     setup = position.setup
-    order = sorted(range(setup.players), key=lambda one: position.places[one])
+    order = sorted(range(setup.players), key=lambda player: position.places[player])
     roles = [(name_of(position.places[player]), setup.kinds[player]) for player in order]
     team = WOLVES if seat in setup.wolves else 1 - WOLVES
     if brief:

@@ -16,7 +16,7 @@ def spread(request: KeepRequest) -> tuple[PlayerRef, ...]:
 
         i* = argmin over 1 < i < n of s_{i+1} - s_{i-1}
 
-    Of two snapshots the older one leaves.
+    With two snapshots the older one leaves.
     Pitfalls: with few snapshots most are old ones, which the learner beats; ``newest`` or a
     matchmaker that weighs them by their results helps.
     Reference: none; the usual thinning of a history to a fixed number.

@@ -62,7 +62,7 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
         mains=mains or [request.learner],
         frozen=list(request.members),
         tag=request.tag,
-        past=lambda main: [one for one in request.members if one.name == main.name],
+        past=lambda main: [old for old in request.members if old.name == main.name],
         rate=lambda who: _rate(request, who, prior),
         stream=request.stream,
     )

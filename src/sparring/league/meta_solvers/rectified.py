@@ -25,7 +25,7 @@ def rectified(game: MetaGame) -> MetaStrategy:
     A member ties with itself, so that no such row is empty. If one member has all the weight, its
     row is that member, as with ``nash``.
     Pitfalls: it may fail to converge to an equilibrium even in small games, as weaknesses are never
-    answered. Of copies the linear program gives all the weight to one. A payoff of few plays that
+    answered. The linear program gives all the weight of copies to one. A payoff of few plays that
     is just below 0 removes an opponent.
     Reference: Balduzzi et al., 2019 (arXiv 1901.08106), "Open-ended learning in symmetric zero-sum
     games".

@@ -40,7 +40,7 @@ def mars(
     Pitfalls:
         - The mean over turns gives long games more weight.
         - The released variant, for comparison only, depends on the number of later tokens, and
-          mixes games. Its steps: the mean per player is subtracted from turn rewards; token rewards
+          mixes games. The steps: the mean per player is subtracted from turn rewards; token rewards
           are whitened over the batch; they are summed backwards over tokens; per player the mean of
           the distinct values over all games is subtracted; the result is whitened again.
         - The release pads rows to a fixed length, so the 0 after a row's last reply is one of the

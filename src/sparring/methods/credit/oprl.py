@@ -30,9 +30,10 @@ def oprl(
 ) -> Credit:
     """Add the advantage of step rewards from a model that learns from pairs of games.
 
-    What: A reward model, at first a copy of the policy, is trained at every step before credit. It
-    learns to tell the better of two games of one initial state and role from the worse. A turn's
-    step reward is how much more likely the turn is under the reward model than under the policy.
+    What: A reward model, at first a copy of the policy, is trained at every step before credit. The
+    model learns to tell the better of two games of one initial state and role from the worse. A
+    turn's step reward is how much more likely the turn is under the reward model than under the
+    policy.
     When to use: one reward at the end of many turns, and several games per initial state.
     Mathematics:
         r_t = beta (log pi_phi(turn t) - log pi_old(turn t))

@@ -14,7 +14,7 @@ def legal_magnet(
 ) -> LossTerm:
     """Penalise the divergence of the policy from a uniform legal reply, at each sampled token.
 
-    What: a magnet towards mixed play that never pulls towards illegal replies. Its gradient does
+    What: a magnet towards mixed play that never pulls towards illegal replies. The gradient does
     not vanish.
     When to use: in self-play in place of ``entropy_bonus``, with an annealed weight. An entropy
     bonus over the whole vocabulary pays for illegal replies. The bonus's gradient, like the

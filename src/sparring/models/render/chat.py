@@ -85,7 +85,7 @@ class ChatRenderer:
         }
         self._names = {index: text for index, text in added.items() if len(text.strip()) > 1}
         self._names |= special
-        texts = sorted({*self._names.values()} - {""}, key=lambda one: (-len(one), one))
+        texts = sorted({*self._names.values()} - {""}, key=lambda text: (-len(text), text))
         self._reserved_text = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
         if tokenizer.unk_token_id not in (tokenizer.eos_token_id, tokenizer.bos_token_id):
             self._names.pop(tokenizer.unk_token_id, None)  # the token of unknown characters

@@ -42,10 +42,11 @@ def summary(
 
         G(memory) = G(the seat's next turn)
 
-    Pitfalls: a memory may have ``rollout.max_new_tokens`` tokens, as any reply; leave room. It
-    costs a reply every ``every`` turns. ``tokens`` must leave room below ``model.context`` for the
-    request and the reply, or the episode is truncated there. Exact evaluation needs one reply per
-    action, and a memory is not an action: measure by matches. Rewards do not judge memories.
+    Pitfalls: a memory may have ``rollout.max_new_tokens`` tokens, as any reply; leave room. A
+    memory costs a reply every ``every`` turns. ``tokens`` must leave room below ``model.context``
+    for the request and the reply, or the episode is truncated there. Exact evaluation needs one
+    reply per action, and a memory is not an action: measure by matches. Rewards do not judge
+    memories.
     Reference: MemAgent (arXiv 2507.02259); MEM1 (arXiv 2506.15841).
     Verified by: tests/play/context/test_summary.py.
 

@@ -23,7 +23,7 @@ Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # of states
 class BestOfN:
     """A player that plays the best of several replies of another agent, as an oracle judges them.
 
-    Of equal replies the first is played. Reply 0 is that of the agent alone.
+    Among equal replies the first is played. Reply 0 is that of the agent alone.
 
     Args:
         agent: gives the replies.

@@ -209,7 +209,7 @@ class ExportedMembers(MemberMixture):
 def exported(*, folder: str) -> Agent:
     """A folder that ``sparring export`` wrote: a policy, or a mixture of a run's members.
 
-    What: the model plays as in its run: the same prompts, the same sampling. Of a mixture one
+    What: the model plays as in its run: the same prompts, the same sampling. From a mixture one
     member is drawn for each play and team, as for the player ``mixture``; where the run has solved
     its population for each of two sides, by the weights of the side.
     When to use: to play with, measure or meet the policy of another run, on any machine, without

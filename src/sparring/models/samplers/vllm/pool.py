@@ -199,7 +199,7 @@ class RequestQueue:
             if ask.key not in ready:
                 self._waiting.append(ask)
                 continue
-            replica = min(ready[ask.key], key=lambda one: load[one.number])
+            replica = min(ready[ask.key], key=lambda member: load[member.number])
             load[replica.number] += 1
             at = replica.number, ask.kind, id(ask.way)
             batches.setdefault(at, (replica, []))[1].append(ask)

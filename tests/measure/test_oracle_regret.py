@@ -43,13 +43,13 @@ class Abstaining:
     name = "abstaining"
 
     def __init__(self, oracle):
-        self.oracle, self.asked = oracle, []
+        self.oracle, self.seats = oracle, []
 
     def covers(self, game):
         return self.oracle.covers(game)
 
     def judge(self, states, streams=None):
-        self.asked += [state.seat for state in states]
+        self.seats += [state.seat for state in states]
         return [v if v is not None and len(v.actions) > 1 else None for v in self.oracle.judge(states, streams)]
 
 
@@ -77,16 +77,16 @@ def value(piles):
 
 
 def moves(piles):
-    return [(*piles[:i], left, *piles[i + 1 :]) for i, size in enumerate(piles) for left in range(size)]
+    return [(*piles[:i], rest, *piles[i + 1 :]) for i, size in enumerate(piles) for rest in range(size)]
 
 
 @lru_cache
 def uniform(piles, mine):
     """Return the expected regret, optimal moves and turns of one seat if both play at random, by enumeration."""
     options = moves(piles)
-    own = [(value(piles) + value(rest), value(rest) == -value(piles), 1) if mine else (0, 0, 0) for rest in options]
+    now = [(value(piles) + value(rest), value(rest) == -value(piles), 1) if mine else (0, 0, 0) for rest in options]
     after = [uniform(rest, not mine) for rest in options]
-    return tuple(sum(a[k] + b[k] for a, b in zip(own, after, strict=True)) / len(options) if options else 0.0 for k in range(3))
+    return tuple(sum(a[k] + b[k] for a, b in zip(now, after, strict=True)) / len(options) if options else 0.0 for k in range(3))
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -95,12 +95,12 @@ def test_uniform_play_has_the_regret_that_enumeration_says(seat):
     player, oracle = bound("players", "random"), bound("oracles", "minimax")
     inside = 0
     for seed in range(12):
-        found = measured(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
-        inside += found.regret.low <= lost / turns <= found.regret.high
-        inside += found.optimal.low <= best / turns <= found.optimal.high
+        seat_regret = measured(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
+        inside += seat_regret.regret.low <= lost / turns <= seat_regret.regret.high
+        inside += seat_regret.optimal.low <= best / turns <= seat_regret.optimal.high
     assert inside >= 20  # of 24; 22.8 expected, and below 20 once in 40
-    assert found.regret.high - found.regret.low < 0.4
-    assert found.regret.mean == pytest.approx(lost / turns, abs=0.2)
+    assert seat_regret.regret.high - seat_regret.regret.low < 0.4
+    assert seat_regret.regret.mean == pytest.approx(lost / turns, abs=0.2)
 
 
 def test_illegal_replies_are_judged_as_the_worst_legal_action():
@@ -119,13 +119,13 @@ def test_abstentions_are_counted_and_left_out():
     assert (first.turns, first.submitted, first.judged, first.judged_share) == (10, 10, 5, 0.5)
     assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
     assert second.judged == 5
-    assert sorted(oracle.asked) == [0] * 10 + [1] * 5  # nothing about the opponent's turns
+    assert sorted(oracle.seats) == [0] * 10 + [1] * 5  # nothing about the opponent's turns
 
 
 def test_nothing_judged_is_nothing_known_and_not_0():
     oracle = bound("oracles", "minimax", max_states=1)
-    found = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
-    assert found.judged < found.turns
+    some = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
+    assert some.judged < some.turns
     blind = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1"), oracle=Blind())[0].regret
     assert (blind.judged, blind.judged_share, blind.regret, blind.optimal) == (0, 0.0, None, None)
 
@@ -140,12 +140,12 @@ class Blind(Abstaining):
         return [None] * len(states)
 
 
-@pytest.mark.parametrize(("budget", "asked"), [(1, 2), (2, 2), (5, 4), (100, 10)])
-def test_the_budget_bounds_what_is_asked_by_whole_games(budget, asked):
-    found = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), budget=budget)[0].regret
-    assert (found.turns, found.submitted, found.judged) == (10, asked, asked)
-    assert found.judged_share == asked / 10
-    assert found.regret.mean == 1.0
+@pytest.mark.parametrize(("budget", "count"), [(1, 2), (2, 2), (5, 4), (100, 10)])
+def test_the_budget_bounds_what_is_asked_by_whole_games(budget, count):
+    result = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), budget=budget)[0].regret
+    assert (result.turns, result.submitted, result.judged) == (10, count, count)
+    assert result.judged_share == count / 10
+    assert result.regret.mean == 1.0
 
 
 def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
@@ -158,9 +158,9 @@ def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
 
 
 def test_no_interval_of_regret_reaches_below_0():
-    found = [measured(nim(2, 3), bound("players", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
-    assert min(interval.low for interval in found) == 0.0
-    assert any(interval.low == 0.0 < interval.mean for interval in found)
+    intervals = [measured(nim(2, 3), bound("players", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
+    assert min(interval.low for interval in intervals) == 0.0
+    assert any(interval.low == 0.0 < interval.mean for interval in intervals)
 
 
 def test_games_of_one_seat_say_whether_they_succeeded():
@@ -195,5 +195,5 @@ def test_an_oracle_that_does_not_cover_the_game_is_refused():
 
 
 def test_no_games_have_no_regret():
-    found = measured_regret(nim(1, 2), [], "agent", Judge(oracle=bound("oracles", "minimax")))
-    assert (found.turns, found.judged, found.judged_share, found.regret) == (0, 0, 0.0, None)
+    result = measured_regret(nim(1, 2), [], "agent", Judge(oracle=bound("oracles", "minimax")))
+    assert (result.turns, result.judged, result.judged_share, result.regret) == (0, 0, 0.0, None)

@@ -32,10 +32,10 @@ def played(names, matchmaker="mixed"):
 
 
 def opponents(episodes):
-    found = {}
+    by_group = {}
     for episode in episodes:
-        found.setdefault(episode.group_id, []).append(tuple(str(player) for player in episode.players if player != LEARNER))
-    return found
+        by_group.setdefault(episode.group_id, []).append(tuple(str(player) for player in episode.players if player != LEARNER))
+    return by_group
 
 
 def nameless(episode):
@@ -52,8 +52,8 @@ def test_all_plays_of_a_group_meet_one_opponent_whose_name_is_recorded(named):
     _, episodes = named
     groups = opponents(episodes)
     assert len(groups) == GROUPS and all(len(plays) == SIZE and len(set(plays)) == 1 for plays in groups.values())
-    met = [plays[0] for plays in groups.values()]
-    assert set(met) == {("bot-tight",), ("bot-wild",), ("bot-middle",)}
+    seated = [plays[0] for plays in groups.values()]
+    assert set(seated) == {("bot-tight",), ("bot-wild",), ("bot-middle",)}
     assert all(episode.agents == tuple(map(str, episode.players)) for episode in episodes)
     assert {sum(episode.trained) for episode in episodes} == {1}
 

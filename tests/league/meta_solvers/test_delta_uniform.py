@@ -52,9 +52,3 @@ def test_its_ends_are_uniform_and_last(game):
     for delta, name in ((0.0, "uniform"), (1.0, "last")):
         known = bind("league.meta_solvers", name)(game)
         assert solved(game, delta) == [side.tolist() for side in known.sides]
-
-
-@pytest.mark.parametrize("delta", [-0.1, 1.1])
-def test_a_share_out_of_range_is_refused(delta):
-    with pytest.raises(ValueError, match="delta"):
-        bind("league.meta_solvers", "delta_uniform", {"delta": delta})

@@ -1,5 +1,3 @@
-"""Who plays whom: starts, matchmakers, members."""
-
 import hashlib
 import inspect
 import json

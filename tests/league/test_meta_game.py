@@ -1,5 +1,3 @@
-"""What is said of a meta-game that has holes, and which solvers do not fit."""
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""The payoff book: whose results count, in what order, and what is left of a snapshot that left."""
-
 import dataclasses
 import gc
 import itertools
@@ -28,9 +26,6 @@ OLD, NEW, BOT = snapshot(10), snapshot(20), bot("random")
 
 
 NEXT_GROUP = itertools.count(10**6)
-BOOKS = 2000  # in a simulation of coverage
-
-
 def played(players, returns, *, game="kuhn_poker", forfeited_by=None, cut=False, group=None):
     """Return an episode; without ``group`` it is alone in its group."""
     return Episode(
@@ -79,7 +74,6 @@ def test_of_three_seats_every_pair_has_a_result():
 
 
 def test_a_forfeit_is_a_loss_to_all_and_says_nothing_of_the_others():
-    """Whatever it pays: here the others would be 0.5 apart, and the offender ahead of one of them."""
     book = Payoffs().after([played((LEARNER, OLD, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
     assert counted(book) == {
         (0, LEARNER, OLD): (1, 0, 0, 1, 0.0), (0, LEARNER, BOT): (1, 0, 0, 1, 0.0), (1, OLD, LEARNER): (1, 1, 0, 0, 0.5), (2, BOT, LEARNER): (1, 1, 0, 0, -0.5),
@@ -237,33 +231,6 @@ def test_a_player_in_two_seats_of_a_play_has_one_independent_result():
     results = Payoffs().after(plays).results(LEARNER, OLD)
     known = mean_interval([1.0, -1.0, 2.0])
     assert results.games == 6 and results.return_interval() == pytest.approx((known.low, known.high))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("groups", "size", "least"), [(64, 1, 0.93), (16, 4, 0.93), (16, 8, 0.93), (8, 32, 0.92)])
-def test_intervals_hold_the_true_values_of_uniform_kuhn_as_often_as_they_say(groups, size, least):
-    """Books are filled with plays drawn from Kuhn poker itself, in groups that share a deal; 2,000 books, error 0.005."""
-    generator, seats, outcomes = np.random.default_rng(0), (LEARNER, OLD), kuhn_outcomes()
-    payoffs = np.array([[returns for returns, _ in deal] for deal in outcomes])
-    chances = np.array([[chance for _, chance in deal] for deal in outcomes])
-    mean, rate = (chances * payoffs).sum() / len(outcomes), (chances * (payoffs > 0)).sum() / len(outcomes)
-    episodes = {(pay, group): played(seats, (pay, -pay), group=group) for pay in (-2.0, -1.0, 1.0, 2.0) for group in range(groups)}
-    inside = np.zeros(2)
-    for _ in range(BOOKS):
-        deals = generator.integers(len(outcomes), size=groups)
-        plays = [episodes[float(pay), group] for group, deal in enumerate(deals) for pay in generator.choice(payoffs[deal], size=size, p=chances[deal])]
-        results = Payoffs().after(plays).results(*seats)
-        for place, (value, (low, high)) in enumerate(((mean, results.return_interval()), (rate, results.rate_interval()))):
-            inside[place] += low <= value <= high
-    assert all(least <= share <= 0.97 for share in inside / BOOKS), inside / BOOKS
-
-
-def kuhn_outcomes():
-    deals = []
-    for first, second in itertools.permutations(range(3), 2):
-        sign = 1.0 if first > second else -1.0  # check check; check bet fold; check bet call; bet fold; bet call
-        deals.append([(sign, 0.25), (-1.0, 0.125), (2 * sign, 0.125), (1.0, 0.25), (2 * sign, 0.25)])
-    return deals
 
 
 def test_rows_of_snapshots_that_left_leave_with_them():

@@ -1,5 +1,3 @@
-"""What is got in each attempt of a trial, by hand: returns, gains, pools, trials that end early."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""Exact returns of a policy in each attempt: by hand, against every play of the trial itself, and in the words of a rollout."""
-
 import itertools
 import math
 from itertools import product
@@ -86,15 +84,11 @@ def test_the_mass_on_no_legal_action_is_of_the_attempt_in_which_it_lies():
 
 
 def test_the_mass_on_no_legal_action_is_weighed_by_how_often_a_decision_comes():
-    """In Kuhn poker the first seat decides again after "pass" and "bet" alone; the maniac always bets, the mouse never does."""
+    """In Kuhn poker the first seat decides again after "pass" and "bet" alone."""
     again = Policy(lambda query: {"pass": 0.5, "bet": 0.5 if len(query.observations) == 1 else 0.1})
-    bots = {"always": scripted_bets(1.0), "never": scripted_bets(0.0), "half": scripted_bets(0.5)}
+    bots = {str(share): biased(weights={"bet": share, "pass": 1 - share}) for share in (1.0, 0.0, 0.5)}
     exact = attempt_returns(trial(environment={"name": "kuhn_poker"}, attempts=1), again, role="first", opponents=bots)
     assert exact.illegal[0] == pytest.approx([0.5 * 0.4 / 1.5, 0.0, 0.25 * 0.4 / 1.25], abs=1e-12)
-
-
-def scripted_bets(share):
-    return biased(weights={"bet": share, "pass": 1 - share})
 
 
 def test_who_beats_what_was_liked_reaches_the_ceiling_of_two_attempts():
@@ -413,49 +407,6 @@ def test_best_and_fixed_are_those_of_the_game_tree(game):
         tree = folded(states.tree, states.seats == seat, [(0.25, rows[0]), (0.75, rows[1])])
         answer = best_response(tree, states.seats, rows[0], seat)
         assert ceiling.fixed == pytest.approx(policy_values(tree, states.seats, answer).returns[seat])
-
-
-class Coin:
-    """The left seat is told heads or tails, which come with 3/4 and 1/4; a right guess of what the other says pays."""
-
-    name, roles, num_seats, max_turns, brief = "coin", ("left", "right"), 2, 2, True
-
-    def openings(self):
-        return ((0.75, Toss("heads")), (0.25, Toss("tails")))
-
-
-class Toss:
-    def __init__(self, side, replies=()):
-        self.side, self.replies, self.done = side, replies, bool(replies)
-        prize = (2.0 if side == "heads" else 1.0) * (self.done and replies[0] == replies[1])
-        self.returns = (prize, -prize)
-
-    def due(self):
-        return () if self.done else (0, 1)
-
-    def legal(self, seat):
-        return ("a", "b")
-
-    def observe(self, seat):
-        return Observation(told="toss", key=self.side if seat == 0 else "right")
-
-    def step(self, replies):
-        self.__init__(self.side, (replies[0], replies[1]))
-
-    def clone(self):
-        return Toss(self.side, self.replies)
-
-    def ending(self, seat):
-        return self.replies[1 - seat]
-
-
-def test_an_environment_whose_chance_comes_first_by_hand():
-    pool = {"a": biased(weights={"a": 3}), "b": biased(weights={"b": 3})}
-    ceiling = adaptation_ceiling(Coin(), role="left", opponents=pool, attempts=2)
-    # the mean prize is 3/4 * 2 + 1/4 = 7/4; a right guess has 3/4 where the other is known, else 1/2. After one
-    # reply the beliefs are 3/4 and 1/4, so that the next reply is the same with 9/16 + 1/16
-    assert ceiling.best == pytest.approx(7 / 4 * 3 / 4) and ceiling.fixed == pytest.approx(7 / 4 / 2)
-    assert ceiling.most == ceiling.total == pytest.approx((7 / 4 / 2, 7 / 4 * 5 / 8))
 
 
 @pytest.mark.parametrize("reveal", [False, True])

@@ -1,5 +1,3 @@
-"""The credit lab finds what is known: unbiased estimators, documented biases, deliberate mistakes."""
-
 from dataclasses import fields, replace
 from types import SimpleNamespace
 
@@ -405,7 +403,6 @@ def test_gradients_of_batches_are_those_of_plain_loops():
 
 
 def test_estimates_are_right_on_average_and_intervals_cover_the_truth():
-    """Gaussian gradients in 6 dimensions of known mean, 40 batches, 300 times."""
     exact = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 2.0])
     mean = 0.8 * exact + np.array([0.0, 0.0, 0.0, 0.6, -0.3, 0.0])
     length = np.linalg.norm(exact)

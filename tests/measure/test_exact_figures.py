@@ -1,5 +1,3 @@
-"""Exact figures of a mixture that teams draw from: by hand, beside one member's, by all draws."""
-
 import hashlib
 import itertools
 

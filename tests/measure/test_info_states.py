@@ -1,6 +1,5 @@
-"""The walk of the whole tree: counts, wording, perfect recall, and games that are too large."""
-
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -33,7 +32,7 @@ from sparring.play.players.base import Reply, TextAgent
 from sparring.play.players.policy import policy
 from sparring.play.players.random import RandomAgent
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
+from tests.play.plays import specs
 
 SMALL = {"kuhn_poker": {}, "kuhn_poker_3": {"players": 3}, "tiny_hanabi": {}, "matrix_mp": {}}
 
@@ -69,24 +68,6 @@ def test_three_seats_are_told_what_happened_since_their_own_turn():
     states = enumerate_info_states(make_game("kuhn_poker", options={"players": 3}))
     (query,) = [query for query in states.queries if query.key == "3pbb"]
     assert (query.observations, query.actions) == (("kuhn first A", "second bet third bet"), ("pass",))
-
-
-@pytest.mark.parametrize("label", SMALL)
-def test_the_tree_has_parents_before_children_and_probabilities_that_sum_to_one(label):
-    game = small_game(label)
-    states = enumerate_info_states(game)
-    tree = states.tree
-    assert tree.parent[0] == -1
-    assert (tree.parent[1:] < np.arange(1, len(tree.parent))).all()
-    assert tree.returns.shape == (len(tree.terminal), game.num_seats)
-    children = np.bincount(tree.parent[1:], minlength=len(tree.parent))
-    by_chance = np.bincount(tree.parent[1:], weights=np.where(tree.info_state[1:] < 0, tree.chance[1:], 0.0), minlength=len(tree.parent))
-    is_chance = np.isin(np.arange(len(tree.parent)), tree.parent[1:][tree.info_state[1:] < 0])
-    np.testing.assert_allclose(by_chance[is_chance], 1.0)
-    for node in np.flatnonzero(~is_chance & (children > 0)):
-        (number,) = set(tree.info_state[tree.parent == node].tolist())
-        assert tree.choice[tree.parent == node].tolist() == list(range(len(states.queries[number].legal_actions)))
-    assert (children[tree.terminal] == 0).all()
 
 
 class _Leak(KuhnPoker):
@@ -176,15 +157,7 @@ def test_queries_are_what_a_rollout_tells(label):
     @settings(max_examples=20, deadline=None)
     @given(st.integers(0, 2**32))
     def check(seed):
-        stream = Stream.from_seed(seed)
-        seats, trained = ("walker",) * game.num_seats, (True,) * game.num_seats
-        specs = [
-            EpisodeSpec(
-                game=game, episode_id=i, group_id=i, deal=stream.child("deal").child(i), stream=stream.child("play").child(i), seats=seats, trained=trained,
-            )
-            for i in range(20)
-        ]
-        for episode in play(specs, {"walker": _Walker()}):
+        for episode in play(specs(game, 20, seed, "walker"), {"walker": _Walker()}):
             for seat in range(game.num_seats):
                 for conversation in conversations_of(episode, seat):
                     assert known[seat, conversation[0]] == conversation
@@ -387,16 +360,10 @@ def untrained(game, *, seed=3, **params):
 def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
     game = make_game("kuhn_poker")
     agent = untrained(game, seed=186, temperature=temperature)
-    stream = Stream.from_seed(0)
-    specs = [
-        EpisodeSpec(
-            game=game, episode_id=i, group_id=i, deal=stream.child("deal").child(i), stream=stream.child("play").child(i),
-            seats=("me", "you") if i % 2 else ("you", "me"), trained=(False, False),
-        )
-        for i in range(12_000)
-    ]
+    seats = ("you", "me")
+    due = [replace(spec, seats=seats[::-1] if i % 2 else seats) for i, spec in enumerate(specs(game, 12_000))]
     replies = {}
-    for episode in play(specs, {"me": agent, "you": Passes("you")}):
+    for episode in play(due, {"me": agent, "you": Passes("you")}):
         seat = episode.agents.index("me")
         turn = next(turn for turn in episode.turns if turn.seat == seat)
         replies.setdefault((seat, turn.state_key), []).append(None if turn.truncated else turn.reply)

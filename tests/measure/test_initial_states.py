@@ -1,5 +1,3 @@
-"""Unseen starts are truly unseen: none is among those that training can meet; where there are no others, it says so."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""The league table: order, cross table, pairs, intervals."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Which oracle measures a game: asked for, the run's own, or the first exact one, and why there is none."""
-
 import io
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Regret as a measure: hand-worked games, exact enumeration of uniform play, budgets, abstentions, illegal replies, seeds."""
-
 from functools import lru_cache
 
 import pytest
@@ -13,7 +11,7 @@ from sparring.measure.oracle_regret import BUDGET, Judge, measured_regret, witho
 from sparring.play.players.base import TextAgent
 
 
-class Scripted(TextAgent):
+class FixedWords(TextAgent):
     def __init__(self, *words):
         super().__init__("scripted")
         self.words = words
@@ -37,9 +35,7 @@ def measured(game, agent, opponent=None, *, oracle=None, games=5, budget=BUDGET,
     return play_matches(game, agent, opponent, games_per_seat=games, stream=stream, level=level, judge=judge).seats
 
 
-class Abstaining:
-    """Judges like another oracle, but only decisions with several actions."""
-
+class AbstainingOracle:
     name = "abstaining"
 
     def __init__(self, oracle):
@@ -55,7 +51,7 @@ class Abstaining:
 
 def test_a_game_worked_out_by_hand():
     # piles 1 and 2: only b1 wins, so a1 loses 2; the answer b1 leaves one stone, and taking it is all there is
-    first, second = (seat.regret for seat in measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1")))
+    first, second = (seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1")))
     assert (first.oracle, first.turns, first.submitted, first.judged, first.judged_share, first.bound) == ("minimax", 10, 10, 10, 1.0, 0.0)
     assert (first.regret.mean, first.regret.low, first.regret.high, first.regret.count) == (1.0, 1.0, 1.0, 10)  # 2 and 0 in every game
     assert (first.optimal.mean, first.optimal.count) == (0.5, 10)
@@ -105,17 +101,17 @@ def test_uniform_play_has_the_regret_that_enumeration_says(seat):
 
 def test_illegal_replies_are_judged_as_the_worst_legal_action():
     game = nim(1, 2, rule="retry", retries=1)
-    seats = measured(game, Scripted("zzz"), Scripted("b1", "b1"))
+    seats = measured(game, FixedWords("zzz"), FixedWords("b1", "b1"))
     assert seats[0].regret.turns == seats[0].regret.judged
     assert seats[0].regret.optimal.mean == 0.0
     assert seats[0].regret.regret.mean > 0
-    (lost,) = {measured(nim(1, 2), Scripted("zzz"), games=2)[0].regret.regret.mean}
+    (lost,) = {measured(nim(1, 2), FixedWords("zzz"), games=2)[0].regret.regret.mean}
     assert lost == 2.0
 
 
 def test_abstentions_are_counted_and_left_out():
-    oracle = Abstaining(bound("oracles", "minimax"))
-    first, second = (seat.regret for seat in measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), oracle=oracle))
+    oracle = AbstainingOracle(bound("oracles", "minimax"))
+    first, second = (seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle))
     assert (first.turns, first.submitted, first.judged, first.judged_share) == (10, 10, 5, 0.5)
     assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
     assert second.judged == 5
@@ -126,13 +122,11 @@ def test_nothing_judged_is_nothing_known_and_not_0():
     oracle = bound("oracles", "minimax", max_states=1)
     some = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
     assert some.judged < some.turns
-    blind = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1"), oracle=Blind())[0].regret
+    blind = measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1"), oracle=BlindOracle())[0].regret
     assert (blind.judged, blind.judged_share, blind.regret, blind.optimal) == (0, 0.0, None, None)
 
 
-class Blind(Abstaining):
-    """Never has an opinion."""
-
+class BlindOracle(AbstainingOracle):
     def __init__(self):
         super().__init__(bound("oracles", "minimax"))
 
@@ -142,7 +136,7 @@ class Blind(Abstaining):
 
 @pytest.mark.parametrize(("budget", "count"), [(1, 2), (2, 2), (5, 4), (100, 10)])
 def test_the_budget_bounds_what_is_asked_by_whole_games(budget, count):
-    result = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), budget=budget)[0].regret
+    result = measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), budget=budget)[0].regret
     assert (result.turns, result.submitted, result.judged) == (10, count, count)
     assert result.judged_share == count / 10
     assert result.regret.mean == 1.0
@@ -168,12 +162,12 @@ def test_games_of_one_seat_say_whether_they_succeeded():
     oracle = bound("oracles", "constraint")
     (random,) = measured(game, bound("players", "random"), oracle=oracle, games=20)
     assert random.success.mean < 1 and random.success.count == 20
-    (right,) = measured(game, Solving(oracle), oracle=oracle, games=4)
+    (right,) = measured(game, OracleFollower(oracle), oracle=oracle, games=4)
     assert (right.success.mean, right.regret.optimal.mean, right.regret.regret.mean) == (1.0, 1.0, 0.0)
-    assert measured(nim(1, 2), Scripted("a1"))[0].success is None
+    assert measured(nim(1, 2), FixedWords("a1"))[0].success is None
 
 
-class Solving(TextAgent):
+class OracleFollower(TextAgent):
     def __init__(self, oracle):
         super().__init__("solving")
         self.oracle = oracle

@@ -1,5 +1,3 @@
-"""Uniform play and best play, beside a policy's figures."""
-
 import pytest
 
 from sparring.environments.catalogue import make_game

@@ -1,5 +1,3 @@
-"""Those stay who have weight in the meta-strategy."""
-
 import itertools
 
 from hypothesis import given

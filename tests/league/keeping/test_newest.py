@@ -1,5 +1,3 @@
-"""The last snapshots stay."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

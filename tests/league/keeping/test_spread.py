@@ -1,5 +1,3 @@
-"""The history thins out in its middle."""
-
 import numpy as np
 import pytest
 from hypothesis import given

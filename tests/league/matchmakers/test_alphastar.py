@@ -1,5 +1,3 @@
-"""AlphaStar's league, draw by draw."""
-
 import pytest
 
 from sparring.config.plugins.registry import bind

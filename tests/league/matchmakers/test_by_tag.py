@@ -1,5 +1,3 @@
-"""Opponents by what they are for."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

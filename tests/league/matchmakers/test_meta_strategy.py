@@ -1,5 +1,3 @@
-"""The learner against a meta-strategy of the league."""
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -62,12 +60,6 @@ def test_the_learner_sits_in_either_seat_and_plays_itself_without_members():
     assert seats.count(0) == 50
     alone = meta_strategy(match_request(2, number=0, members=[]))
     assert alone.seats == (LEARNER, LEARNER) and alone.trained == (True, True)
-
-
-def test_a_team_is_one_member():
-    teams_request = match_request(4, number=0, members=[str(member) for member in MEMBERS], payoffs=book(LOSSES), teams=(0, 1, 0, 1))
-    seats = meta_strategy(teams_request).seats
-    assert seats[0] == seats[2] == LEARNER and seats[1] == seats[3] != LEARNER
 
 
 def test_a_wrong_solver_is_refused_when_it_is_bound():

@@ -1,5 +1,3 @@
-"""Prioritised fictitious self-play: its weights by hand, its shares, and runs that see results."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,13 +37,9 @@ def seating_of(number, payoffs, seats=2, teams=None, **options):
 
 
 @pytest.mark.parametrize(("how", "shares"), BY_HAND.items())
-def test_weights_by_hand(how, shares):
+def test_weights_and_shares_by_hand(how, shares):
     weights = [weight(rate, *how) for rate in RATES]
     assert [value / sum(weights) for value in weights] == pytest.approx(shares, abs=5e-5)
-
-
-@pytest.mark.parametrize(("how", "shares"), BY_HAND.items())
-def test_snapshots_are_met_by_their_shares(how, shares):
     seatings = [seating_of(number, book(RATES), weighting=how[0], power=how[1]) for number in range(3000)]
     others = [next(player for player in seating.players if player != LEARNER) for seating in seatings]
     assert [others.count(member) / 3000 for member in MEMBERS] == pytest.approx(shares, abs=0.03)
@@ -103,7 +97,6 @@ def test_who_wins_more_is_never_met_less_by_hard_weights(better, worse, power):
 
 
 def test_a_run_meets_those_that_win():
-    """Two snapshots are in the league; by the book the learner beats one and loses to the other."""
     config = resolve(
         {
             "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "steps": 9, "threads": 1, "rollout": {"games_per_step": 64},

@@ -1,5 +1,3 @@
-"""Alpha-rank: shares by hand, the chain written down plainly, and its limit."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Correlated equilibria of largest Gini impurity: by hand, by what makes them so, and Nash's."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""Fictitious play: rounds by hand, OpenSpiel's on the tree of the game, and Robinson's theorem."""
-
 import numpy as np
 import pyspiel
 import pytest

@@ -1,5 +1,3 @@
-"""The most even equilibrium: by hand, against a grid of all mixtures, and copies that share."""
-
 import itertools
 
 import numpy as np

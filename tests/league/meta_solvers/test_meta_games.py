@@ -1,5 +1,3 @@
-"""Meta-games and strategies: what they refuse, and what is refused of a solver."""
-
 import inspect
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Projected replicator dynamics: a known mixture, OpenSpiel's, and what no member falls below."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""Rectified Nash: rows by hand, what they hold, and what is refused."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""Regret matching: steps by hand, OpenSpiel's, and the bound on regret."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""The uniform meta-solver: weights by hand, and every kind of meta-game."""
-
 import numpy as np
 from hypothesis import given, settings
 

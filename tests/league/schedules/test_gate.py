@@ -1,5 +1,3 @@
-"""A snapshot as soon as the learner beats those who are there."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""A snapshot when the learner gets no better."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

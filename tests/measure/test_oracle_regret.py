@@ -120,8 +120,8 @@ def test_abstentions_are_counted_and_left_out():
 
 def test_nothing_judged_is_nothing_known_and_not_0():
     oracle = bound("oracles", "minimax", max_states=1)
-    some = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
-    assert some.judged < some.turns
+    partly = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
+    assert partly.judged < partly.turns
     blind = measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1"), oracle=BlindOracle())[0].regret
     assert (blind.judged, blind.judged_share, blind.regret, blind.optimal) == (0, 0.0, None, None)
 

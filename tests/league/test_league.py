@@ -1,5 +1,3 @@
-"""Who plays whom: starts, matchmakers, members."""
-
 import hashlib
 import inspect
 import json
@@ -42,12 +40,12 @@ def test_mixed_keeps_its_shares_and_balances_seats(seats):
     kinds = [next((s.kind for s in seating.seats if s != LEARNER), "learner") for seating in seatings]
     shares = {kind: kinds.count(kind) / len(kinds) for kind in set(kinds)}
     assert shares == {"snapshot": pytest.approx(0.25, abs=0.03), "bot": pytest.approx(0.5, abs=0.03), "learner": pytest.approx(0.25, abs=0.03)}
-    own = [seating.trained.index(True) for seating, kind in zip(seatings, kinds, strict=True) if kind != "learner"]
-    assert all(own.count(seat) / len(own) == pytest.approx(1 / seats, abs=0.03) for seat in range(seats))
+    learner_seats = [seating.trained.index(True) for seating, kind in zip(seatings, kinds, strict=True) if kind != "learner"]
+    assert all(learner_seats.count(seat) / len(learner_seats) == pytest.approx(1 / seats, abs=0.03) for seat in range(seats))
     for seating in seatings:
         assert all((name == LEARNER) == trained for name, trained in zip(seating.seats, seating.trained, strict=True))
-    met = {name for seating in seatings for name in names(seating) if name.startswith("past")}
-    assert met == {"past-000001", "past-000002"}
+    snapshots = {name for seating in seatings for name in names(seating) if name.startswith("past")}
+    assert snapshots == {"past-000001", "past-000002"}
 
 
 def test_without_a_past_its_share_goes_to_the_mirror():
@@ -57,41 +55,41 @@ def test_without_a_past_its_share_goes_to_the_mirror():
 @pytest.mark.parametrize("together", [False, True])
 def test_mixed_seats_whom_it_seated_when_players_were_names(together):
     """The digest was taken at 4624d02; where all are one team each seat is a draw of its own, as it was."""
-    found = []
+    seatings = []
     for number in range(600):
         seats, members = 1 + number % 5, [f"past-{step:06d}" for step in range(1, 1 + number % 5)]
-        asked = match_request(seats, number=number, members=members, teams=(0,) * seats if together else None)
-        seating = mixed(asked, past=0.5, bots={"random": 0.3})
-        found.append([names(seating), seating.trained])
-    assert hashlib.sha256(json.dumps(found).encode()).hexdigest() == "b2ea9e570af8183d841314461ad069d9cc0fdcaf39d2070a36e0f6aa980a030a"
+        teams = (0,) * seats if together else None
+        seating = mixed(match_request(seats, number=number, members=members, teams=teams), past=0.5, bots={"random": 0.3})
+        seatings.append([names(seating), seating.trained])
+    assert hashlib.sha256(json.dumps(seatings).encode()).hexdigest() == "b2ea9e570af8183d841314461ad069d9cc0fdcaf39d2070a36e0f6aa980a030a"
 
 
 def test_a_team_is_one_player():
-    teams, met = (0, 1, 0, 2, 1, 2), set()
+    teams, counts = (0, 1, 0, 2, 1, 2), set()
     for number in range(200):
         seating = mixed(request(number, 6, teams=teams), past=1.0)
-        own = {team for team, player in zip(teams, seating.seats, strict=True) if player == LEARNER}
-        assert own == {number % 3} and seating.trained == tuple(team in own for team in teams)
+        trained_teams = {team for team, player in zip(teams, seating.seats, strict=True) if player == LEARNER}
+        assert trained_teams == {number % 3} and seating.trained == tuple(team in trained_teams for team in teams)
         by_team = {team: {player for other, player in zip(teams, seating.seats, strict=True) if other == team} for team in teams}
         assert all(len(players) == 1 for players in by_team.values())
-        met.add(len(set(seating.seats)))
-    assert met == {2, 3}  # teams draw on their own: two may be of one snapshot or of two
+        counts.add(len(set(seating.seats)))
+    assert counts == {2, 3}  # teams draw on their own: two may be of one snapshot or of two
 
 
 def test_a_matchmaker_is_told_what_is_played_by_whom_and_with_what_results():
-    asked, book = [], Payoffs({Row("urns", 0, LEARNER, snapshot(4)): Results(games=1, wins=1)})
+    requests, book = [], Payoffs({Row("urns", 0, LEARNER, snapshot(4)): Results(games=1, wins=1)})
 
     def curious(request):
-        asked.append(request)
+        requests.append(request)
         return self_play(request)
 
-    made = with_options(Plugin(slot="league.matchmakers", name="curious", function=curious, module=inspect.getmodule(curious)))
+    matchmaker = with_options(Plugin(slot="league.matchmakers", name="curious", function=curious, module=inspect.getmodule(curious)))
     config = resolve({"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 2}})
     games = [(from_spec(EnvironmentSpec(name="tiny_hanabi", label="urns")), 1.0)]
     starts(
-        7, games=games, rollout=config.rollout, matchmaker=made, members=(snapshot(4),), root=ROOT, progress=0.5, payoffs=book, bots=("weak",)
+        7, games=games, rollout=config.rollout, matchmaker=matchmaker, members=(snapshot(4),), root=ROOT, progress=0.5, payoffs=book, bots=("weak",)
     )  # fmt: skip
-    first, second = asked
+    first, second = requests
     assert (first.number, second.number, first.step, first.bots) == (14, 15, 7, ("weak",))
     assert (first.environment.name, first.environment.label, first.teams, len(first.roles)) == ("tiny_hanabi", "urns", (0, 0), 2)
     assert first.results(snapshot(4)).wins == 1 and first.results(snapshot(5)).games == 0

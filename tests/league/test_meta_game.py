@@ -1,5 +1,3 @@
-"""What is said of a meta-game that has holes, and which solvers do not fit."""
-
 import itertools
 import math
 from dataclasses import replace
@@ -27,7 +25,7 @@ def test_pairs_that_have_never_met_are_counted():
 
 
 def test_exact_results_count_as_plays_without_end():
-    pair = {row: replace(found, exact=True) for row, found in book_of([(MEMBERS[0], MEMBERS[1])]).rows.items()}
+    pair = {row: replace(results, exact=True) for row, results in book_of([(MEMBERS[0], MEMBERS[1])]).rows.items()}
     two = member_payoffs(Payoffs(pair), MEMBERS[:2], {"kuhn_poker": 1.0})
     assert two.counts is None and two.payoffs[0][0, 1] == 1.0
     mixed = member_payoffs(CYCLE.with_exact(pair), MEMBERS, {"kuhn_poker": 1.0})
@@ -54,8 +52,6 @@ def test_solvers_of_two_sides_are_refused_where_there_are_more_teams():
         else:
             check_sides(bound, [three], "league.answer")
 
-
-# -- plays go to pairs by their weight in the meta-strategy and by the spread of their returns --
 
 LAST, NASH = bind("league.meta_solvers", "last"), bind("league.meta_solvers", "nash")
 
@@ -90,5 +86,5 @@ def test_where_all_members_weigh_the_same_the_spread_decides_and_nothing_known_i
 @settings(max_examples=20)
 @given(spreads=st.lists(st.floats(0, 100) | st.none(), min_size=3, max_size=3), focus=st.floats(0, 1))
 def test_shares_are_a_distribution_with_a_part_for_every_pair(spreads, focus):
-    found = shares(book_of_focus(spreads), NASH, focus)
-    assert sum(found) == pytest.approx(1.0) and min(found) >= (1 - focus) / 3 - 1e-12
+    parts = shares(book_of_focus(spreads), NASH, focus)
+    assert sum(parts) == pytest.approx(1.0) and min(parts) >= (1 - focus) / 3 - 1e-12

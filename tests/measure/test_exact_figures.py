@@ -1,5 +1,3 @@
-"""Exact figures of a mixture that teams draw from: by hand, beside one member's, by all draws."""
-
 import hashlib
 import itertools
 
@@ -39,20 +37,18 @@ def mixture(scorers, weights, **more):
     return MemberMixture(dict(zip(members, weights, strict=True)), dict(zip(members, scorers, strict=True)).get, **more)
 
 
-def found(policy):
+def figures_of_teams(policy):
     return exact_figures_of(GAME, STATES, policy)
 
 
 def test_teams_that_draw_rock_or_paper_by_hand():
     """Against rock or paper, one half each, paper gets 1/2; a seat that knows that its team drew rock turns it to paper."""
-    both = found(mixture([table(ROCK), table(PAPER)], [0.5, 0.5]))
+    both = figures_of_teams(mixture([table(ROCK), table(PAPER)], [0.5, 0.5]))
     assert both.figures["team_exploitability/team_matrix"] == pytest.approx(0.5)
     assert both.figures["one_seat_exploitability/team_matrix"] == pytest.approx(0.5)
-    assert (
-        both.values == pytest.approx((0, 0, 0, 0)) and "nash_conv/team_matrix" not in both.figures
-    )
+    assert both.values == pytest.approx((0, 0, 0, 0)) and "nash_conv/team_matrix" not in both.figures
     assert "share its draw" in both.note
-    thirds = found(mixture([table(ROCK), table(PAPER), table(SCISSORS)], [1 / 3] * 3))
+    thirds = figures_of_teams(mixture([table(ROCK), table(PAPER), table(SCISSORS)], [1 / 3] * 3))
     assert thirds.figures["team_exploitability/team_matrix"] == pytest.approx(0.0)
     # seat by seat instead of team by team it would be another policy, which is no equilibrium
     mean = nash_conv(GAME, STATES, table([2 / 3, 1 / 3])).teams
@@ -61,17 +57,13 @@ def test_teams_that_draw_rock_or_paper_by_hand():
 
 def test_one_member_is_the_member():
     alone = table([0.3, 0.8], legal=0.9)
-    report, one = nash_conv(GAME, STATES, alone), found(mixture([alone, table(ROCK)], [1.0, 0.0]))
-    assert one.figures["team_exploitability/team_matrix"] == pytest.approx(report.teams.team_exploitability)
-    assert one.figures["one_seat_exploitability/team_matrix"] == pytest.approx(report.teams.one_seat_exploitability)
-    assert (
-        one.figures["illegal_mass/team_matrix"]
-        == pytest.approx(report.illegal_mass)
-        == pytest.approx(0.1)
-    )
-    assert one.figures["illegal_mass_reached/team_matrix"] == pytest.approx(report.illegal_mass_reached)
-    assert one.values == pytest.approx(report.values)
-    plain = found(alone)
+    report, single = nash_conv(GAME, STATES, alone), figures_of_teams(mixture([alone, table(ROCK)], [1.0, 0.0]))
+    assert single.figures["team_exploitability/team_matrix"] == pytest.approx(report.teams.team_exploitability)
+    assert single.figures["one_seat_exploitability/team_matrix"] == pytest.approx(report.teams.one_seat_exploitability)
+    assert single.figures["illegal_mass/team_matrix"] == pytest.approx(report.illegal_mass) == pytest.approx(0.1)
+    assert single.figures["illegal_mass_reached/team_matrix"] == pytest.approx(report.illegal_mass_reached)
+    assert single.values == pytest.approx(report.values)
+    plain = figures_of_teams(alone)
     assert plain.note == "" and plain.figures["nash_conv/team_matrix"] == report.nash_conv
 
 
@@ -80,53 +72,47 @@ def test_one_member_is_the_member():
 def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, weights):
     scorers = [table(row) for row in chances]
     shares = np.array(weights) / sum(weights)
-    both = found(mixture(scorers, shares.tolist()))
+    both = figures_of_teams(mixture(scorers, shares.tolist()))
     profiles, mean = [query_policy(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
     for i, j in itertools.product(range(3), repeat=2):
         rows = [profiles[i if query.seat < 2 else j][n] for n, query in enumerate(STATES.queries)]
         reach = history_reach(STATES, rows)
         mean += shares[i] * shares[j] * (reach[STATES.tree.terminal] @ STATES.tree.returns)
     assert both.values == pytest.approx(tuple(mean), abs=1e-9)
-    split = found(mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2]))
+    split = figures_of_teams(mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2]))
     assert split.figures == pytest.approx(both.figures, abs=1e-9) and split.values == pytest.approx(both.values, abs=1e-9)
 
 
 def test_where_each_seat_is_a_team_there_is_a_nash_conv():
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
-    one = exact_figures_of(game, states, mixture([UniformScorer(), UniformScorer()], [0.5, 0.5]))
-    assert one.note == "" and one.figures["nash_conv/kuhn_poker"] == pytest.approx(11 / 12)
+    exact = exact_figures_of(game, states, mixture([UniformScorer(), UniformScorer()], [0.5, 0.5]))
+    assert exact.note == "" and exact.figures["nash_conv/kuhn_poker"] == pytest.approx(11 / 12)
 
 
 def test_a_run_and_an_evaluation_have_these_figures_and_say_once_what_is_missing():
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5], notes=["1 of 1 pairs of members have never met"])
     evaluator = Evaluator([GAME], EvaluationConfig(opponents=[]))
     for step in range(2):
-        assert evaluator.measure(agent, Stream.from_seed(step))[
-            "team_exploitability/team_matrix"
-        ] == pytest.approx(0.5)
+        metrics = evaluator.measure(agent, Stream.from_seed(step))
+        assert metrics["team_exploitability/team_matrix"] == pytest.approx(0.5)
     assert [("never met" in note, "no NashConv" in note) for note in evaluator.fresh_notes()] == [(True, False), (False, True)]
     result = evaluate_policy(agent, [GAME], opponents=[], games_per_seat=2, exact=True, max_states=100, seed=0)
     assert result["figures"]["value/team_matrix/a1"] == pytest.approx(0)
-    assert (
-        result["references"]["team_exploitability/team_matrix"]["best"] == 0
-        and "no NashConv" in result["notes"][0]
-    )
+    assert result["references"]["team_exploitability/team_matrix"]["best"] == 0 and "no NashConv" in result["notes"][0]
 
 
 def test_too_many_draws_are_refused_and_too_many_plans_left_out(monkeypatch):
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5])
     monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
-    few = found(agent)
+    few = figures_of_teams(agent)
     assert "too many plans" in few.note and set(few.figures) == {"illegal_mass/team_matrix", "illegal_mass_reached/team_matrix"}
     monkeypatch.setattr(exact_figures, "MOST", 1)
     with pytest.raises(GameError, match="4 draws of 2 teams from 2 members"):
-        found(agent)
+        figures_of_teams(agent)
     with pytest.raises(GameError, match="cannot evaluate"):
         exact_figures_of(make_game("team_matrix", options={"members": 3}), STATES, agent)
 
-
-# -- a chooser as a policy of the game beneath: by hand, and beside every play of the game with candidates --
 
 FIVE = ("rock", "paper", "scissors", "spock", "lizard")
 
@@ -156,8 +142,8 @@ class Favourite:
         rows = []
         for query in queries:
             words = query.observations[-1].split()
-            said = self.number or (words[words.index(self.action) - 1] if self.action in words else "1")
-            rows.append(np.log([0.999999 if one == said else 1e-12 for one in query.legal_actions]))
+            reply = self.number or (words[words.index(self.action) - 1] if self.action in words else "1")
+            rows.append(np.log([0.999999 if action == reply else 1e-12 for action in query.legal_actions]))
         return rows
 
 
@@ -165,14 +151,13 @@ def figures(game, policy):
     return exact_figures_of(game, enumerate_info_states(base_game(game)), policy)
 
 
-@pytest.mark.parametrize(("words", "left"), [(FIVE[:3], 1 / 3), (FIVE[:4], 1 / 3), (FIVE, 0.0), (None, 0.0)])
-def test_the_equilibrium_of_the_candidates_is_not_the_games(words, left):
-    """A third stays with rock, paper and scissors. With four words and three of them shown, uniform choice is uniform over the four."""
+@pytest.mark.parametrize(("words", "expected"), [(FIVE[:3], 1 / 3), (FIVE[:4], 1 / 4), (FIVE, 0.0), (None, 0.0)])
+def test_the_equilibrium_of_the_candidates_is_not_the_games(words, expected):
+    """With four words and three of them shown, uniform choice is uniform over the four: paper beats rock and spock, scissors beat it."""
     game = game_of(proposals=None if words is None else dict.fromkeys(words, 1.0))
-    found = figures(game, UniformScorer()).figures
-    expected = left if words is None or len(words) != 4 else 1 / 4  # paper: it beats rock and spock, scissors beat it
-    assert found["exploitability/choose/left"] == pytest.approx(expected)
-    assert found["nash_conv/choose"] == pytest.approx(2 * expected)
+    exact = figures(game, UniformScorer()).figures
+    assert exact["exploitability/choose/left"] == pytest.approx(expected)
+    assert exact["nash_conv/choose"] == pytest.approx(2 * expected)
 
 
 def test_in_rock_paper_scissors_nothing_stays():
@@ -203,37 +188,28 @@ def test_values_are_those_of_every_play_with_candidates(options):
     assert figures(game, policy).values == pytest.approx(expected, abs=1e-9)
 
 
-def every_play(game, policy, node, told):
-    """Return the expected returns by going through chance, candidates and choices one by one."""
+def every_play(game, policy, node, past):
+    """Return the expected returns by going through chance, candidates and choices one by one; `past` holds each seat's decisions."""
     if node.is_terminal():
         return np.array(node.returns())
     if node.is_chance_node():
-        return sum(share * every_play(game, policy, node.child(index), told) for index, share in node.chance_outcomes())
+        return sum(share * every_play(game, policy, node.child(index), past) for index, share in node.chance_outcomes())
     state, seat = game.inner.state_of(node), node.current_player()
     legal, total = state.legal_actions(), np.zeros(2)
-    since = told[seat][-1][2] if told[seat] else 0
-    if seat not in game.choosers:
-        seen = state.observe(seat, since)
-        query = Query(
-            game="choose", seat=seat, key=seen.key, observations=(*(one[0] for one in told[seat]), seen.text),
-            actions=tuple(one[1] for one in told[seat]), legal_actions=legal,
-        )  # fmt: skip
+    plies = past[seat][-1][2] if past[seat] else 0
+    chooses = seat in game.choosers
+    for share, offer in game.proposer.offers(legal) if chooses else [(1.0, legal)]:
+        seen, replies = state.observe(seat, plies), legal
+        if chooses:
+            before = "".join(f"{'/'.join(earlier)}|" for *_, earlier in past[seat])
+            seen, replies = game.offered(seen, offer, before), tuple("12"[: len(offer)])
+        texts, actions = [*zip(*past[seat], strict=True)][:2] or ((), ())
+        observations = (*texts, seen.text)
+        query = Query(game="choose", seat=seat, key=seen.key, observations=observations, actions=actions, legal_actions=replies)
         for place, chance in enumerate(np.exp(policy.action_logprobs([query])[0])):
-            own = (*told[seat], (seen.text, legal[place], state.plies + 1, (), None))
-            after = tuple(own if one == seat else told[one] for one in (0, 1))
-            total += chance * every_play(game, policy, node.child(state.action_index(legal[place])), after)
-        return total
-    for share, shown in game.proposer.offers(legal):
-        before = "".join(f"{'/'.join(one)}|" for *_, one, _ in told[seat])
-        seen = game.offered(state.observe(seat, since), shown, before)
-        query = Query(
-            game="choose", seat=seat, key=seen.key, observations=(*(one[0] for one in told[seat]), seen.text),
-            actions=tuple(one[1] for one in told[seat]), legal_actions=tuple("12"[: len(shown)]),
-        )  # fmt: skip
-        for place, chance in enumerate(np.exp(policy.action_logprobs([query])[0])):
-            own = (*told[seat], (seen.text, str(place + 1), state.plies + 1, shown, None))
-            after = tuple(own if one == seat else told[one] for one in (0, 1))
-            total += share * chance * every_play(game, policy, node.child(state.action_index(shown[place])), after)
+            after = [*past]
+            after[seat] = (*past[seat], (seen.text, replies[place], state.plies + 1, offer if chooses else ()))
+            total += share * chance * every_play(game, policy, node.child(state.action_index(offer[place])), after)
     return total
 
 

@@ -1,5 +1,3 @@
-"""Unseen starts are truly unseen: none is among those that training can meet; where there are no others, it says so."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,11 +29,11 @@ def run(*games, **changes):
     return config, [configured_game(section) for section in config.environments]
 
 
-def met(*games, **changes):
+def seen_by(*games, **changes):
     return SeenInitialStates(*run(*games, **changes))
 
 
-def drawn(column, count=60, seed=0):
+def starts_of(column, count=60, seed=0):
     root, game = Stream.from_seed(seed), column.game
     return [game.start_of(game.reset(column.deal(root.child(number), number))) for number in range(count)]
 
@@ -46,12 +44,12 @@ def drawn(column, count=60, seed=0):
 def test_no_unseen_start_is_one_of_training(name, bank, seed):
     options, labels = SMALL[name]
     known, (game,) = run({"name": name, "options": {**options, "bank": bank}})
-    own = measured_starts(game, SeenInitialStates(known, [game]))
-    assert tuple(column.label for column in own) == labels
+    columns = measured_starts(game, SeenInitialStates(known, [game]))
+    assert tuple(column.label for column in columns) == labels
     trained = {game.start_of(game.reset(Stream.from_seed(seed).child("own").child(number))) for number in range(300)}
     assert trained <= game.starts()
-    assert not game.starts() & set(drawn(own[0], seed=seed))
-    assert set(drawn(own[1], seed=seed)) <= game.starts()
+    assert not game.starts() & set(starts_of(columns[0], seed=seed))
+    assert set(starts_of(columns[1], seed=seed)) <= game.starts()
 
 
 def test_starts_are_told_by_what_they_hold_and_not_by_their_number():
@@ -79,22 +77,22 @@ def test_where_there_are_no_other_starts_it_is_all(section):
 
 
 def test_a_bank_that_was_not_trained_on_is_unseen_but_for_the_puzzles_it_shares():
-    own = {"name": "sudoku", "options": {"blanks": 1, "puzzles": 4000, "wrong": "continues"}}  # of 4,608 puzzles with one blank
-    training = met(own)
-    other = make_game("sudoku", options={**own["options"], "puzzles": 50, "bank": 1})
+    section = {"name": "sudoku", "options": {"blanks": 1, "puzzles": 4000, "wrong": "continues"}}  # of 4,608 puzzles with one blank
+    training = seen_by(section)
+    other = make_game("sudoku", options={**section["options"], "puzzles": 50, "bank": 1})
     shared = training.of(other) & other.starts()
     assert shared
     unseen, seen = measured_starts(other, training)
     assert (unseen.label, seen.label) == ("unseen", "seen")
-    assert not set(drawn(unseen)) & training.of(other)
+    assert not set(starts_of(unseen)) & training.of(other)
     assert seen.game.starts() == training.of(other)  # the column beside is of the training's own bank
     assert [column.label for column in measured_starts(make_game("zebra"), training)] == ["unseen"]
     assert [column.label for column in measured_starts(make_game("tic_tac_toe"), SeenInitialStates(None))] == ["all"]
 
 
 def test_a_game_of_weight_0_is_seen_only_if_warm_up_met_it():
-    held = {"name": "sudoku", "label": "held", "options": {"blanks": 3, "puzzles": 8}, "weight": 0}
-    cold, warm = run({"name": "kuhn_poker"}, held, warmup={"updates": 0}), run({"name": "kuhn_poker"}, held, warmup={"updates": 1})
+    section = {"name": "sudoku", "label": "held", "options": {"blanks": 3, "puzzles": 8}, "weight": 0}
+    cold, warm = run({"name": "kuhn_poker"}, section, warmup={"updates": 0}), run({"name": "kuhn_poker"}, section, warmup={"updates": 1})
     assert [column.label for column in measured_starts(cold[1][1], SeenInitialStates(*cold))] == ["unseen"]
     assert [column.label for column in measured_starts(warm[1][1], SeenInitialStates(*warm))] == ["unseen", "seen"]
 
@@ -110,10 +108,10 @@ def test_fixed_deals_are_left_out_and_those_of_warm_up_too(updates):
     specs = [spec for step in range(8) for spec in starts(step, games=engine.environments, progress=0.0, **request)]
     dealt = {game.start_of(game.reset(spec.deal)) for spec in specs}
     assert len(arms(engine.environments, 5)) == 5
-    assert set(drawn(seen)) == dealt
+    assert set(starts_of(seen)) == dealt
     assert dealt <= training.of(game)
     assert (dealt < training.of(game)) == (updates > 0)
-    assert not set(drawn(unseen)) & training.of(game)
+    assert not set(starts_of(unseen)) & training.of(game)
 
 
 def test_deals_are_as_they_were_where_nothing_is_held_out():
@@ -124,13 +122,11 @@ def test_deals_are_as_they_were_where_nothing_is_held_out():
 
 
 def test_a_bank_longer_than_there_are_starts_is_made_only_until_it_has_them_all(monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        minesweeper, "order_of", lambda *key, of=minesweeper.order_of: made.append(key) or of(*key)
-    )
+    keys = []
+    monkeypatch.setattr(minesweeper, "order_of", lambda *key, of=minesweeper.order_of: keys.append(key) or of(*key))
     game = make_game("minesweeper", options={"rows": 3, "columns": 3, "mines": 1, "layouts": 100_000})
     assert len(game.starts()) == 9 * 8  # where the mine is, and where it goes if it is the first cell revealed
-    assert len(made) < 2000
+    assert len(keys) < 2000
 
 
 class ByHeart(TextAgent):
@@ -148,8 +144,8 @@ class ByHeart(TextAgent):
 def test_what_is_learnt_by_heart_is_no_success():
     config, (game,) = run({"name": "sudoku", "options": {"blanks": 2, "puzzles": 12, "wrong": "continues"}})
     agent, stream = ByHeart(game.starts()), Stream.from_seed(1)
-    found = {
+    success = {
         starts.label: play_matches(game, agent, agent, games_per_seat=30, stream=stream, starts=starts).seats[0].success.mean
         for starts in measured_starts(game, SeenInitialStates(config, [game]))
     }
-    assert found == {"unseen": 0.0, "seen": 1.0}
+    assert success == {"unseen": 0.0, "seen": 1.0}

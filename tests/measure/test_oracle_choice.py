@@ -1,5 +1,3 @@
-"""Which oracle measures a game: asked for, the run's own, or the first exact one, and why there is none."""
-
 import io
 import re
 from pathlib import Path
@@ -30,9 +28,9 @@ CHOSEN = [
 
 @pytest.mark.parametrize(("name", "options", "oracle"), CHOSEN)
 def test_the_first_exact_oracle_is_chosen(name, options, oracle):
-    found, note = choose_oracle(make_game(name, options=options))
-    assert (found.name, note) == (oracle, "")
-    assert found.covers(make_game(name, options=options)) == ""
+    choice, note = choose_oracle(make_game(name, options=options))
+    assert (choice.name, note) == (oracle, "")
+    assert choice.covers(make_game(name, options=options)) == ""
 
 
 @pytest.mark.parametrize(
@@ -44,16 +42,16 @@ def test_the_first_exact_oracle_is_chosen(name, options, oracle):
 )
 def test_where_none_can_judge_the_note_says_why(monkeypatch, name, why):
     monkeypatch.setattr(oracle_choice, "HISTORIES", 100)
-    found, note = choose_oracle(make_game(name))
-    assert found is None
+    choice, note = choose_oracle(make_game(name))
+    assert choice is None
     assert why in note and "minimax: something is hidden" in note and "--oracle" in note
 
 
 def test_a_game_too_large_to_solve_is_left_to_others(monkeypatch):
     monkeypatch.setattr(oracle_choice, "POSITIONS", 50)
     monkeypatch.setattr(oracle_choice, "HISTORIES", 50)
-    found, note = choose_oracle(make_game("tic_tac_toe"))
-    assert found is None and "minimax: it has more than 50 positions" in note
+    choice, note = choose_oracle(make_game("tic_tac_toe"))
+    assert choice is None and "minimax: it has more than 50 positions" in note
 
 
 def test_the_runs_own_oracle_wins_without_its_faults():
@@ -66,33 +64,17 @@ def test_the_runs_own_oracle_wins_without_its_faults():
 
 def test_an_oracle_asked_for_judges_what_it_can():
     games = [make_game("tic_tac_toe"), make_game("kuhn_poker")]
-    found, notes = oracles_for(games, parse_oracle("minimax"), {"tic_tac_toe": OracleSpec("mcts", {}).make()})
-    assert found["tic_tac_toe"].name == "minimax" and "kuhn_poker" not in found
+    oracles, notes = oracles_for(games, parse_oracle("minimax"), {"tic_tac_toe": OracleSpec("mcts", {}).make()})
+    assert oracles["tic_tac_toe"].name == "minimax" and "kuhn_poker" not in oracles
     assert len(notes) == 1 and "kuhn_poker: no regret, as minimax cannot judge it: something is hidden" in notes[0]
     with pytest.raises(ConfigError, match=r"--oracle minimax can judge none of the games: kuhn_poker: something is hidden") as error:
         oracles_for(games[1:], parse_oracle("minimax"), {})
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
-    [
-        ("minmax", UnknownNameError, "Did you mean 'minimax'"), ("cfr iteration=3", UnknownNameError, "Did you mean 'iterations'"),
-        ("cfr iterations=-3", ConfigError, "iterations"), ("cfr iterations", ConfigError, "write key=value"),
-        ('cfr "', ConfigError, "Oracle 'cfr \"' cannot be read"),
-    ],
-)
-def test_bad_oracles_get_one_clear_line(text, error, message):
-    with pytest.raises(error) as found:
-        parse_oracle(text)
-    assert message in str(found.value) and "\n" not in str(found.value)
-
-
 def test_options_are_read_as_written():
     assert parse_oracle("cfr iterations=1000 variant=cfr") == OracleSpec("cfr", {"iterations": 1000, "variant": "cfr"})
 
-
-# -- agents as text, and labels that keep two of one kind apart --
 
 def test_a_name_and_options_are_read_as_yaml():
     assert parse_agent("random") == ("random", {})
@@ -103,24 +85,26 @@ def test_a_name_and_options_are_read_as_yaml():
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "message"),
+    ("parse", "text", "error", "message"),
     [
-        ("mtcs", UnknownNameError, "Did you mean 'mcts'"), ("mcts simulatons=3", UnknownNameError, "Did you mean 'simulations'"),
-        ("mcts simulations=many", ConfigError, "option 'simulations'"), ("mcts 1000", ConfigError, "write key=value"),
-        ("mcts simulations=[", ConfigError, "not a value for 'simulations'"), ("", ConfigError, "cannot be read"),
-        ("mcts simulations='3", ConfigError, "cannot be read"), ("endpoint", ConfigError, "option 'model'"),
+        (parse_agent, "mtcs", UnknownNameError, "Did you mean 'mcts'"), (parse_agent, "mcts simulatons=3", UnknownNameError, "Did you mean 'simulations'"),
+        (parse_agent, "mcts simulations=many", ConfigError, "option 'simulations'"), (parse_agent, "mcts 1000", ConfigError, "write key=value"),
+        (parse_agent, "mcts simulations=[", ConfigError, "not a value for 'simulations'"), (parse_agent, "", ConfigError, "cannot be read"),
+        (parse_agent, "mcts simulations='3", ConfigError, "cannot be read"), (parse_agent, "endpoint", ConfigError, "option 'model'"),
+        (parse_oracle, "minmax", UnknownNameError, "Did you mean 'minimax'"), (parse_oracle, "cfr iterations=-3", ConfigError, "iterations"),
+        (parse_oracle, 'cfr "', ConfigError, "Oracle 'cfr \"' cannot be read"),
     ],
 )
-def test_bad_text_gets_one_clear_line(text, error, message):
+def test_bad_text_gets_one_clear_line(parse, text, error, message):
     with pytest.raises(error) as caught:
-        parse_agent(text)
+        parse(text)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_labels_are_plain_until_two_agents_are_of_one_kind():
-    one, more = AgentSpec("mcts", {"simulations": 100, "uct_c": 2.0}), AgentSpec("mcts", {"simulations": 1000, "uct_c": 2.0})
-    assert labels([one, AgentSpec("random", {})]) == ["mcts", "random"]
-    assert labels([one, more, AgentSpec("random", {})]) == ["mcts(simulations=100)", "mcts(simulations=1000)", "random"]
+    few, more = AgentSpec("mcts", {"simulations": 100, "uct_c": 2.0}), AgentSpec("mcts", {"simulations": 1000, "uct_c": 2.0})
+    assert labels([few, AgentSpec("random", {})]) == ["mcts", "random"]
+    assert labels([few, more, AgentSpec("random", {})]) == ["mcts(simulations=100)", "mcts(simulations=1000)", "random"]
     assert labels([AgentSpec("mcts", {}), more]) == ["mcts", "mcts(simulations=1000,uct_c=2.0)"]
 
 
@@ -133,8 +117,6 @@ def test_two_equal_agents_are_refused():
     with pytest.raises(ConfigError, match="'mcts\\(simulations=3\\)' is named twice"):
         labels([AgentSpec("mcts", {"simulations": 3})] * 2 + [AgentSpec("mcts", {})])
 
-
-# -- what stands beside a policy's figures in evaluations, reports and the progress line --
 
 class Uniform:
     name, renderer = "uniform", None
@@ -156,27 +138,27 @@ def test_every_figure_has_its_references():
             assert result["references"][name]["uniform"] == pytest.approx(value), name
     assert result["references"]["value/kuhn_poker/first"]["best"] == pytest.approx(-1 / 18)
     assert result["references"]["optimality_gap/tiny_hanabi"]["best"] == 0
-    told = "\n".join(result["verdicts"])
-    assert "kuhn_poker: NashConv 0.917: uniform play has 0.917, an equilibrium 0; this is 100% of uniform play's." in told
-    assert "connect_four against random: win or draw" in told and "uniform play" in told
+    text = "\n".join(result["verdicts"])
+    assert "kuhn_poker: NashConv 0.917: uniform play has 0.917, an equilibrium 0; this is 100% of uniform play's." in text
+    assert "connect_four against random: win or draw" in text and "uniform play" in text
 
 
 def test_one_seat_is_set_beside_uniform_play_too():
-    (told,) = (line for line in measured("minesweeper")["verdicts"] if "success" in line)
-    assert re.match(r"minesweeper[^:]*: success 0\.", told)
+    (verdict,) = (line for line in measured("minesweeper")["verdicts"] if "success" in line)
+    assert re.match(r"minesweeper[^:]*: success 0\.", verdict)
 
 
 def test_every_figure_is_explained_in_a_line():
     kinds = [line.partition(":")[0] for line in legend(measured("kuhn_poker", "tiny_hanabi")["figures"])]
-    wanted = {"nash_conv", "illegal_mass", "illegal_mass_reached", "exploitability", "value", "optimality_gap", "best play"}
-    assert wanted == set(kinds)
+    expected = {"nash_conv", "illegal_mass", "illegal_mass_reached", "exploitability", "value", "optimality_gap", "best play"}
+    assert expected == set(kinds)
 
 
 def test_a_report_says_how_far_the_last_figure_is():
     config = {"environments": [{"name": "kuhn_poker"}, {"name": "no such game"}, {"name": "connect_four"}]}
     lines = [{"step": 1, "nash_conv/kuhn_poker": 1.0}, {"step": 9, "nash_conv/kuhn_poker": 0.5, "illegal_mass_reached/kuhn_poker": 0.4}]
-    (told,) = run_verdicts(config, lines)
-    assert "NashConv at step 9 0.500: uniform play has 0.917" in told and "40% of those in play" in told
+    (verdict,) = run_verdicts(config, lines)
+    assert "NashConv at step 9 0.500: uniform play has 0.917" in verdict and "40% of those in play" in verdict
     assert run_verdicts({}, lines) == [] and run_verdicts(config, []) == []
     for odd in (3, "kuhn_poker", [3], [{"name": "kuhn_poker", "options": {"players": 9}}], {"name": "kuhn_poker"}):
         assert run_verdicts({"games": odd}, lines) == []

@@ -1,5 +1,3 @@
-"""Regret as a measure: hand-worked games, exact enumeration of uniform play, budgets, abstentions, illegal replies, seeds."""
-
 from functools import lru_cache
 
 import pytest
@@ -13,7 +11,7 @@ from sparring.measure.oracle_regret import BUDGET, Judge, measured_regret, witho
 from sparring.play.players.base import TextAgent
 
 
-class Scripted(TextAgent):
+class FixedWords(TextAgent):
     def __init__(self, *words):
         super().__init__("scripted")
         self.words = words
@@ -37,25 +35,23 @@ def measured(game, agent, opponent=None, *, oracle=None, games=5, budget=BUDGET,
     return play_matches(game, agent, opponent, games_per_seat=games, stream=stream, level=level, judge=judge).seats
 
 
-class Abstaining:
-    """Judges like another oracle, but only decisions with several actions."""
-
+class AbstainingOracle:
     name = "abstaining"
 
     def __init__(self, oracle):
-        self.oracle, self.asked = oracle, []
+        self.oracle, self.seats = oracle, []
 
     def covers(self, game):
         return self.oracle.covers(game)
 
     def judge(self, states, streams=None):
-        self.asked += [state.seat for state in states]
+        self.seats += [state.seat for state in states]
         return [v if v is not None and len(v.actions) > 1 else None for v in self.oracle.judge(states, streams)]
 
 
 def test_a_game_worked_out_by_hand():
     # piles 1 and 2: only b1 wins, so a1 loses 2; the answer b1 leaves one stone, and taking it is all there is
-    first, second = (seat.regret for seat in measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1")))
+    first, second = (seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1")))
     assert (first.oracle, first.turns, first.submitted, first.judged, first.judged_share, first.bound) == ("minimax", 10, 10, 10, 1.0, 0.0)
     assert (first.regret.mean, first.regret.low, first.regret.high, first.regret.count) == (1.0, 1.0, 1.0, 10)  # 2 and 0 in every game
     assert (first.optimal.mean, first.optimal.count) == (0.5, 10)
@@ -77,16 +73,16 @@ def value(piles):
 
 
 def moves(piles):
-    return [(*piles[:i], left, *piles[i + 1 :]) for i, size in enumerate(piles) for left in range(size)]
+    return [(*piles[:i], rest, *piles[i + 1 :]) for i, size in enumerate(piles) for rest in range(size)]
 
 
 @lru_cache
 def uniform(piles, mine):
     """Return the expected regret, optimal moves and turns of one seat if both play at random, by enumeration."""
     options = moves(piles)
-    own = [(value(piles) + value(rest), value(rest) == -value(piles), 1) if mine else (0, 0, 0) for rest in options]
+    now = [(value(piles) + value(rest), value(rest) == -value(piles), 1) if mine else (0, 0, 0) for rest in options]
     after = [uniform(rest, not mine) for rest in options]
-    return tuple(sum(a[k] + b[k] for a, b in zip(own, after, strict=True)) / len(options) if options else 0.0 for k in range(3))
+    return tuple(sum(a[k] + b[k] for a, b in zip(now, after, strict=True)) / len(options) if options else 0.0 for k in range(3))
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -95,44 +91,42 @@ def test_uniform_play_has_the_regret_that_enumeration_says(seat):
     player, oracle = bound("players", "random"), bound("oracles", "minimax")
     inside = 0
     for seed in range(12):
-        found = measured(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
-        inside += found.regret.low <= lost / turns <= found.regret.high
-        inside += found.optimal.low <= best / turns <= found.optimal.high
+        seat_regret = measured(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
+        inside += seat_regret.regret.low <= lost / turns <= seat_regret.regret.high
+        inside += seat_regret.optimal.low <= best / turns <= seat_regret.optimal.high
     assert inside >= 20  # of 24; 22.8 expected, and below 20 once in 40
-    assert found.regret.high - found.regret.low < 0.4
-    assert found.regret.mean == pytest.approx(lost / turns, abs=0.2)
+    assert seat_regret.regret.high - seat_regret.regret.low < 0.4
+    assert seat_regret.regret.mean == pytest.approx(lost / turns, abs=0.2)
 
 
 def test_illegal_replies_are_judged_as_the_worst_legal_action():
     game = nim(1, 2, rule="retry", retries=1)
-    seats = measured(game, Scripted("zzz"), Scripted("b1", "b1"))
+    seats = measured(game, FixedWords("zzz"), FixedWords("b1", "b1"))
     assert seats[0].regret.turns == seats[0].regret.judged
     assert seats[0].regret.optimal.mean == 0.0
     assert seats[0].regret.regret.mean > 0
-    (lost,) = {measured(nim(1, 2), Scripted("zzz"), games=2)[0].regret.regret.mean}
+    (lost,) = {measured(nim(1, 2), FixedWords("zzz"), games=2)[0].regret.regret.mean}
     assert lost == 2.0
 
 
 def test_abstentions_are_counted_and_left_out():
-    oracle = Abstaining(bound("oracles", "minimax"))
-    first, second = (seat.regret for seat in measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), oracle=oracle))
+    oracle = AbstainingOracle(bound("oracles", "minimax"))
+    first, second = (seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle))
     assert (first.turns, first.submitted, first.judged, first.judged_share) == (10, 10, 5, 0.5)
     assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
     assert second.judged == 5
-    assert sorted(oracle.asked) == [0] * 10 + [1] * 5  # nothing about the opponent's turns
+    assert sorted(oracle.seats) == [0] * 10 + [1] * 5  # nothing about the opponent's turns
 
 
 def test_nothing_judged_is_nothing_known_and_not_0():
     oracle = bound("oracles", "minimax", max_states=1)
-    found = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
-    assert found.judged < found.turns
-    blind = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1"), oracle=Blind())[0].regret
+    partly = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
+    assert partly.judged < partly.turns
+    blind = measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1"), oracle=BlindOracle())[0].regret
     assert (blind.judged, blind.judged_share, blind.regret, blind.optimal) == (0, 0.0, None, None)
 
 
-class Blind(Abstaining):
-    """Never has an opinion."""
-
+class BlindOracle(AbstainingOracle):
     def __init__(self):
         super().__init__(bound("oracles", "minimax"))
 
@@ -140,12 +134,12 @@ class Blind(Abstaining):
         return [None] * len(states)
 
 
-@pytest.mark.parametrize(("budget", "asked"), [(1, 2), (2, 2), (5, 4), (100, 10)])
-def test_the_budget_bounds_what_is_asked_by_whole_games(budget, asked):
-    found = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), budget=budget)[0].regret
-    assert (found.turns, found.submitted, found.judged) == (10, asked, asked)
-    assert found.judged_share == asked / 10
-    assert found.regret.mean == 1.0
+@pytest.mark.parametrize(("budget", "count"), [(1, 2), (2, 2), (5, 4), (100, 10)])
+def test_the_budget_bounds_what_is_asked_by_whole_games(budget, count):
+    result = measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), budget=budget)[0].regret
+    assert (result.turns, result.submitted, result.judged) == (10, count, count)
+    assert result.judged_share == count / 10
+    assert result.regret.mean == 1.0
 
 
 def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
@@ -158,9 +152,9 @@ def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
 
 
 def test_no_interval_of_regret_reaches_below_0():
-    found = [measured(nim(2, 3), bound("players", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
-    assert min(interval.low for interval in found) == 0.0
-    assert any(interval.low == 0.0 < interval.mean for interval in found)
+    intervals = [measured(nim(2, 3), bound("players", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
+    assert min(interval.low for interval in intervals) == 0.0
+    assert any(interval.low == 0.0 < interval.mean for interval in intervals)
 
 
 def test_games_of_one_seat_say_whether_they_succeeded():
@@ -168,12 +162,12 @@ def test_games_of_one_seat_say_whether_they_succeeded():
     oracle = bound("oracles", "constraint")
     (random,) = measured(game, bound("players", "random"), oracle=oracle, games=20)
     assert random.success.mean < 1 and random.success.count == 20
-    (right,) = measured(game, Solving(oracle), oracle=oracle, games=4)
+    (right,) = measured(game, OracleFollower(oracle), oracle=oracle, games=4)
     assert (right.success.mean, right.regret.optimal.mean, right.regret.regret.mean) == (1.0, 1.0, 0.0)
-    assert measured(nim(1, 2), Scripted("a1"))[0].success is None
+    assert measured(nim(1, 2), FixedWords("a1"))[0].success is None
 
 
-class Solving(TextAgent):
+class OracleFollower(TextAgent):
     def __init__(self, oracle):
         super().__init__("solving")
         self.oracle = oracle
@@ -195,5 +189,5 @@ def test_an_oracle_that_does_not_cover_the_game_is_refused():
 
 
 def test_no_games_have_no_regret():
-    found = measured_regret(nim(1, 2), [], "agent", Judge(oracle=bound("oracles", "minimax")))
-    assert (found.turns, found.judged, found.judged_share, found.regret) == (0, 0, 0.0, None)
+    result = measured_regret(nim(1, 2), [], "agent", Judge(oracle=bound("oracles", "minimax")))
+    assert (result.turns, result.judged, result.judged_share, result.regret) == (0, 0, 0.0, None)

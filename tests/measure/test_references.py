@@ -1,5 +1,3 @@
-"""Uniform play and best play, beside a policy's figures."""
-
 import pytest
 
 from sparring.environments.catalogue import make_game
@@ -28,10 +26,10 @@ def test_what_is_known(name, options, uniform, best, values):
 def test_they_stand_beside_every_figure():
     game = make_game("kuhn_poker")
     game.name = "mine"
-    found = reference_values(game, references(game, enumerate_info_states(game)))
-    assert found["nash_conv/mine"] == (pytest.approx(11 / 12), 0.0)
-    assert found["value/mine/first"] == (pytest.approx(0.125), pytest.approx(-1 / 18))
-    assert sum(found[f"exploitability/mine/{role}"][0] for role in game.roles) == pytest.approx(11 / 12)
+    values = reference_values(game, references(game, enumerate_info_states(game)))
+    assert values["nash_conv/mine"] == (pytest.approx(11 / 12), 0.0)
+    assert values["value/mine/first"] == (pytest.approx(0.125), pytest.approx(-1 / 18))
+    assert sum(values[f"exploitability/mine/{role}"][0] for role in game.roles) == pytest.approx(11 / 12)
 
 
 def test_large_games_have_none_and_small_ones_are_found_once():

@@ -34,18 +34,11 @@ def learner(game, max_new_tokens=2):
     return policy(sampler=recorder, renderer=plain(tokenizer), params=params, name="learner"), recorder
 
 
-def specs(game, count, seed=0, name="learner", group_size=1):
-    root = Stream.from_seed(seed)
+def specs(game, count, seed=0, name="learner", group_size=1, **fields):
+    deals, plays = (Stream.from_seed(seed).child(part) for part in ("deal", "play"))
+    common = {"game": game, "seats": (name,) * game.num_seats, "trained": (True,) * game.num_seats, **fields}
     return [
-        EpisodeSpec(
-            game=game,
-            episode_id=i,
-            group_id=i // group_size,
-            deal=root.child("deal").child(i // group_size),
-            stream=root.child("play").child(i),
-            seats=(name,) * game.num_seats,
-            trained=(True,) * game.num_seats,
-        )
+        EpisodeSpec(episode_id=i, group_id=i // group_size, deal=deals.child(i // group_size), stream=plays.child(i), **common)
         for i in range(count)
     ]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.config import resolve
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import GameError, OracleError
+from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
@@ -19,7 +19,6 @@ from sparring.methods.oracles.judge import judge_episodes
 from sparring.methods.rewards.base import by_oracle
 from sparring.play.episode import Candidates, committed_candidate
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 from sparring.play.store import EpisodeStore, from_bytes, to_bytes
 from sparring.play.turn_table import ordered_turns, turn_table
 from sparring.run.state import RunState
@@ -41,13 +40,12 @@ def played(commit="any_best", grade=by_length, count=COUNT, explore=0.0, name="k
 
 
 def bare(episode):
-    """An episode without what stands beside its line."""
     turns = tuple(turn._replace(candidates=(), score=None) for turn in episode.turns)
     return replace(episode, turns=turns)
 
 
 @pytest.mark.parametrize(
-    ("scores", "commit", "wanted"),
+    ("scores", "commit", "places"),
     [
         ([0.0, 2.0, 1.0, 2.0], "best", {1}),
         ([0.0, 2.0, 1.0, 2.0], "any_best", {1, 3}),
@@ -59,8 +57,8 @@ def bare(episode):
         ([1e6, 1e6, 1e6], "any_best", {0, 1, 2}),
     ],
 )
-def test_which_reply_is_committed(scores, commit, wanted):
-    assert {committed_candidate(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == wanted
+def test_which_reply_is_committed(scores, commit, places):
+    assert {committed_candidate(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == places
 
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=9), st.integers(0, 2**32), st.floats(0, 1))
@@ -75,8 +73,8 @@ def test_what_is_committed_is_of_the_largest_score_or_reply_0(scores, seed, expl
 
 
 def test_explore_takes_reply_0_in_its_share_of_the_decisions():
-    found = [committed_candidate([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
-    assert np.mean(found) == pytest.approx(0.75, abs=0.03)
+    places = [committed_candidate([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
+    assert np.mean(places) == pytest.approx(0.75, abs=0.03)
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "tic_tac_toe"])
@@ -93,32 +91,31 @@ def test_the_best_is_played_and_the_play_goes_on_from_it():
     for episode in episodes:
         for turn in episode.turns:
             several = (turn, *turn.candidates)
-            assert sorted(one.candidate for one in several) == list(range(COUNT))
-            assert turn.score == max(one.score for one in several)
-            assert turn.candidate == min(one.candidate for one in several if one.score == turn.score)
-            assert len({(one.seat, one.turn_index, one.moment, one.state_key, one.told) for one in several}) == 1
-            assert all("game" not in one.rewards for one in turn.candidates)
-            assert all(("illegal" in one.rewards) == (one.event != "ok") for one in several)
+            assert sorted(reply.candidate for reply in several) == list(range(COUNT))
+            assert turn.score == max(reply.score for reply in several)
+            assert turn.candidate == min(reply.candidate for reply in several if reply.score == turn.score)
+            assert len({(reply.seat, reply.turn_index, reply.moment, reply.state_key, reply.told) for reply in several}) == 1
+            assert all("game" not in reply.rewards for reply in turn.candidates)
+            assert all(("illegal" in reply.rewards) == (reply.event != "ok") for reply in several)
             moved += turn.candidate > 0
     assert moved
 
 
 def test_every_reply_has_the_ids_that_the_model_saw():
-    """The ledger's law: a conversation's segments are the ids that were sent, and what was sampled."""
     episodes, recorder = played("best", name="tic_tac_toe", illegal={"rule": "retry", "retries": 1})
     sent = sorted(recorder.sent)
-    found = []
+    prompts = []
     for episode in episodes:
         conversations = {}
         for turn in episode.turns:
-            for one in (turn, *turn.candidates):
-                ids = conversations.setdefault((one.seat, one.conversation), [])
-                for segment in one.segments:
+            for reply in (turn, *turn.candidates):
+                ids = conversations.setdefault((reply.seat, reply.conversation), [])
+                for segment in reply.segments:
                     if segment.kind == "sampled":
-                        found.append(tuple(ids))
+                        prompts.append(tuple(ids))
                     ids.extend(segment.ids)
         assert len(conversations) == 2 + sum(len(turn.candidates) for turn in episode.turns)
-    assert sorted(found) == sent
+    assert sorted(prompts) == sent
 
 
 @pytest.mark.parametrize("in_flight", [1, 5])
@@ -148,8 +145,8 @@ def test_every_reply_is_packed_as_it_was_sampled():
     data = pack(episodes, candidates=True)
     rows = list(ordered_turns(episodes, candidates=True))
     assert len(data.ask) == len(rows) == len(turn_table(episodes, candidates=True).reward)
-    said = [run for _, turn in rows for part in turn.segments if part.kind == "sampled" for run in part.logprobs]
-    assert data.logprobs.tolist() == said
+    logprobs = [run for _, turn in rows for part in turn.segments if part.kind == "sampled" for run in part.logprobs]
+    assert data.logprobs.tolist() == logprobs
     assert len(pack(episodes).ask) == len(turn_table(episodes).reward)
 
 
@@ -168,25 +165,24 @@ def test_records_hold_all_replies(tmp_path):
 def test_only_trained_seats_reply_several_times():
     game = make_game("kuhn_poker", illegal={"rule": "random"})
     player, _ = learner(game)
-    asked = [replace(spec, trained=(True, False)) for spec in specs(game, 6)]
-    episodes = play(asked, {"learner": player}, candidates=Candidates(3, by_length))
+    episodes = play(specs(game, 6, trained=(True, False)), {"learner": player}, candidates=Candidates(3, by_length))
     assert {(turn.seat, len(turn.candidates)) for episode in episodes for turn in episode.turns} == {(0, 2), (1, 0)}
 
 
 def test_the_oracle_judges_each_prompt_once_for_all_replies():
     game = make_game("kuhn_poker", illegal={"rule": "random"})
-    oracle, asked = bind("oracles", "cfr", {"iterations": 50})(), []
+    oracle, judged_states = bind("oracles", "cfr", {"iterations": 50})(), []
 
     def judge(states, streams):
-        asked.extend(states)
+        judged_states.extend(states)
         return verdicts(oracle, states, streams)
 
     player, _ = learner(game)
     episodes = play(specs(game, 8), {"learner": player}, judges={game.name: judge}, candidates=Candidates(COUNT, by_oracle))
     turns = [turn for episode in episodes for turn in episode.turns]
-    assert len(asked) == len(turns)
-    assert all(one.verdict == turn.verdict and one.verdict for turn in turns for one in turn.candidates)
-    assert all(turn.score == max(one.score for one in (turn, *turn.candidates)) for turn in turns)
+    assert len(judged_states) == len(turns)
+    assert all(reply.verdict == turn.verdict and reply.verdict for turn in turns for reply in turn.candidates)
+    assert all(turn.score == max(reply.score for reply in (turn, *turn.candidates)) for turn in turns)
 
 
 def test_replies_that_nothing_can_judge_are_counted_and_the_first_is_played():
@@ -201,37 +197,18 @@ def test_replies_that_nothing_can_judge_are_counted_and_the_first_is_played():
 def test_the_figures_by_hand():
     episodes, _ = played("best", number=3)
     turns = [turn for episode in episodes for turn in episode.turns]
-    groups = [[one.score for one in (turn, *turn.candidates)] for turn in turns]
+    groups = [[reply.score for reply in (turn, *turn.candidates)] for turn in turns]
     figures = candidate_metrics(episodes)
     assert figures["candidates/decisions"] == len(turns) / 3
     assert figures["candidates/score"] == pytest.approx(np.mean(groups))
-    assert figures["candidates/gain"] == pytest.approx(np.mean([max(own) for own in groups]) - np.mean(groups))
-    assert figures["candidates/equal_share"] == pytest.approx(np.mean([len(set(own)) == 1 for own in groups]))
-    every = [one for turn in turns for one in (turn, *turn.candidates)]
-    tokens = [len(part.ids) for one in every for part in one.segments if part.kind == "sampled"]
+    assert figures["candidates/gain"] == pytest.approx(np.mean([max(scores) for scores in groups]) - np.mean(groups))
+    assert figures["candidates/equal_share"] == pytest.approx(np.mean([len(set(scores)) == 1 for scores in groups]))
+    every = [reply for turn in turns for reply in (turn, *turn.candidates)]
+    tokens = [len(part.ids) for reply in every for part in reply.segments if part.kind == "sampled"]
     assert figures["candidates/tokens"] == sum(tokens)
-    assert rollout_metrics(episodes)["legal_rate"] == np.mean([one.event == "ok" for one in every])
+    assert rollout_metrics(episodes)["legal_rate"] == np.mean([reply.event == "ok" for reply in every])
     assert rollout_metrics(episodes)["turns_per_game"] == len(turns) / 3
     assert candidate_metrics([bare(episode) for episode in episodes]) == {}
-
-
-def test_a_play_that_cannot_be_copied_is_no_play_for_an_oracle():
-    game = make_game("lookups")
-
-    class Uncopied:
-        def __init__(self, play):
-            self._play = play
-
-        def __getattr__(self, name):
-            if name == "clone":
-                raise AttributeError(name)
-            return getattr(self._play, name)
-
-    reset = game.reset
-    game.reset = lambda stream: Uncopied(reset(stream))
-    player, _ = learner(game, max_new_tokens=4)
-    with pytest.raises(GameError, match="cannot be copied"):
-        play(specs(game, 2), {"learner": player}, judges={game.name: partial(print)}, candidates=Candidates(2, by_oracle))
 
 
 def test_turns_that_are_taken_over_are_not_asked_again():
@@ -253,28 +230,12 @@ CASES = [
 ]
 
 
-def judged_in_play_specs(game, count=6, trained=None):
-    root = Stream.from_seed(3)
-    return [
-        EpisodeSpec(
-            game=game,
-            episode_id=number,
-            group_id=number // 2,
-            deal=root.child("deal").child(number // 2),
-            stream=root.child(number),
-            seats=("random",) * game.num_seats,
-            trained=trained or (True,) * game.num_seats,
-        )
-        for number in range(count)
-    ]
-
-
 def both(name, oracle, options, rule="random", **changes):
     game = make_game(name, illegal={"rule": rule})
     judge, agents = bind("oracles", oracle, options)(), {"random": bind("players", "random")()}
-    asked = judged_in_play_specs(game, **changes)
+    due = specs(game, 6, seed=3, name="random", group_size=2, **changes)
     judges = {game.name: partial(verdicts, judge)}
-    return play(asked, agents, judges=judges, in_flight=4), judge_episodes(play(asked, agents), {game.name: game}, {game.name: judge})
+    return play(due, agents, judges=judges, in_flight=4), judge_episodes(play(due, agents), {game.name: game}, {game.name: judge})
 
 
 @pytest.mark.parametrize(("name", "oracle", "options"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
@@ -294,20 +255,13 @@ def test_only_trained_seats_are_judged():
     assert {(turn.seat, turn.verdict is not None) for episode in judged for turn in episode.turns} == {(0, True), (1, False)}
 
 
-def test_without_a_judge_nothing_is_judged_and_a_game_without_one_is_left_alone():
-    game = make_game("kuhn_poker")
-    agents = {"random": bind("players", "random")()}
-    for judges in (None, {}, {"another": None}):
-        assert all(turn.verdict is None for episode in play(judged_in_play_specs(game), agents, judges=judges) for turn in episode.turns)
-
-
 def test_an_oracle_that_refuses_stops_the_play():
     def refuses(states, streams):
         raise OracleError("no")
 
     game = make_game("kuhn_poker")
     with pytest.raises(OracleError, match="no"):
-        play(judged_in_play_specs(game), {"random": bind("players", "random")()}, judges={"kuhn_poker": refuses})
+        play(specs(game, 6, name="random"), {"random": bind("players", "random")()}, judges={"kuhn_poker": refuses})
 
 
 def test_an_oracle_that_plays_with_the_state_changes_no_play():
@@ -317,24 +271,19 @@ def test_an_oracle_that_plays_with_the_state_changes_no_play():
         return [None] * len(states)
 
     game, agents = make_game("tic_tac_toe"), {"random": bind("players", "random")()}
-    assert play(judged_in_play_specs(game), agents, judges={"tic_tac_toe": careless}) == play(judged_in_play_specs(game), agents)
+    due = specs(game, 6, name="random")
+    assert play(due, agents, judges={"tic_tac_toe": careless}) == play(due, agents)
 
 
 @pytest.mark.parametrize("plan", [{"name": "none"}, {"name": "tree"}, {"name": "branch"}], ids=lambda plan: plan["name"])
 def test_a_training_step_judges_every_trained_turn_as_replaying_does(plan):
-    config = resolve(
-        {
-            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
-            "steps": 1,
-            "threads": 1,
-            "rollout": {"games_per_step": 16, "group_size": 8, "plan": plan},
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-        }
-    )
+    environments = [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}]
+    rollout = {"games_per_step": 16, "group_size": 8, "plan": plan}
+    config = resolve({"environments": environments, "threads": 1, "rollout": rollout, "model": {"hidden_size": 8, "layers": 1, "heads": 1}})
     engine = LocalEngine(config)
     games = [game for game, _ in engine.environments]
     methods = Methods.of(config, games)
-    found = play_round(config, engine, methods, RunState()).episodes
-    bare = [replace(e, turns=tuple(t._replace(verdict=None) for t in e.turns)) for e in found]
-    assert judge_episodes(bare, {game.name: game for game in games}, methods.oracles) == found
-    assert all(turn.verdict is not None for e in found for turn in e.turns if e.trained[turn.seat])
+    episodes = play_round(config, engine, methods, RunState()).episodes
+    bare = [replace(e, turns=tuple(t._replace(verdict=None) for t in e.turns)) for e in episodes]
+    assert judge_episodes(bare, {game.name: game for game in games}, methods.oracles) == episodes
+    assert all(turn.verdict is not None for e in episodes for turn in e.turns if e.trained[turn.seat])

@@ -1,4 +1,3 @@
-from dataclasses import replace
 
 import pytest
 
@@ -19,11 +18,11 @@ from sparring.play.players.base import Reply
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import figures_of, final_play, replay, replayed
 from sparring.play.rollout import play, rollout
-from sparring.play.spec import EpisodeSpec
 from sparring.testing.environments import check_environment
+from tests.play import plays
 
 
-class Counted:
+class CountingRules:
     """One move of each of two seats; it counts its plays, and how often each was closed."""
 
     SLOT = "environments"
@@ -37,7 +36,7 @@ class Counted:
         if self.fails == where and self.when(number):
             raise ConnectionError(f"CAPACITY_REACHED at {where}")
 
-    def begun(self, move=0):
+    def begin(self, move=0):
         if sum(times == 0 for times in self.closed) >= self.room:
             raise ConnectionError("CAPACITY_REACHED")
         self.closed.append(0)
@@ -46,7 +45,7 @@ class Counted:
 
     def reset(self, stream):
         self.fail("reset", len(self.closed))
-        return self.begun()
+        return self.begin()
 
     def all_closed_once(self):
         return bool(self.closed) and set(self.closed) == {1}
@@ -80,7 +79,7 @@ class Session:
         return {"moves": (1.0, 1.0)}
 
     def clone(self):
-        return self.rules.begun(self.move)
+        return self.rules.begin(self.move)
 
     def close(self):
         self.rules.closed[self.number] += 1
@@ -99,9 +98,7 @@ class Bot:
 
 
 def specs(rules, count=4, **changes):
-    game, root = complete_environment("counted", rules), Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("bot",) * 2, trained=(True, True), **changes)
-    return [replace(spec, episode_id=number, group_id=number, stream=root.child(number)) for number in range(count)]
+    return plays.specs(complete_environment("counted", rules), count, name="bot", **changes)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +107,7 @@ def specs(rules, count=4, **changes):
     ids=["done", "forfeit", "retry", "random", "truncated"],
 )
 def test_a_play_is_closed_once_however_it_ends(says, changes, rule):
-    rules = Counted(rule)
+    rules = CountingRules(rule)
     episodes = play(specs(rules, **changes), {"bot": Bot(says)}, in_flight=2)
     assert len(episodes) == 4 and len(rules.closed) == 4
     assert rules.all_closed_once() and rules.most == 2
@@ -118,7 +115,7 @@ def test_a_play_is_closed_once_however_it_ends(says, changes, rule):
 
 @pytest.mark.parametrize("fails", ["due", "observe", "step"])
 def test_a_play_that_fails_is_closed_before_it_begins_anew(fails):
-    rules = Counted(fails=fails, room=1)
+    rules = CountingRules(fails=fails, room=1)
     episodes, counts = rollout(specs(rules, 2), {"bot": Bot()}, retries=1, in_flight=1)
     assert not episodes and counts.retried == 2 and len(counts.failures) == 2
     assert rules.all_closed_once() and len(rules.closed) == 4 and rules.most == 1
@@ -126,48 +123,36 @@ def test_a_play_that_fails_is_closed_before_it_begins_anew(fails):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), RuntimeError("the agent raised")])
 def test_plays_that_are_interrupted_are_closed(error):
-    rules = Counted()
+    rules = CountingRules()
     with pytest.raises((KeyboardInterrupt, SystemExit, SparringError)):
         play(specs(rules), {"bot": Bot(raises=error)})
     assert rules.all_closed_once() and len(rules.closed) == 4
 
 
 def test_a_play_is_closed_where_turns_cannot_be_taken_over():
-    rules = Counted()
-    (one,) = play(specs(rules, 1), {"bot": Bot()})
-    foreign = tuple(turn._replace(seat=1 - turn.seat) for turn in one.turns)
+    rules = CountingRules()
+    (episode,) = play(specs(rules, 1), {"bot": Bot()})
+    foreign = tuple(turn._replace(seat=1 - turn.seat) for turn in episode.turns)
     with pytest.raises(RolloutError):
         play(specs(rules, 1, prefix=foreign), {"bot": Bot()}, retries=0)
     assert rules.all_closed_once()
 
 
 def test_a_play_whose_closing_fails_counts_all_the_same(caplog):
-    rules = Counted()
+    rules = CountingRules()
 
     def broken(self):
         rules.closed[self.number] += 1
         raise OSError("gone")
 
-    session = type("Broken", (Session,), {"close": broken})
-    rules.begun = lambda move=0: (rules.closed.append(0), session(rules, len(rules.closed) - 1, move))[1]
+    session = type("BrokenSession", (Session,), {"close": broken})
+    rules.begin = lambda move=0: (rules.closed.append(0), session(rules, len(rules.closed) - 1, move))[1]
     assert len(play(specs(rules), {"bot": Bot()})) == 4 and rules.all_closed_once()
     assert "could not be closed: OSError('gone')" in caplog.text
 
 
-def test_plays_without_close_are_played_as_before():
-    class Plain:
-        roles, max_turns, min_utility = ("one", "two"), 2, 0.0
-
-        def reset(self, stream):
-            session = Session(Counted(), 0, 0)
-            session.rules.closed = [0]
-            return type("Bare", (), {"__getattr__": lambda self, name: getattr(session, name) if name != "close" else object().close})()
-
-    assert len(sparring.play_episodes(complete_environment("plain", Plain()), ["random", "random"], plays=1)) == 1
-
-
 def test_copies_and_plays_that_are_played_again_are_closed():
-    rules = Counted()
+    rules = CountingRules()
     (episode,) = play(specs(rules, 1), {"bot": Bot()})
     game = complete_environment("counted", rules)
     for state in replay(game, episode):
@@ -175,9 +160,9 @@ def test_copies_and_plays_that_are_played_again_are_closed():
     assert figures_of(game, episode) == {"moves": (1.0, 1.0)}
     with final_play(game, episode) as end:
         assert end.done
-    plays = replayed(game, episode)
-    next(plays)
-    plays.close()  # given up in the middle
+    states = replayed(game, episode)
+    next(states)
+    states.close()  # given up in the middle
     assert contribution(episode, game) == (None, None)
     assert rules.all_closed_once()
 
@@ -196,7 +181,7 @@ class Judge:
 
 
 def test_copies_for_an_oracle_are_closed():
-    rules = Counted()
+    rules = CountingRules()
     episodes = play(specs(rules), {"bot": Bot()}, judges={"counted": Judge().judge})
     assert all(turn.verdict is not None for episode in episodes for turn in episode.turns)
     assert rules.all_closed_once() and len(rules.closed) == 4 + 8
@@ -206,18 +191,18 @@ def test_copies_for_an_oracle_are_closed():
 
 
 def test_playouts_and_checks_and_matches_close_their_plays():
-    rules = Counted()
+    rules = CountingRules()
     game = complete_environment("counted", rules)
     episodes = play(specs(rules, 2), {"bot": Bot()})
     asking = with_playouts(episodes, {"counted": game}, count=2, stream=Stream.from_seed(1), before=True)
-    wanted = next(asking)
+    due = next(asking)
     with pytest.raises(StopIteration):
-        asking.send(rollout(wanted, {"bot": Bot()}))
+        asking.send(rollout(due, {"bot": Bot()}))
     random = registry.bind("players", "random")()
     play_matches(game, random, random, games_per_seat=2, stream=Stream.from_seed(0))
     self_plays(all_starts(game), random, plays=2, stream=Stream.from_seed(0))
     assert rules.all_closed_once() and len(rules.closed) > 10
-    checked = Counted()
+    checked = CountingRules()
     check_environment(lambda: checked, plays=2)
     assert checked.all_closed_once() and checked.most == 2  # a copy, and the play that it is of
 
@@ -228,40 +213,40 @@ def trial(inner):
 
 @pytest.mark.parametrize("around", [lambda inner: RepeatedEnvironment(environment=inner, rounds=3), trial])
 def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
-    rules = Counted(room=1)
+    rules = CountingRules(room=1)
     game = around(complete_environment("counted", rules))
     (episode,) = sparring.play_episodes(game, ["random", "random"])
     assert len(episode.turns) == 6 and rules.all_closed_once() and len(rules.closed) == 3 and rules.most == 1
-    failing = Counted(fails="reset", when=lambda number: number == 2)
+    failing = CountingRules(fails="reset", when=lambda number: number == 2)
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
         sparring.play_episodes(around(complete_environment("counted", failing)), ["random", "random"])
     assert failing.all_closed_once() and len(failing.closed) == 2
 
 
 def test_a_sitting_is_closed_when_it_is_given_up_and_when_it_cannot_begin():
-    rules, opposite = Counted(), Opponent("bot-bot", "bot", Bot())
+    rules, opposite = CountingRules(), Opponent("bot-bot", "bot", Bot())
     sitting = InteractiveSession(complete_environment("counted", rules), 0, opposite, 0)
     assert sitting.pending is not None and rules.closed == [0]
     sitting.close()
     sitting.close()
     assert rules.all_closed_once()
-    failing = Counted(fails="observe")
+    failing = CountingRules(fails="observe")
     with pytest.raises(SparringError, match="CAPACITY_REACHED at observe"):
         InteractiveSession(complete_environment("counted", failing), 0, opposite, 0)
     assert failing.all_closed_once()
 
 
 def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
-    few = Counted(room=8)
+    few = CountingRules(room=8)
     assert len(sparring.play_episodes(complete_environment("counted", few), ["random", "random"], plays=20, in_flight=8)) == 20
     assert few.most == 8 and few.all_closed_once()
-    many = Counted(room=8)
+    many = CountingRules(room=8)
     with pytest.raises(
         RolloutError, match=r"12 of 20 plays are missing, as 12 could not begin or go on\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight"
     ):
         sparring.play_episodes(complete_environment("counted", many), ["random", "random"], plays=20)
     assert many.all_closed_once()
-    default = Counted()
+    default = CountingRules()
     assert len(sparring.play_episodes(complete_environment("counted", default), ["random", "random"], plays=100)) == 100
     assert default.most == 64
     with pytest.raises(ConfigError, match="in_flight"):
@@ -269,11 +254,11 @@ def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
 
 
 def test_games_of_a_match_that_could_not_begin_are_counted_with_their_reason():
-    rules = Counted(fails="reset", when=lambda number: number >= 5)  # the server is gone after five plays
+    rules = CountingRules(fails="reset", when=lambda number: number >= 5)  # the server is gone after five plays
     report = play_matches(complete_environment("counted", rules), Bot(), Bot(), games_per_seat=4, stream=Stream.from_seed(0), in_flight=1)
     assert [(seat.games, seat.failed) for seat in report.seats] == [(4, 0), (1, 3)]
     assert (report.overall.games, report.overall.failed) == (5, 3) and rules.all_closed_once()
     assert report.notes[0].startswith("counted: 3 of 8 games could not begin or go on, and count in no figure. 3 x ConnectionError: CAPACITY_REACHED at reset.")
-    always = Counted(fails="reset")
+    always = CountingRules(fails="reset")
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
         play_matches(complete_environment("counted", always), Bot(), Bot(), games_per_seat=2, stream=Stream.from_seed(0))

@@ -17,7 +17,6 @@ from sparring.play.players.random import random
 from sparring.play.playouts import with_playouts
 from sparring.play.replay import replay
 from sparring.play.rollout import play, rollout, run_requests
-from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table
 from tests.play.plays import learner, specs
 
@@ -49,7 +48,7 @@ class Course:
 
     @property
     def returns(self):
-        won = sum((0, 1, -1)[(MOVES.index(left) - MOVES.index(right)) % 3] for left, right in self.moves)
+        won = sum((0, 1, -1)[(MOVES.index(ours) - MOVES.index(theirs)) % 3] for ours, theirs in self.moves)
         return (float(won), float(-won))
 
     def due(self):
@@ -67,23 +66,19 @@ class Course:
 
 
 class Says:
-    """Says what it was told to say, turn by turn."""
-
     renderer = None
 
-    def __init__(self, *said):
-        self.said, self.seen = iter(said), []
+    def __init__(self, *texts):
+        self.texts, self.seen = iter(texts), []
 
     def act(self, turns):
         self.seen += [(turn.prompt, turn.past()) for turn in turns]
-        return [Reply(text=next(self.said)) for _ in turns]
+        return [Reply(text=next(self.texts)) for _ in turns]
 
 
 def played(left, right, rounds=3, rule="forfeit", **changes):
     game = complete_environment("rounds", Rounds(rounds, rule))
-    root = Stream.from_seed(0)
-    spec = {"game": game, "episode_id": 0, "group_id": 0, "deal": root, "stream": root.child(1), "seats": ("a", "b"), "trained": (True, True)}
-    (episode,) = play([EpisodeSpec(**{**spec, **changes})], {"a": left, "b": right}, retries=0)
+    (episode,) = play(specs(game, 1, seats=("a", "b"), **changes), {"a": left, "b": right}, retries=0)
     return game, episode
 
 
@@ -93,7 +88,7 @@ def test_both_seats_are_asked_before_either_is_told():
     assert [(turn.moment, turn.seat, turn.turn_index, turn.action) for turn in episode.turns] == [
         *((0, 0, 0, "rock"), (0, 1, 0, "scissors"), (1, 0, 1, "paper"), (1, 1, 1, "rock"), (2, 0, 2, "paper"), (2, 1, 2, "rock"))
     ]
-    assert [told for told, _ in left.seen] == ["begin", "scissors", "rock"]
+    assert [text for text, _ in left.seen] == ["begin", "scissors", "rock"]
     assert right.seen[2] == ("paper", (("begin", "scissors"), ("rock", "rock")))
     assert episode.returns == (3.0, -3.0) and not episode.cut and episode.forfeited_by is None
     # a turn earns what its seat's payoff grows by until its next turn
@@ -113,8 +108,8 @@ def test_a_forfeit_ends_the_play_and_two_at_once_share_it(left, right, returns, 
     _, episode = played(Says(left), Says(right))
     assert (episode.returns, episode.forfeited_by) == (returns, by)
     assert [turn.action for turn in episode.turns] == [None, None] and len(episode.turns) == 2
-    assert [turn.event for turn in episode.turns] == ["ok" if said == "rock" else "unparsable" for said in (left, right)]
-    assert [turn.rewards.get("illegal", 0.0) for turn in episode.turns] == [0.0 if said == "rock" else -0.25 for said in (left, right)]
+    assert [turn.event for turn in episode.turns] == ["ok" if text == "rock" else "unparsable" for text in (left, right)]
+    assert [turn.rewards.get("illegal", 0.0) for turn in episode.turns] == [0.0 if text == "rock" else -0.25 for text in (left, right)]
 
 
 def test_only_who_was_wrong_tries_again_and_the_others_reply_stands():
@@ -151,28 +146,25 @@ def test_places_are_rounded_to_whole_moments():
 
 def test_playouts_take_over_what_was_taken_at_once():
     game, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
-    asked = []
+    due = []
 
     def again(specs):
-        asked.extend(specs)
+        due.extend(specs)
         return rollout(specs, {"a": Says(*["rock"] * 99), "b": Says(*["paper"] * 99)})
 
     valued = run_requests(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), again)[0]
-    assert [len(spec.prefix) for spec in asked] == [2, 2, 2, 2, 4, 4, 4, 4]
+    assert [len(spec.prefix) for spec in due] == [2, 2, 2, 2, 4, 4, 4, 4]
     assert [turn.playout for turn in valued[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
 
 
 def test_an_oracle_is_refused_where_plays_cannot_be_copied(monkeypatch):
     monkeypatch.delattr(Course, "clone")
     game = complete_environment("rounds", Rounds(1))
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=Stream.from_seed(0), stream=Stream.from_seed(1), seats=("a", "a"), trained=(True, True))
     with pytest.raises(GameError, match="cannot be copied, so no oracle can judge them"):
-        play([spec], {"a": Says("rock", "rock")}, judges={"rounds": lambda states, streams: [None] * len(states)}, retries=0)
+        play(specs(game, 1, name="a"), {"a": Says("rock", "rock")}, judges={"rounds": lambda states, streams: [None] * len(states)}, retries=0)
 
 
-class Calls:
-    """Ends each conversation of a seat after one reply."""
-
+class CallPlay:
     def __init__(self, rules, stream):
         self.rules, self.calls, self.returns = rules, 0, (0.0,)
 
@@ -191,26 +183,25 @@ class Calls:
         self.calls += 1
 
 
-class Called(Rounds):
+class CallRules(Rounds):
     roles, num_seats, max_turns, brief = ("worker",), 1, 3, False
 
     def reset(self, stream):
-        return Calls(self, stream)
+        return CallPlay(self, stream)
 
 
 @pytest.mark.parametrize(("rule", "again"), [("random", 0), ("retry", 2)])
 def test_what_is_said_of_an_illegal_reply_does_not_reach_the_next_conversation(rule, again):
-    game = complete_environment("called", Called(3, rule))
-    worker, root = Says(*["x"] * 9), Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",), trained=(True,))
-    play([spec], {"a": worker}, retries=0)
+    game = complete_environment("called", CallRules(3, rule))
+    worker = Says(*["x"] * 9)
+    play(specs(game, 1, name="a"), {"a": worker}, retries=0)
     seen = [re.sub(r"^Your .*?(?= call \d)", "NOTICE", text, flags=re.DOTALL) for text, _ in worker.seen]
-    begun = ["call 0", "NOTICE call 1", "call 2"]  # the second goes on with the conversation of the first
-    assert seen == [text for call, first in enumerate(begun) for text in (first, *[f"NOTICE call {call}"] * again)]
+    first_prompts = ["call 0", "NOTICE call 1", "call 2"]  # the second goes on with the conversation of the first
+    assert seen == [text for call, first in enumerate(first_prompts) for text in (first, *[f"NOTICE call {call}"] * again)]
 
 
-class Late:
-    """Answers the turns of one stream when nobody has asked for a while; all others at once."""
+class LateAgent:
+    """Answers the turns of these streams when no turn has come for a while; all others at once."""
 
     renderer, name = None, "late"
 
@@ -227,9 +218,9 @@ class Late:
 
     def coming(self, replies, slow):
         yield [(place, reply) for place, reply in enumerate(replies) if place not in slow]
-        asked = 0
-        while slow and asked < len(self.log):
-            asked = len(self.log)
+        calls = 0
+        while slow and calls < len(self.log):
+            calls = len(self.log)
             yield []
         yield [(place, replies[place]) for place in slow]
 
@@ -237,17 +228,17 @@ class Late:
 def test_a_play_does_not_wait_for_the_reply_of_another():
     """The first decision of play 0 is answered last: all others are over by then."""
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
-    asked = specs(game, 5, name="late")
+    due = specs(game, 5, name="late")
     ends = []
-    agent = Late({asked[0].stream.child(1).key})
-    found = play(asked, {"late": agent}, on_finished=ends.append)
-    assert found == play(specs(game, 5, name="late"), {"late": random()})
+    agent = LateAgent({due[0].stream.child(1).key})
+    episodes = play(due, {"late": agent}, on_finished=ends.append)
+    assert episodes == play(specs(game, 5, name="late"), {"late": random()})
     assert 4 in ends and ends[-1] == 5  # four had ended while the fifth waited for its first reply
     assert agent.log[0] == 5 and agent.log.count(1) >= 4
 
 
 def test_what_is_still_asked_is_given_up_when_a_rollout_fails():
-    class Patient(Late):
+    class Patient(LateAgent):
         def coming(self, replies, slow):
             try:
                 while True:
@@ -255,39 +246,39 @@ def test_what_is_still_asked_is_given_up_when_a_rollout_fails():
             finally:
                 self.log.append("given up")
 
-    class Failing(Late):
+    class FailingAgent(LateAgent):
         def coming(self, replies, slow):
             yield []
             raise ModelError("no reply")
 
     game, patient = make_game("kuhn_poker"), Patient(set())
-    asked = [*specs(game, 1, name="patient"), *specs(game, 1, name="failing")]
+    due = [*specs(game, 1, name="patient"), *specs(game, 1, name="failing")]
     with pytest.raises(ModelError, match="no reply") as raised:
-        play(asked, {"patient": patient, "failing": Failing(set())})
+        play(due, {"patient": patient, "failing": FailingAgent(set())})
     assert patient.log == [1, "given up"], "at once, while the error still holds the rollout"
     assert raised.tb is not None
 
 
 def test_an_act_of_ones_own_goes_before_a_submit_that_was_there_before():
-    class Mine(Late):
+    class Mine(LateAgent):
         def act(self, turns):
             self.log.append("act")
             return self.inner.act(turns)
 
     class Again(Mine):
-        submit = Late.submit
+        submit = LateAgent.submit
 
     specs_of = specs(make_game("kuhn_poker", illegal={"rule": "random"}), 3, name="late")
     for agent, by_act in ((Mine(set()), True), (Again(set()), False)):
         play(specs_of, {"late": agent})
         assert ("act" in agent.log) is by_act
-    changed = Late(set())
+    changed = LateAgent(set())
     changed.act = random().act
     play(specs_of, {"late": changed})
     assert changed.log == []
 
 
-class Scattered:
+class SlowSampler:
     """A sampler that finishes replies one at a time, out of order, with pauses in which nothing is there."""
 
     def __init__(self, inner, seed):
@@ -319,12 +310,12 @@ def test_a_sampler_that_is_slow_and_disordered_gives_the_same_plays(seed, candid
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
     player, _ = learner(game)
     expected = play(specs(game, 8), {"learner": player}, candidates=candidates)
-    player.sampler = Scattered(learner(game)[0].sampler, seed)
+    player.sampler = SlowSampler(learner(game)[0].sampler, seed)
     assert play(specs(game, 8), {"learner": player}, in_flight=5, candidates=candidates) == expected
 
 
 def test_a_player_that_gives_no_reply_is_an_error_that_says_so():
-    class Silent(Late):
+    class Silent(LateAgent):
         def coming(self, replies, slow):
             while True:
                 yield []
@@ -334,7 +325,7 @@ def test_a_player_that_gives_no_reply_is_an_error_that_says_so():
 
 
 @pytest.mark.parametrize(
-    ("coming", "said"),
+    ("coming", "message"),
     [
         (lambda count: iter(()), "gave no reply to turn 0"),
         (lambda count: iter([[(0, Reply("bet"))] * 2]), "for place 0"),
@@ -344,22 +335,22 @@ def test_a_player_that_gives_no_reply_is_an_error_that_says_so():
         (lambda count: (1 / 0 for _ in range(3)), "ZeroDivisionError"),
     ],
 )
-def test_what_submit_gives_wrongly_is_named(coming, said):
-    class Wrong(Late):
+def test_what_submit_gives_wrongly_is_named(coming, message):
+    class Wrong(LateAgent):
         def submit(self, turns):
             return coming(len(turns))
 
-    with pytest.raises(PluginError, match=said):
+    with pytest.raises(PluginError, match=message):
         play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": Wrong(set())})
 
 
 def test_a_sampler_that_forgets_a_request_is_named():
     player, _ = learner(make_game("kuhn_poker"))
 
-    class Forgets(Scattered):
+    class ForgetfulSampler(SlowSampler):
         def coming(self, results):
             yield [(0, results[0])]
 
-    player.sampler = Forgets(player.sampler, 0)
-    with pytest.raises(ModelError, match="Forgets gave no reply for request 1 of 4"):
+    player.sampler = ForgetfulSampler(player.sampler, 0)
+    with pytest.raises(ModelError, match="ForgetfulSampler gave no reply for request 1 of 4"):
         play(specs(make_game("kuhn_poker"), 4), {"learner": player})

@@ -8,7 +8,6 @@ from sparring.play.players.base import Reply
 from sparring.play.players.random import random
 from sparring.play.players.scripted import scripted
 from sparring.play.rollout import play, rollout
-from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns, turn_table
 from tests.play.plays import learner, specs
 
@@ -42,12 +41,12 @@ def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_to
 @pytest.mark.parametrize("name", GAMES)
 def test_how_many_games_are_in_flight_changes_nothing(name):
     game = make_game(name, illegal={"rule": "random"})
-    one, several, all_at_once = (play(specs(game, 12), {"learner": learner(game)[0]}, in_flight=n) for n in (1, 5, 1000))
+    one_by_one, several, all_at_once = (play(specs(game, 12), {"learner": learner(game)[0]}, in_flight=n) for n in (1, 5, 1000))
 
     def moves(episodes):
         return [[(turn.seat, turn.reply, turn.action) for turn in episode.turns] for episode in episodes]
 
-    assert moves(one) == moves(several) == moves(all_at_once)
+    assert moves(one_by_one) == moves(several) == moves(all_at_once)
     assert [e.episode_id for e in several] == list(range(12))
 
 
@@ -77,18 +76,16 @@ def test_a_forfeiture_pays_the_others(players):
 
 
 class Stutterer:
-    """Says nonsense a number of times, then plays."""
-
     renderer, name = None, "stutterer"
 
     def __init__(self, times):
-        self.left = times
+        self.times = times
 
     def act(self, turns):
         replies = []
         for turn in turns:
-            self.left -= 1
-            replies.append(Reply(text="er" if self.left >= 0 else turn.state.legal_actions()[0]))
+            self.times -= 1
+            replies.append(Reply(text="er" if self.times >= 0 else turn.state.legal_actions()[0]))
         return replies
 
 
@@ -109,7 +106,7 @@ def test_retry_ends_in_a_random_legal_move():
     assert episode.turns[1].action in episode.turns[1].legal_actions
 
 
-class Failing:
+class FailingRules:
     """A game that raises at its second ply in the first ``failures`` plays of some episodes."""
 
     def __init__(self, game, failures):
@@ -128,14 +125,14 @@ class Failing:
 
 def test_a_failed_game_begins_anew_with_the_same_seed():
     game = make_game("kuhn_poker")
-    broken, counts = rollout(specs(Failing(game, 1), 4, name="bot"), {"bot": random()})
+    broken, counts = rollout(specs(FailingRules(game, 1), 4, name="bot"), {"bot": random()})
     assert broken == play(specs(game, 4, name="bot"), {"bot": random()})
     assert counts.retried == 1 and not counts.dropped_groups
 
 
 def test_a_group_that_fails_beyond_its_retries_is_dropped_as_a_whole():
     game = make_game("kuhn_poker")
-    broken = specs(Failing(game, 10**6), 2, name="bot", group_size=2)
+    broken = specs(FailingRules(game, 10**6), 2, name="bot", group_size=2)
     sound = specs(game, 4, name="bot", group_size=2)[2:]
     sound_member = specs(game, 2, name="bot", group_size=2)[1]
     episodes, counts = rollout([broken[0], sound_member, *sound], {"bot": random()})
@@ -145,7 +142,7 @@ def test_a_group_that_fails_beyond_its_retries_is_dropped_as_a_whole():
 
 def test_when_everything_fails_it_is_an_error():
     with pytest.raises(RolloutError, match="2 groups failed beyond their retries"):
-        play(specs(Failing(make_game("kuhn_poker"), 10**6), 2, name="bot"), {"bot": random()}, retries=1)
+        play(specs(FailingRules(make_game("kuhn_poker"), 10**6), 2, name="bot"), {"bot": random()}, retries=1)
 
 
 def test_errors_of_configuration_are_not_retried():
@@ -160,11 +157,7 @@ def test_errors_of_configuration_are_not_retried():
 def test_the_turn_table_lines_up_with_the_episodes():
     game = make_game("kuhn_poker", illegal={"rule": "forfeit", "penalty": 1.0})
     agent, _ = learner(game)
-    mixed = [
-        EpisodeSpec(game=s.game, episode_id=s.episode_id, group_id=s.group_id, deal=s.deal, stream=s.stream, seats=("learner", "bot"), trained=(True, False))
-        for s in specs(game, 30)
-    ]
-    episodes = play(mixed, {"learner": agent, "bot": random()})
+    episodes = play(specs(game, 30, seats=("learner", "bot"), trained=(True, False)), {"learner": agent, "bot": random()})
     turns = turn_table(episodes)
     rows = list(ordered_turns(episodes))
     assert len(rows) == len(turns.reward) == sum(turn.seat == 0 for e in episodes for turn in e.turns)

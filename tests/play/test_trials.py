@@ -3,11 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sparring.core.errors import GameError
-from sparring.core.records import Observation
 from sparring.environments.catalogue import make_game
 from sparring.methods.columns.standard import opponents
-from sparring.play.episode import Candidates, CheckedPlay
+from sparring.play.episode import Candidates
 from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.store import from_bytes, to_bytes
@@ -50,12 +48,12 @@ def test_what_an_attempt_earned_is_on_its_last_turn_of_each_seat_and_notes_earn_
         assert [turn.moment in notes for turn in episode.turns] == [turn.note for turn in episode.turns]
         assert bool(notes) == (options.get("reflect", True) and len(earned) > 1)
         for seat in range(game.num_seats):
-            own = [turn for turn in episode.turns if turn.seat == seat]
+            turns = [turn for turn in episode.turns if turn.seat == seat]
             for number, returns in earned.items():
-                rewards = [turn.rewards["game"] for turn in own if turn.attempt == number and not turn.note]
+                rewards = [turn.rewards["game"] for turn in turns if turn.attempt == number and not turn.note]
                 assert rewards[-1] == returns[seat] and not any(rewards[:-1])
-            assert not any(turn.rewards["game"] for turn in own if turn.note)
-            follow = [(turn.attempt, turn.note) for turn in own]
+            assert not any(turn.rewards["game"] for turn in turns if turn.note)
+            follow = [(turn.attempt, turn.note) for turn in turns]
             assert follow == sorted(follow), "a note belongs to the attempt before it"
 
 
@@ -74,24 +72,14 @@ def test_the_table_has_attempts_and_notes_where_there_are_any(name):
 def test_notes_are_stored_and_all_replies_to_a_prompt_are_notes():
     game = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}, "carry": ("left", "right")}, illegal={"rule": "random"})
     agent, _ = learner(game)
-    several = Candidates(count=3, commit="random", explore=0.0, grade=lambda episodes: [[None] * len(one.turns) for one in episodes])
+    several = Candidates(count=3, commit="random", explore=0.0, grade=lambda episodes: [[None] * len(episode.turns) for episode in episodes])
     episodes = play(specs(game, 2), {"learner": agent}, candidates=several)
-    assert [one for _, one in from_bytes(to_bytes([(1, episode) for episode in episodes]))] == list(episodes)
+    assert [episode for _, episode in from_bytes(to_bytes([(1, episode) for episode in episodes]))] == list(episodes)
     turns = turn_table(episodes, candidates=True)
     assert turns.note.sum() == 3 * 2 * 2 * 2
     for group in np.unique(turns.state_group):
         here = turns.state_group == group
         assert len(set(turns.note[here])) == len(set(turns.attempt[here])) == 1
-
-
-def test_an_observation_whose_note_is_no_flag_is_refused():
-    class Course:
-        def observe(self, seat):
-            return Observation("told", "key", note=seat)
-
-    checked = CheckedPlay(make_game("rock_paper_scissors"), Course())
-    with pytest.raises(GameError, match=r"observe\(1\) gave .*note=1"):
-        checked.observe(1)
 
 
 @dataclasses.dataclass
@@ -104,11 +92,11 @@ def test_opponents_are_alike_where_the_same_players_sat_in_the_other_seats():
     game = make_game("kuhn_poker")
     pairs = [("a", "b"), ("a", "c"), ("a", "b"), ("c", "a")]
     agents = {name: random() for name in "abc"}
-    made = [dataclasses.replace(spec, seats=pair) for spec, pair in zip(specs(game, 4), pairs, strict=True)]
-    episodes = play(made, agents)
+    due = [dataclasses.replace(spec, seats=pair) for spec, pair in zip(specs(game, 4), pairs, strict=True)]
+    episodes = play(due, agents)
     turns = turn_table(episodes)
-    found = opponents(Source(turns, episodes))
-    assert found.dtype == np.int64 and found.shape == turns.reward.shape
+    column = opponents(Source(turns, episodes))
+    assert column.dtype == np.int64 and column.shape == turns.reward.shape
     others = [pairs[episode][1 - seat] for episode, seat in zip(turns.episode, turns.seat, strict=True)]
-    names = {number: {other for other, one in zip(others, found, strict=True) if one == number} for number in set(found)}
-    assert all(len(one) == 1 for one in names.values()) and len(names) == len(set(others)) == 3
+    names = {number: {other for other, value in zip(others, column, strict=True) if value == number} for number in set(column)}
+    assert all(len(players) == 1 for players in names.values()) and len(names) == len(set(others)) == 3

@@ -16,17 +16,16 @@ from sparring.play.episode import Candidates
 from sparring.play.players.base import Reply
 from sparring.play.replay import conversations, replayed
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table
 from sparring.report.episode_text import episode_lines
 from sparring.run.step import rollout_metrics
 from sparring.testing.context import Letters
+from tests.play.plays import specs
 
-A = (97, 2)  # the reply "a", and the end of a reply
 PAY = (1.0, 2.0)  # of a move, by seat
 
 
-class Paid:
+class PayingRules:
     """Four moves, by turns or two at once; each pays its seat at once."""
 
     name, roles, max_turns, min_utility, max_utility = "paid", ("one", "two"), 4, 0.0, 8.0
@@ -57,10 +56,10 @@ class Moves:
 
     def step(self, replies):
         self.moves += len(replies)
-        self.returns = tuple(paid + PAY[seat] * (seat in replies) for seat, paid in enumerate(self.returns))
+        self.returns = tuple(value + PAY[seat] * (seat in replies) for seat, value in enumerate(self.returns))
 
 
-class Lettered(Letters):
+class LetterRenderer(Letters):
     exact_answers = False
 
     def read(self, text):
@@ -68,10 +67,10 @@ class Lettered(Letters):
 
 
 class Short:
-    """Says "a", or what it is given; its conversations hold so many tokens: 3, 7, 11 at a seat's turns."""
+    """Says "a" while its conversation has at most `room` tokens: 3, 7, 11 at a seat's turns."""
 
     def __init__(self, room=100, says="a"):
-        self.name, self.room, self.says, self.renderer = "short", room, says, Lettered()
+        self.name, self.room, self.says, self.renderer = "short", room, says, LetterRenderer()
 
     def act(self, turns):
         reply = Reply(self.says, (*map(ord, self.says), 2), (-0.5,) * (len(self.says) + 1))
@@ -79,18 +78,17 @@ class Short:
 
 
 def spec(game, *seats, episode_id=0):
-    root = Stream.from_seed(0)
-    return EpisodeSpec(game=complete_environment("paid", game), episode_id=episode_id, group_id=0, deal=root, stream=root, seats=seats, trained=(True, True))
+    return replace(specs(complete_environment("paid", game), 1, seats=seats)[0], episode_id=episode_id)
 
 
-def one(game, **options):
+def truncated(game, **options):
     (episode,) = play([spec(game, "x", "y")], {"x": Short(3), "y": Short()}, **options)
     return episode
 
 
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
 def test_it_keeps_what_was_earned_and_gets_no_outcome_and_no_penalty(rule):
-    episode = one(Paid(rule=rule))
+    episode = truncated(PayingRules(rule=rule))
     assert [turn.event for turn in episode.turns] == ["ok", "ok", "unsent"]
     assert episode.returns == (1.0, 2.0) and episode.forfeited_by is None
     assert episode.cut and episode.has_outgrown_context
@@ -102,28 +100,28 @@ def test_it_keeps_what_was_earned_and_gets_no_outcome_and_no_penalty(rule):
 
 
 def test_a_limit_of_turns_is_of_the_same_kind_but_for_results():
-    limited = play([replace(spec(Paid(), "y", "y"), max_turns=2)], {"y": Short()})
-    table = turn_table([one(Paid()), *limited])
+    limited = play([replace(spec(PayingRules(), "y", "y"), max_turns=2)], {"y": Short()})
+    table = turn_table([truncated(PayingRules()), *limited])
     assert table.cut.tolist() == [True] * 4 and table.reward.tolist() == [1.0, 2.0] * 2
     assert limited[0].cut and not limited[0].has_outgrown_context
 
 
 def test_of_replies_at_once_the_others_are_not_played():
-    episode = one(Paid(together=True))
+    episode = truncated(PayingRules(together=True))
     assert [(turn.seat, turn.event, turn.action) for turn in episode.turns[2:]] == [(0, "unsent", None), (1, "ok", None)]
     assert episode.returns == PAY and turn_table([episode]).reward.tolist() == [1.0, 2.0, 0.0]
 
 
 def test_an_illegal_reply_beside_it_is_no_forfeit():
-    (episode,) = play([spec(Paid(together=True), "x", "y")], {"x": Short(2), "y": Short(says="b")})
+    (episode,) = play([spec(PayingRules(together=True), "x", "y")], {"x": Short(2), "y": Short(says="b")})
     assert [turn.event for turn in episode.turns] == ["unsent", "unparsable"]
     assert (episode.forfeited_by, episode.returns) == (None, (0.0, 0.0))
     assert episode.turns[1].rewards == {"game": 0.0, "illegal": -0.5}  # an illegal reply is data
 
 
 def test_it_is_in_no_payoff_and_no_win_rate():
-    game = complete_environment("paid", Paid())
-    book = Payoffs().after([one(game)])
+    game = complete_environment("paid", PayingRules())
+    book = Payoffs().after([truncated(game)])
     assert not book.rows
     report = play_matches(game, Short(3), Short(), games_per_seat=2, stream=Stream.from_seed(0))
     assert [(seat.games, seat.truncated) for seat in report.seats] == [(0, 2), (0, 2)]
@@ -136,9 +134,9 @@ def test_it_is_in_no_payoff_and_no_win_rate():
 
 
 def test_figures_of_a_batch():
-    game = complete_environment("paid", Paid())
+    game = complete_environment("paid", PayingRules())
     whole = play([spec(game, "y", "y", episode_id=1)], {"y": Short()})
-    metrics = rollout_metrics([one(game), *whole])
+    metrics = rollout_metrics([truncated(game), *whole])
     assert metrics["return/paid/one"] == 2.0 and metrics["return/paid/two"] == 4.0  # of the whole one alone
     assert metrics["seat_asymmetry/paid"] == 2.0
     assert metrics["legal_rate"] == 1.0 and metrics["unparsable_rate"] == 0.0 and metrics["forfeit_rate"] == 0.0
@@ -151,16 +149,16 @@ def test_figures_of_a_batch():
 
 def test_candidates_of_a_prompt_that_was_not_sent_are_one_turn():
     several = Candidates(count=3, grade=lambda episodes: [[0.0] * len(episode.turns) for episode in episodes])
-    episode = one(Paid(), candidates=several)
+    episode = truncated(PayingRules(), candidates=several)
     assert [(turn.event, len(turn.candidates)) for turn in episode.turns] == [("ok", 2), ("ok", 2), ("unsent", 0)]
 
 
 def test_it_is_stored_played_again_and_shown():
-    game = complete_environment("paid", Paid())
-    episode = replace(one(game), environment=None)
+    game = complete_environment("paid", PayingRules())
+    episode = replace(truncated(game), environment=None)
     assert store.from_bytes(store.to_bytes([(0, episode)])) == [(0, episode)]
     assert [state.returns for state in replayed(game, episode)][-1] == (1.0, 2.0)
-    assert [(own.seat, own.end) for own in conversations(game, episode)] == [(0, "context"), (1, "cut")]
+    assert [(part.seat, part.end) for part in conversations(game, episode)] == [(0, "context"), (1, "cut")]
     lines = episode_lines(0, episode, {}, None)
     assert "  truncated, without a result: the conversation of one outgrew the model's context" in lines
     limited = replace(play([replace(spec(game, "y", "y"), max_turns=2)], {"y": Short()})[0], environment=None)
@@ -168,7 +166,7 @@ def test_it_is_stored_played_again_and_shown():
 
 
 def test_a_draw_bonus_is_no_reward_of_it():
-    drawn = replace(one(Paid()), returns=(0.0, 0.0))
-    assert not any(draw_bonus(replace(drawn, turns=drawn.decisions)))
-    assert any(draw_bonus(replace(drawn, has_outgrown_context=False)))
-    assert np.sum(draw_bonus(replace(drawn, cut=False, has_outgrown_context=False))) == pytest.approx(0.2)
+    even = replace(truncated(PayingRules()), returns=(0.0, 0.0))
+    assert not any(draw_bonus(replace(even, turns=even.decisions)))
+    assert any(draw_bonus(replace(even, has_outgrown_context=False)))
+    assert np.sum(draw_bonus(replace(even, cut=False, has_outgrown_context=False))) == pytest.approx(0.2)

@@ -1,5 +1,3 @@
-"""The history thins out in its middle."""
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,18 +9,17 @@ from sparring.league.keeping.base import KeepRequest
 from sparring.league.keeping.spread import spread
 
 
-def kept(steps, keep):
+def kept_steps(steps, keep):
     members = tuple(map(snapshot, steps))
-    found = spread(KeepRequest(members=members, keep=keep, stream=Stream.from_seed(0)))
-    return [member.step for member in found]
+    return [member.step for member in spread(KeepRequest(members=members, keep=keep, stream=Stream.from_seed(0)))]
 
 
 def test_by_hand():
-    assert kept([10, 20, 30], 3) == [10, 20, 30]
-    assert kept([10, 20, 30, 70, 80], 4) == [10, 30, 70, 80]  # 20 lies between 10 and 30: a gap of 20
-    assert kept([10, 20, 30, 40], 3) == [10, 30, 40]  # the first of equals
-    assert kept([10, 20], 1) == [20]
-    assert kept([10, 20, 30, 40], 1) == [40]
+    assert kept_steps([10, 20, 30], 3) == [10, 20, 30]
+    assert kept_steps([10, 20, 30, 70, 80], 4) == [10, 30, 70, 80]  # 20 lies between 10 and 30: a gap of 20
+    assert kept_steps([10, 20, 30, 40], 3) == [10, 30, 40]  # the first of equals
+    assert kept_steps([10, 20], 1) == [20]
+    assert kept_steps([10, 20, 30, 40], 1) == [40]
 
 
 def before(names, keep):
@@ -38,14 +35,14 @@ def before(names, keep):
 
 @given(steps=st.lists(st.integers(0, 10**6), min_size=1, max_size=12, unique=True).map(sorted), keep=st.integers(1, 12))
 def test_it_is_the_rule_of_before(steps, keep):
-    assert [f"past-{step:06d}" for step in kept(steps, keep)] == before([f"past-{step:06d}" for step in steps], keep)
+    assert [f"past-{step:06d}" for step in kept_steps(steps, keep)] == before([f"past-{step:06d}" for step in steps], keep)
 
 
 @pytest.mark.parametrize("keep", [2, 5])
 def test_one_after_another_the_oldest_and_the_newest_stay_and_the_rest_is_spread(keep):
     steps = []
     for step in range(1, 41):
-        steps = kept([*steps, step], keep)
+        steps = kept_steps([*steps, step], keep)
         assert len(steps) == min(step, keep) and steps[-1] == step and steps == sorted(steps)
     assert steps[0] == 1
     assert keep == 2 or max(np.diff(steps)) <= 20

@@ -1,5 +1,3 @@
-"""The learner against a meta-strategy of the league."""
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,10 +7,9 @@ from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.records import LEARNER, snapshot
 from sparring.league.matchmakers.meta_strategy import meta_strategy
-from sparring.league.matchmakers.mixed import mixed
 from sparring.league.meta_game import member_payoffs, side_payoffs
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.testing import check_matchmaker, match_request
+from sparring.testing import match_request
 
 MEMBERS = [snapshot(step) for step in (0, 10, 20, 30)]
 # rock, paper, scissors, and one that all of them beat
@@ -38,10 +35,10 @@ def request(number, **more):
 
 def shares(count=3000, **options):
     matchmaker = bind("league.matchmakers", "meta_strategy", options)
-    found = [matchmaker(request(number)) for number in range(count)]
-    met = [next((seat for seat in seating.seats if seat != LEARNER), LEARNER) for seating in found]
-    assert all(sum(seating.trained) == (1 if who != LEARNER else 2) for seating, who in zip(found, met, strict=True))
-    return [met.count(member) / count for member in (*MEMBERS, LEARNER)]
+    seatings = [matchmaker(request(number)) for number in range(count)]
+    opponents = [next((seat for seat in seating.seats if seat != LEARNER), LEARNER) for seating in seatings]
+    assert all(sum(seating.trained) == (1 if who != LEARNER else 2) for seating, who in zip(seatings, opponents, strict=True))
+    return [opponents.count(member) / count for member in (*MEMBERS, LEARNER)]
 
 
 def test_members_are_met_as_the_equilibrium_has_them():
@@ -53,12 +50,9 @@ def test_own_is_the_share_of_self_play():
     assert shares(own=1.0, count=50) == [0, 0, 0, 0, 1]
 
 
-def test_uniform_meets_all_alike_as_mixed_does_and_last_the_newest():
+def test_uniform_meets_all_alike_and_last_the_newest():
     assert shares(solver="uniform") == pytest.approx([0.25] * 4 + [0], abs=0.03)
     assert shares(solver={"name": "last"}, count=50) == [0, 0, 0, 1, 0]
-    plain = [mixed(request(number), past=1.0).seats for number in range(3000)]
-    met = [next(seat for seat in seats if seat != LEARNER) for seats in plain]
-    assert [met.count(member) / 3000 for member in MEMBERS] == pytest.approx([0.25] * 4, abs=0.03)
 
 
 def test_the_learner_sits_in_either_seat_and_plays_itself_without_members():
@@ -66,12 +60,6 @@ def test_the_learner_sits_in_either_seat_and_plays_itself_without_members():
     assert seats.count(0) == 50
     alone = meta_strategy(match_request(2, number=0, members=[]))
     assert alone.seats == (LEARNER, LEARNER) and alone.trained == (True, True)
-
-
-def test_a_team_is_one_member():
-    asked = match_request(4, number=0, members=[str(member) for member in MEMBERS], payoffs=book(LOSSES), teams=(0, 1, 0, 1))
-    seats = meta_strategy(asked).seats
-    assert seats[0] == seats[2] == LEARNER and seats[1] == seats[3] != LEARNER
 
 
 def test_a_wrong_solver_is_refused_when_it_is_bound():
@@ -85,10 +73,10 @@ def test_a_wrong_solver_is_refused_when_it_is_bound():
 
 @given(st.integers(1, 4).flatmap(lambda size: st.lists(st.lists(st.floats(-1e6, 1e6), min_size=size, max_size=size), min_size=size, max_size=size)))
 def test_the_meta_game_is_zero_sum_and_that_of_the_returns_where_these_are(values):
-    given_ = np.array(values)
-    found = member_payoffs(book(given_), MEMBERS[: len(given_)], {"kuhn_poker": 1.0}).payoffs[0]
-    assert np.array_equal(found, -found.T)
-    odd = (given_ - given_.T) / 2
+    matrix = np.array(values)
+    payoffs = member_payoffs(book(matrix), MEMBERS[: len(matrix)], {"kuhn_poker": 1.0}).payoffs[0]
+    assert np.array_equal(payoffs, -payoffs.T)
+    odd = (matrix - matrix.T) / 2
     again = member_payoffs(book(odd), MEMBERS[: len(odd)], {"kuhn_poker": 2.0})
     assert np.allclose(again.payoffs[0], odd, rtol=1e-9) and np.array_equal(again.payoffs[1], again.payoffs[0].T)
 
@@ -108,11 +96,6 @@ def test_sides_count_alike_however_often_they_were_played():
     assert game.counts[0, 1] == game.counts[1, 0] == 100 and game.wins[0, 1] == pytest.approx(0.1) and game.wins[0, 2] == 0.5
 
 
-def test_it_keeps_what_is_asked_of_every_matchmaker():
-    check_matchmaker(meta_strategy)
-    check_matchmaker(meta_strategy, solver="uniform", own=0.5)
-
-
 def sided(first, games=10, noise=0.0):
     rows = {}
     for i, player in enumerate(MEMBERS[: len(first)]):
@@ -122,28 +105,29 @@ def sided(first, games=10, noise=0.0):
     return Payoffs(rows)
 
 
-def met_by_side(payoffs, count=3000, **options):
-    found = {0: [], 1: []}
+def shares_by_side(payoffs, count=3000, **options):
+    by_side = {0: [], 1: []}
     for number in range(count):
         seats = meta_strategy(match_request(2, number=number, members=MEMBERS[:2], payoffs=payoffs), **options).seats
         side = next(seat for seat, who in enumerate(seats) if who != LEARNER)
-        found[side].append(seats[side])
-    return [[found[side].count(member) / len(found[side]) for member in MEMBERS[:2]] for side in (0, 1)]
+        by_side[side].append(seats[side])
+    return [[by_side[side].count(member) / len(by_side[side]) for member in MEMBERS[:2]] for side in (0, 1)]
 
 
 def test_sides_that_are_apart_have_a_distribution_each():
     """Side 0 earns 3, 0 / 1, 2: it is even for side 1 where 3p + 1(1 - p) = 2(1 - p), and for side 0 where 3q = q + 2(1 - q)."""
-    first, second = met_by_side(sided([[3, 0], [1, 2]]), sides="apart")
+    first, second = shares_by_side(sided([[3, 0], [1, 2]]), sides="apart")
     assert first == pytest.approx([1 / 4, 3 / 4], abs=0.04) and second == pytest.approx([1 / 2, 1 / 2], abs=0.04)
-    together = met_by_side(sided([[3, 0], [1, 2]]))
+    together = shares_by_side(sided([[3, 0], [1, 2]]))
     assert together[0] == together[1] == [0, 1]  # as whole players the second earns (1 - 0) / 2 from the first
 
 
 def test_what_two_opposed_sides_earn_is_taken_as_opposed_and_else_as_it_is():
     """A forfeit pays the other side nothing: the sum is not 0."""
-    assert met_by_side(sided([[3, 0], [1, 2]], noise=0.5), sides="apart")[0] == pytest.approx([1 / 4, 3 / 4], abs=0.04)
-    common = Payoffs({**sided([[2, 0], [0, 1]]).rows, **{row: Results(games=10, returns=-found.returns) for row, found in sided([[2, 0], [0, 1]]).rows.items() if row.seat == 1}})
-    game = side_payoffs(common, MEMBERS[:2], "kuhn_poker", (0, 1), opposed=False)
+    assert shares_by_side(sided([[3, 0], [1, 2]], noise=0.5), sides="apart")[0] == pytest.approx([1 / 4, 3 / 4], abs=0.04)
+    rows = sided([[2, 0], [0, 1]]).rows
+    common = {row: Results(games=10, returns=results.returns * (1 if row.seat == 0 else -1)) for row, results in rows.items()}
+    game = side_payoffs(Payoffs(common), MEMBERS[:2], "kuhn_poker", (0, 1), opposed=False)
     assert (game.payoffs[0] == [[2, 0], [0, 1]]).all() and (game.payoffs[1] == game.payoffs[0]).all() and not game.symmetric
 
 

@@ -1,5 +1,3 @@
-"""The matchmaker mixed with bots of a run: one opponent for a whole group, recorded, and never told to the learner."""
-
 import dataclasses
 
 import pytest
@@ -14,28 +12,25 @@ STYLES = ("conservative", "aggressive", "intermediate")
 GROUPS, SIZE = 24, 4
 
 
-def played(names, matchmaker="mixed"):
+def played(names):
     bots = {name: {"name": "kuhn_bot", "style": style} for name, style in zip(names, STYLES, strict=True)}
     options = {"environment": {"name": "kuhn_poker"}, "carry": ["first", "second"], "reflect": False, "reveal": True}
     shares = dict(zip(names, (0.3, 0.3, 0.4), strict=True))
-    seated = {"name": "mixed", "past": 0.0, "bots": shares}
-    if matchmaker == "mixture":
-        bots["crowd"] = {"name": "mixture", "players": shares}
-        seated["bots"] = {"crowd": 1.0}
+    matchmaker = {"name": "mixed", "past": 0.0, "bots": shares}
     config = resolve({
         "name": "m", "steps": 2, "environments": [{"name": "trial", "options": options, "illegal": {"rule": "random", "penalty": 0.5}}],
         "model": {"hidden_size": 16, "layers": 1, "context": 96},
-        "rollout": {"games_per_step": GROUPS * SIZE, "group_size": SIZE}, "matchmaker": seated, "bots": bots, "threads": 1, "warmup": {"updates": 0},
+        "rollout": {"games_per_step": GROUPS * SIZE, "group_size": SIZE}, "matchmaker": matchmaker, "bots": bots, "threads": 1, "warmup": {"updates": 0},
     })  # fmt: skip
     engine = LocalEngine(config)
     return engine, play_round(config, engine, Methods.of(config), RunState()).episodes
 
 
 def opponents(episodes):
-    found = {}
+    by_group = {}
     for episode in episodes:
-        found.setdefault(episode.group_id, []).append(tuple(str(player) for player in episode.players if player != LEARNER))
-    return found
+        by_group.setdefault(episode.group_id, []).append(tuple(str(player) for player in episode.players if player != LEARNER))
+    return by_group
 
 
 def nameless(episode):
@@ -52,19 +47,13 @@ def test_all_plays_of_a_group_meet_one_opponent_whose_name_is_recorded(named):
     _, episodes = named
     groups = opponents(episodes)
     assert len(groups) == GROUPS and all(len(plays) == SIZE and len(set(plays)) == 1 for plays in groups.values())
-    met = [plays[0] for plays in groups.values()]
-    assert set(met) == {("bot-tight",), ("bot-wild",), ("bot-middle",)}
+    seated = [plays[0] for plays in groups.values()]
+    assert set(seated) == {("bot-tight",), ("bot-wild",), ("bot-middle",)}
     assert all(episode.agents == tuple(map(str, episode.players)) for episode in episodes)
     assert {sum(episode.trained) for episode in episodes} == {1}
 
 
-def test_of_a_mixture_each_play_draws_for_itself():
-    _, episodes = played(("tight", "wild", "middle"), matchmaker="mixture")
-    assert max(len(set(plays)) for plays in opponents(episodes).values()) > 1
-
-
 def test_the_learner_is_told_nothing_of_who_it_meets(named):
-    """Under other names all ids and texts are the same, and no name is among the texts."""
     _, episodes = named
     _, others = played(("zeta", "eta", "theta"))
     assert [e.players for e in episodes] != [e.players for e in others]

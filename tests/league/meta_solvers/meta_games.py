@@ -38,10 +38,10 @@ def games(draw, sides=3, most=3):
 
 
 def gains(game, strategy):
-    found = []
+    differences = []
     for side, payoffs in enumerate(game.payoffs):
         values = np.moveaxis(payoffs, side, 0)
         for weights in reversed([w for other, w in enumerate(strategy.sides) if other != side]):
             values = values @ weights
-        found.append(values.max() - values @ strategy.sides[side])
-    return np.array(found)
+        differences.append(values.max() - values @ strategy.sides[side])
+    return np.array(differences)

@@ -1,10 +1,8 @@
-"""Alpha-rank: shares by hand, the chain written down plainly, and its limit."""
-
 import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import GameError
@@ -33,8 +31,8 @@ def plainly(game, alpha, population):
             chain[a, b] = rate * rho(payoffs[new] - payoffs[old], alpha, population)
     chain += np.diag(1 - chain.sum(axis=1))
     values, vectors = np.linalg.eig(chain.T)
-    found = np.real(vectors[:, np.argmin(np.abs(values - 1))])
-    return (found / found.sum()).reshape(game.shape)
+    stationary = np.real(vectors[:, np.argmin(np.abs(values - 1))])
+    return (stationary / stationary.sum()).reshape(game.shape)
 
 
 def test_two_members_by_hand():
@@ -72,13 +70,10 @@ def test_sets_that_are_left_at_rates_too_small_for_numbers():
 
 @settings(deadline=None, max_examples=30)
 @given(games())
+@example(THREE_SIDES)
 def test_it_is_the_chain_written_down_plainly(game):
-    found = solved(game, alpha=0.4, population=3)
-    np.testing.assert_allclose(found.joint, plainly(game, 0.4, 3), atol=1e-9)
-
-
-def test_three_sides_are_the_chain_written_down_plainly():
-    np.testing.assert_allclose(solved(THREE_SIDES, alpha=0.1, population=4).joint, plainly(THREE_SIDES, 0.1, 4), atol=1e-9)
+    strategy = solved(game, alpha=0.4, population=3)
+    np.testing.assert_allclose(strategy.joint, plainly(game, 0.4, 3), atol=1e-9)
 
 
 @settings(deadline=None, max_examples=30)
@@ -92,8 +87,8 @@ def test_a_large_alpha_comes_near_the_limit(matrix):
 @every_case("name", HARD)
 @every_case("alpha", [100.0, 1e6, 1e-6, None])
 def test_hard_inputs(name, alpha):
-    found = solved(HARD[name], alpha=alpha)
-    assert all(np.isfinite(side).all() and side.sum() == pytest.approx(1) for side in found.sides)
+    strategy = solved(HARD[name], alpha=alpha)
+    assert all(np.isfinite(side).all() and side.sum() == pytest.approx(1) for side in strategy.sides)
 
 
 def test_equal_payoffs_and_copies_are_alike():

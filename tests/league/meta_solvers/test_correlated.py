@@ -1,5 +1,3 @@
-"""Correlated equilibria of largest Gini impurity: by hand, by what makes them so, and Nash's."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,17 +20,17 @@ def solved(game, kind="ce"):
 
 def deviations(game, kind):
     """Return what each deviation gains in each cell, [deviations, cells], written down plainly."""
-    found = []
+    rows = []
     for side, payoffs in enumerate(game.payoffs):
-        for told in range(game.shape[side]) if kind == "ce" else [None]:
-            for taken in range(game.shape[side]):
+        for advice in range(game.shape[side]) if kind == "ce" else [None]:
+            for choice in range(game.shape[side]):
                 row = np.zeros(game.shape)
                 for cell in np.ndindex(game.shape):
-                    if told in (None, cell[side]):
-                        other = (*cell[:side], taken, *cell[side + 1 :])
+                    if advice in (None, cell[side]):
+                        other = (*cell[:side], choice, *cell[side + 1 :])
                         row[cell] = payoffs[other] - payoffs[cell]
-                found.append(row.ravel())
-    return np.array(found)
+                rows.append(row.ravel())
+    return np.array(rows)
 
 
 def test_by_hand():
@@ -51,16 +49,16 @@ def test_coarse_ones_may_be_more_even():
 
 
 def test_the_sides_are_marginals():
-    found = solved(SEXES)
-    np.testing.assert_allclose(found.sides[0] * 43, [23, 20])
-    np.testing.assert_allclose(found.sides[1] * 43, [20, 23])
+    strategy = solved(SEXES)
+    np.testing.assert_allclose(strategy.sides[0] * 43, [23, 20])
+    np.testing.assert_allclose(strategy.sides[1] * 43, [20, 23])
 
 
 @every_case("name", HARD)
 @every_case("kind", ["ce", "cce"])
 def test_hard_inputs(name, kind):
-    game, found = HARD[name], solved(HARD[name], kind)
-    assert (deviations(game, kind) @ found.joint.ravel()).max() <= 1e-8 * np.ptp(game.payoffs[0])
+    game, strategy = HARD[name], solved(HARD[name], kind)
+    assert (deviations(game, kind) @ strategy.joint.ravel()).max() <= 1e-8 * np.ptp(game.payoffs[0])
 
 
 def test_equal_payoffs_are_uniform():
@@ -70,11 +68,11 @@ def test_equal_payoffs_are_uniform():
 @settings(deadline=None, max_examples=30)
 @given(game=games(), kind=KINDS)
 def test_no_deviation_gains_and_no_equilibrium_has_a_smaller_sum_of_squares(game, kind):
-    found, rows = solved(game, kind).joint.ravel(), deviations(game, kind)
-    assert (rows @ found).max() <= 1e-8
+    joint, rows = solved(game, kind).joint.ravel(), deviations(game, kind)
+    assert (rows @ joint).max() <= 1e-8
     # p is the smallest if and only if p q >= p p for every other equilibrium q
-    least = linprog(found, A_ub=rows, b_ub=np.full(len(rows), 1e-9), A_eq=np.ones((1, len(found))), b_eq=[1.0])
-    assert least.fun >= found @ found - 1e-6
+    least = linprog(joint, A_ub=rows, b_ub=np.full(len(rows), 1e-9), A_eq=np.ones((1, len(joint))), b_eq=[1.0])
+    assert least.fun >= joint @ joint - 1e-6
 
 
 @settings(deadline=None, max_examples=30)

@@ -1,5 +1,3 @@
-"""Meta-games and strategies: what they refuse, and what is refused of a solver."""
-
 import inspect
 
 import numpy as np
@@ -15,7 +13,7 @@ ZERO = np.zeros((2, 2))
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("fields", "message"),
     [
         (dict(payoffs=([[0.0]],)), r"shapes \[\(1, 1\)\]; give at least two sides"),
         (dict(payoffs=([[0.0]], [[0.0, 1.0]])), r"shapes \[\(1, 1\), \(1, 2\)\]; give at least two sides, each a payoff"),
@@ -31,9 +29,9 @@ ZERO = np.zeros((2, 2))
         (dict(payoffs=(ZERO, ZERO), wins=ZERO * np.nan), r"wins must be in \[0, 1\]"),
     ],
 )
-def test_a_game_that_is_none_is_refused(given, said):
-    with pytest.raises(GameError, match=said):
-        MetaGame(**given)
+def test_a_game_that_is_none_is_refused(fields, message):
+    with pytest.raises(GameError, match=message):
+        MetaGame(**fields)
 
 
 def test_a_matrix_is_symmetric_where_it_is_antisymmetric():
@@ -53,8 +51,6 @@ def test_rounding_below_0_is_cut_off():
 
 
 def solver(strategy):
-    """Return a plug-in that answers so, whatever it is asked."""
-
     def mine(game):
         return strategy
 
@@ -80,8 +76,8 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_an_answer_that_cannot_be_used_is_refused(name):
-    strategy, said = BAD[name]
-    with pytest.raises(PluginError, match=said) as error:
+    strategy, message = BAD[name]
+    with pytest.raises(PluginError, match=message) as error:
         solver(strategy)(of_matrix(ZERO))
     assert "meta-solver 'mine'" in str(error.value)
 

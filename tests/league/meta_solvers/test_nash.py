@@ -1,5 +1,3 @@
-"""Nash by linear program: equilibria by hand, the value of any matrix game, and what is refused."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

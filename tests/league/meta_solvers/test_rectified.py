@@ -1,5 +1,3 @@
-"""Rectified Nash: rows by hand, what they hold, and what is refused."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,18 +12,18 @@ SYMMETRIC = [name for name, game in HARD.items() if game.symmetric]
 
 
 def test_by_hand():
-    found = SOLVE(of_matrix(CYCLE))  # each answers itself and the one it beats
-    np.testing.assert_allclose(found.rows[0], [[0.5, 0, 0.5], [0.5, 0.5, 0], [0, 0.5, 0.5]])
+    strategy = SOLVE(of_matrix(CYCLE))  # each answers itself and the one it beats
+    np.testing.assert_allclose(strategy.rows[0], [[0.5, 0, 0.5], [0.5, 0.5, 0], [0, 0.5, 0.5]])
     # scissors pay twice: the equilibrium is 1/4, 1/2, 1/4
-    found = SOLVE(of_matrix([[0, -1, 2], [1, 0, -1], [-2, 1, 0]]))
-    np.testing.assert_allclose(found.rows[1], [[0.5, 0, 0.5], [1 / 3, 2 / 3, 0], [0, 2 / 3, 1 / 3]])
+    strategy = SOLVE(of_matrix([[0, -1, 2], [1, 0, -1], [-2, 1, 0]]))
+    np.testing.assert_allclose(strategy.rows[1], [[0.5, 0, 0.5], [1 / 3, 2 / 3, 0], [0, 2 / 3, 1 / 3]])
 
 
 def test_who_is_not_in_the_equilibrium_has_no_row():
-    found = SOLVE(of_matrix(FOUR))
-    assert found.sides[0][3] == 0
-    np.testing.assert_allclose(found.rows[0][3], [0, 0, 0, 0])
-    np.testing.assert_allclose(found.rows[0][0], [0.5, 0, 0.5, 0], atol=1e-9)
+    strategy = SOLVE(of_matrix(FOUR))
+    assert strategy.sides[0][3] == 0
+    np.testing.assert_allclose(strategy.rows[0][3], [0, 0, 0, 0])
+    np.testing.assert_allclose(strategy.rows[0][0], [0.5, 0, 0.5, 0], atol=1e-9)
 
 
 def test_the_equilibrium_is_that_of_nash():
@@ -34,23 +32,23 @@ def test_the_equilibrium_is_that_of_nash():
 
 
 def test_one_member_that_beats_all_answers_itself():
-    found = SOLVE(HARD["dominated"])
-    assert found.rows[0].tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    strategy = SOLVE(HARD["dominated"])
+    assert strategy.rows[0].tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_hard_inputs(name):
-    game, found = HARD[name], SOLVE(HARD[name])
-    played = found.sides[0] > 0
-    np.testing.assert_allclose(found.rows[0].sum(axis=1), played.astype(float))
-    assert not (found.rows[0] * (game.payoffs[0] < 0)).any()
+    game, strategy = HARD[name], SOLVE(HARD[name])
+    played = strategy.sides[0] > 0
+    np.testing.assert_allclose(strategy.rows[0].sum(axis=1), played.astype(float))
+    assert not (strategy.rows[0] * (game.payoffs[0] < 0)).any()
 
 
 @settings(deadline=None, max_examples=30)
 @given(squares())
 def test_a_row_is_of_members_that_are_beaten_or_tied_and_holds_oneself(matrix):
-    found = SOLVE(of_matrix(matrix))
-    rows, played = found.rows[0], found.sides[0] > 0
+    strategy = SOLVE(of_matrix(matrix))
+    rows, played = strategy.rows[0], strategy.sides[0] > 0
     assert not (rows * (matrix < 0)).any() and not rows[~played].any() and not rows[:, ~played].any()
     assert (np.diag(rows)[played] > 0).all()
 

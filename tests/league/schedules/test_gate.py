@@ -1,5 +1,3 @@
-"""A snapshot as soon as the learner beats those who are there."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +17,7 @@ def book(wins, learner=LEARNER, games=100):
     return Payoffs(rows)
 
 
-def asked(wins, age=10, **more):
+def request_with(wins, age=10, **more):
     return schedule_request(age, members=MEMBERS, tags=TAGS, payoffs=book(wins), **more)
 
 
@@ -27,17 +25,17 @@ EVEN = dict.fromkeys(MEMBERS, 80)
 
 
 def test_all_members_must_be_beaten():
-    assert gate(asked(EVEN))
-    assert not gate(asked({**EVEN, "past-000010": 70}))  # above it, not at it
-    assert gate(asked({**EVEN, "past-000010": 71}))
-    assert gate(asked({**EVEN, "past-000010": 60}), rate=0.55)
-    assert not gate(asked(dict.fromkeys(MEMBERS[:2], 80)))  # the third was never met
+    assert gate(request_with(EVEN))
+    assert not gate(request_with({**EVEN, "past-000010": 70}))  # above it, not at it
+    assert gate(request_with({**EVEN, "past-000010": 71}))
+    assert gate(request_with({**EVEN, "past-000010": 60}), rate=0.55)
+    assert not gate(request_with(dict.fromkeys(MEMBERS[:2], 80)))  # the third was never met
 
 
 def test_not_before_every_and_in_any_case_at_the_latest():
-    assert not gate(asked(EVEN, age=9))
-    assert not gate(asked({}, age=19)) and gate(asked({}, age=20))
-    assert not gate(asked({}, age=29), longest=3.0) and gate(asked({}, age=30), longest=3.0)
+    assert not gate(request_with(EVEN, age=9))
+    assert not gate(request_with({}, age=19)) and gate(request_with({}, age=20))
+    assert not gate(request_with({}, age=29), longest=3.0) and gate(request_with({}, age=30), longest=3.0)
     assert not gate(schedule_request(10)) and gate(schedule_request(20))  # with no member there is nobody to beat
 
 
@@ -49,8 +47,8 @@ def test_too_few_plays_say_nothing():
 
 def test_who_counts():
     weak = {**EVEN, "past-exploiter-000010": 10}
-    assert not gate(asked(weak)) and gate(asked(weak), tags=["main"])
-    assert gate(asked({**EVEN, "past-000000": 0}), against="newest") and not gate(asked({**EVEN, "past-000000": 0}))
+    assert not gate(request_with(weak)) and gate(request_with(weak), tags=["main"])
+    assert gate(request_with({**EVEN, "past-000000": 0}), against="newest") and not gate(request_with({**EVEN, "past-000000": 0}))
     live = schedule_request(10, learner="learner-exploiter", tags=TAGS, members=MEMBERS, payoffs=book({"learner": 90}, ref("learner-exploiter")))
     assert gate(live, against="learners", tags=["main"]) and not gate(live)
     assert not gate(live, against="learners", tags=["exploiter"])  # it is no opponent of itself
@@ -73,8 +71,8 @@ def test_where_plays_pay_one_or_minus_one_it_is_the_rate(won):
 
 
 def test_a_draw_is_half_a_win():
-    drawn = Payoffs({row: Results(games=100, draws=100) for row in book(EVEN).rows})
-    request = schedule_request(10, members=MEMBERS, tags=TAGS, payoffs=drawn)
+    draws = Payoffs({row: Results(games=100, draws=100) for row in book(EVEN).rows})
+    request = schedule_request(10, members=MEMBERS, tags=TAGS, payoffs=draws)
     assert gate(request, rate=0.49) and not gate(request, rate=0.5)
 
 
@@ -88,7 +86,7 @@ def test_with_longest_one_it_is_the_timer(age, every):
 def test_more_wins_never_close_it(wins, more, place):
     better = list(wins)
     better[place] = min(100, better[place] + more)
-    before, after = (gate(asked(dict(zip(MEMBERS, some, strict=True)))) for some in (wins, better))
+    before, after = (gate(request_with(dict(zip(MEMBERS, some, strict=True)))) for some in (wins, better))
     assert after or not before
 
 

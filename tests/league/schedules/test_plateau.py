@@ -1,5 +1,3 @@
-"""A snapshot when the learner gets no better."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,31 +9,31 @@ RISING = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
 FLAT = [0.0, 0.9, 0.5, 0.5, 0.4, 0.6]
 
 
-def asked(returns, age=10, every=10):
+def request(returns, age=10, every=10):
     return schedule_request(age, every, returns=returns)
 
 
 def test_by_hand():
     # of the last four: 0.2, 0.3 | 0.4, 0.5 rise by 0.2; 0.5, 0.5 | 0.4, 0.6 by 0
-    assert not plateau(asked(RISING), window=2) and plateau(asked(FLAT), window=2)
-    assert plateau(asked(RISING), window=2, gain=0.21) and not plateau(asked(RISING), window=2, gain=0.19)
+    assert not plateau(request(RISING), window=2) and plateau(request(FLAT), window=2)
+    assert plateau(request(RISING), window=2, gain=0.21) and not plateau(request(RISING), window=2, gain=0.19)
 
 
 def test_not_before_every_and_in_any_case_at_the_latest():
-    assert not plateau(asked(FLAT, age=9), window=2)
-    assert not plateau(asked(RISING, age=39), window=2) and plateau(asked(RISING, age=40), window=2)
+    assert not plateau(request(FLAT, age=9), window=2)
+    assert not plateau(request(RISING, age=39), window=2) and plateau(request(RISING, age=40), window=2)
 
 
 def test_too_few_returns_say_nothing():
-    assert not plateau(asked(FLAT[:3]), window=2) and not plateau(asked([]))
+    assert not plateau(request(FLAT[:3]), window=2) and not plateau(request([]))
 
 
 @given(age=st.integers(1, 40), every=st.integers(1, 20))
 def test_with_longest_one_it_is_the_timer(age, every):
-    assert plateau(asked(RISING, age, every), longest=1.0) == steps(asked(RISING, age, every))
+    assert plateau(request(RISING, age, every), longest=1.0) == steps(request(RISING, age, every))
 
 
 @given(returns=st.lists(st.integers(-5, 5), min_size=4, max_size=12), shift=st.sampled_from([-8.0, 0.5, 2.0**20]))
 def test_a_constant_added_to_all_returns_changes_nothing(returns, shift):
     moved = [value + shift for value in returns]
-    assert plateau(asked(returns), window=2) == plateau(asked(moved), window=2)
+    assert plateau(request(returns), window=2) == plateau(request(moved), window=2)

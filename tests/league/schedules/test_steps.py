@@ -1,5 +1,3 @@
-"""A snapshot after every so many steps."""
-
 import pytest
 
 from sparring.league.schedules.steps import steps

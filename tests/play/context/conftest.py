@@ -10,13 +10,11 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.render.plain import plain
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.players.policy import policy
-from sparring.play.rollout import EpisodeSpec, play
-from tests.play import plays
+from sparring.play.rollout import play
+from tests.play.plays import Recorder, specs
 
 
 class Table:
-    """Plays of one environment by a tiny model of random weights."""
-
     def __init__(self, name, options, context, rule="random", tokens=3, longest=512):
         self.game = make_game(name, options=options, illegal={"rule": rule})
         self.bound = registry.bind("context", context.pop("name"), context)
@@ -24,27 +22,12 @@ class Table:
         tokenizer = tiny_tokenizer(words)
         network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(0), context=longest)
         self.model = LanguageModel(network, tokenizer)
-        self.renderer, self.recorder = plain(tokenizer), plays.Recorder(self.model)
+        self.renderer, self.recorder = plain(tokenizer), Recorder(self.model)
         params = SamplingParams(max_new_tokens=tokens)
         self.agent = policy(sampler=self.recorder, renderer=self.renderer, params=params, name="learner", context=self.bound)
 
     def specs(self, plays=6, seed=0, **changes):
-        root, seats = Stream.from_seed(seed), self.game.num_seats
-        return [
-            EpisodeSpec(
-                **{
-                    "game": self.game,
-                    "episode_id": number,
-                    "group_id": number,
-                    "deal": root.child("deal").child(number),
-                    "stream": root.child("play").child(number),
-                    "seats": ("learner",) * seats,
-                    "trained": (True,) * seats,
-                    **changes,
-                }
-            )
-            for number in range(plays)
-        ]
+        return specs(self.game, plays, seed, **changes)
 
     def play(self, plays=6, seed=0, **changes):
         return play(self.specs(plays, seed, **changes), {"learner": self.agent}, retries=0)
@@ -54,17 +37,16 @@ class Table:
 
 
 def prefixes(episodes):
-    """Return what each reply was sampled after, from the segments of its conversation alone."""
-    found = []
+    result = []
     for episode in episodes:
         conversations = {}
         for turn in episode.turns:
             for segment in turn.segments:
-                held = conversations.setdefault((turn.seat, turn.conversation), ())
+                ids = conversations.setdefault((turn.seat, turn.conversation), ())
                 if segment.kind == "sampled" and segment.ids:
-                    found.append(held)
-                conversations[turn.seat, turn.conversation] = held + segment.ids
-    return found
+                    result.append(ids)
+                conversations[turn.seat, turn.conversation] = ids + segment.ids
+    return result
 
 
 @pytest.fixture
@@ -74,8 +56,6 @@ def table():
 
 @pytest.fixture
 def lawful():
-    """Checks that the recorded segments are the ids that were sent to the model, reply by reply."""
-
     def check(table, episodes):
         assert sorted(prefixes(episodes)) == sorted(table.recorder.sent)
 

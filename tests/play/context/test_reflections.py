@@ -12,7 +12,7 @@ from sparring.play.context.base import Ledger
 from sparring.play.context.full import full
 from sparring.play.context.reflections import reflections
 from sparring.play.players.base import Reply
-from sparring.testing import check_context, context_seen
+from sparring.testing import context_seen
 from sparring.testing.context import Letters
 
 ROUNDS = {"environment": {"name": "rock_paper_scissors"}, "attempts": 3}
@@ -22,18 +22,18 @@ def course(*turns):
     """Return a question: each of ``turns`` is (attempt, whether it is a note); the last one is due."""
     seen = context_seen(*map(str, range(len(turns))))
     observations = [Observation(told=str(n), key="", attempt=attempt, note=note) for n, (attempt, note) in enumerate(turns)]
-    past = tuple(one._replace(observation=now) for one, now in zip(seen.past, observations, strict=False))
+    past = tuple(exchange._replace(observation=now) for exchange, now in zip(seen.past, observations, strict=False))
     return seen._replace(past=past, observation=observations[-1])
 
 
-def numbers(shown):
-    return [int(one.prompt) for one in shown.past]
+def numbers(window):
+    return [int(exchange.prompt) for exchange in window.past]
 
 
 def test_by_hand_three_attempts_of_two_turns():
     turns = [(0, False), (0, False), (0, True), (1, False), (1, False), (1, True), (2, False), (2, False)]
-    shown = [numbers(reflections(course(*turns[: due + 1]))) for due in range(len(turns))]
-    assert shown == [[], [0], [0, 1], [2], [2, 3], [2, 3, 4], [2, 5], [2, 5, 6]]
+    windows = [numbers(reflections(course(*turns[: due + 1]))) for due in range(len(turns))]
+    assert windows == [[], [0], [0, 1], [2], [2, 3], [2, 3, 4], [2, 5], [2, 5, 6]]
 
 
 def test_by_hand_what_the_model_is_sent():
@@ -53,35 +53,31 @@ def test_in_one_attempt_it_is_full(count):
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=10))
-def test_nothing_else_of_earlier_attempts_is_shown(drawn):
+def test_nothing_else_of_earlier_attempts_is_shown(steps):
     attempt, turns = 0, []
-    for step, note in drawn:
+    for step, note in steps:
         turns.append((attempt, note))
         attempt += step * note
     seen = course(*turns)
-    for one in reflections(seen).past:
-        assert one.observation.note or one.observation.attempt == seen.observation.attempt
+    for exchange in reflections(seen).past:
+        assert exchange.observation.note or exchange.observation.attempt == seen.observation.attempt
     assert set(numbers(reflections(seen))) >= {number for number, (_, note) in enumerate(turns[:-1]) if note}
 
 
-def test_the_public_check_passes():
-    check_context(reflections)
-
-
 def test_in_trials_each_attempt_is_a_conversation_that_begins_with_the_notes(table, lawful):
-    made = table("trial", ROUNDS, {"name": "reflections"})
-    episodes = made.play(6)
-    lawful(made, episodes)
+    trials = table("trial", ROUNDS, {"name": "reflections"})
+    episodes = trials.play(6)
+    lawful(trials, episodes)
     for episode in episodes:
-        own = [turn for turn in episode.turns if turn.seat == 0]
-        assert [turn.conversation for turn in own] == [turn.attempt for turn in own]
-        notes = [turn for turn in own if turn.told.endswith("reflect")]
+        first_seat = [turn for turn in episode.turns if turn.seat == 0]
+        assert [turn.conversation for turn in first_seat] == [turn.attempt for turn in first_seat]
+        notes = [turn for turn in first_seat if turn.told.endswith("reflect")]
         assert len(notes) == 2
-        last = made.text(own[-1].segments[0].ids)
+        last = trials.text(first_seat[-1].segments[0].ids)
         for note in notes:
-            assert f"{note.told} <ask> {made.text(note.segments[-1].ids if not note.truncated else note.segments[-2].ids)}" in last
+            assert f"{note.told} <ask> {trials.text(note.segments[-1].ids if not note.truncated else note.segments[-2].ids)}" in last
         # the other seat, which remembers nothing, begins anew at each attempt as the environment asks
-        others = [made.text(turn.segments[0].ids) for turn in episode.turns if turn.seat == 1]
+        others = [trials.text(turn.segments[0].ids) for turn in episode.turns if turn.seat == 1]
         assert len(others) == 3 and all(text.startswith("<begin>") and text.count("<ask>") == 1 for text in others)
 
 

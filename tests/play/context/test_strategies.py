@@ -5,7 +5,7 @@ from hypothesis import given
 
 from sparring.config import resolve
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError, ContextError
+from sparring.core.errors import ContextError
 from sparring.core.records import Observation
 from sparring.engine.local import LocalEngine
 from sparring.learn.pack import pack
@@ -16,7 +16,7 @@ from sparring.play.context.markov import markov
 from sparring.play.context.sliding_window import sliding_window
 from sparring.play.context_check import check_context as tried
 from sparring.play.players.base import Reply
-from sparring.testing import check_context, context_seen
+from sparring.testing import context_seen
 from sparring.testing.context import Letters
 
 SAID = Reply(text="a", ids=(97, 2), logprobs=(-0.5, -0.25))
@@ -33,7 +33,7 @@ def test_a_conversation_grows_by_what_is_told_and_said():
     first = ledger.record(SAID)
     ledger.ask("y")
     second = ledger.record(SAID)
-    assert [(one.kind, one.ids) for one in (*first, *second)] == [
+    assert [(segment.kind, segment.ids) for segment in (*first, *second)] == [
         *(("prompt", (0, 120, 1)), ("sampled", (97, 2))),
         *(("context", (121, 1)), ("sampled", (97, 2))),
     ]
@@ -63,7 +63,7 @@ def test_a_fresh_conversation_has_no_past_and_a_second_try_does_not_begin_one():
 def test_what_was_too_long_to_be_sent_stays_too_long():
     ledger = Ledger(Letters())
     ledger.ask("x")
-    assert [(one.kind, one.ids) for one in ledger.record(Reply(text="", truncated=True))] == [("prompt", (0,)), ("sampled", ())]
+    assert [(segment.kind, segment.ids) for segment in ledger.record(Reply(text="", truncated=True))] == [("prompt", (0,)), ("sampled", ())]
     ledger.ask("y")
     assert (ledger.conversation, ledger.ids) == (0, (0, 120, 1, 121, 1))
 
@@ -90,30 +90,25 @@ def test_where_what_is_told_is_the_view_the_first_turn_is_that_of_full():
 
 
 @given(st.lists(st.text("ab", min_size=1), max_size=6), st.lists(st.text("ab", min_size=1), max_size=6))
-def test_the_past_changes_nothing(one, other):
-    assert markov(context_seen(*one, "now")) == markov(context_seen(*other, "now"))
-
-
-def test_markov_the_public_check_passes():
-    check_context(markov)
+def test_the_past_changes_nothing(past, other):
+    assert markov(context_seen(*past, "now")) == markov(context_seen(*other, "now"))
 
 
 def test_in_plays_equal_views_give_equal_prompts_and_each_turn_is_a_conversation(table, lawful):
-    made = table("sokoban", SOKOBAN, {"name": "markov"})
-    episodes = made.play(12)
-    lawful(made, episodes)
+    sokoban = table("sokoban", SOKOBAN, {"name": "markov"})
+    episodes = sokoban.play(12)
+    lawful(sokoban, episodes)
     prompts = {}
     for episode in episodes:
         for number, turn in enumerate(episode.turns):
             assert turn.conversation == number and turn.told == turn.view
             prompts.setdefault(turn.view, set()).add(turn.segments[0].ids)
-    assert len(prompts) > 4 and all(len(found) == 1 for found in prompts.values())
+    assert len(prompts) > 4 and all(len(ids) == 1 for ids in prompts.values())
 
 
 def test_exact_probabilities_are_those_of_the_prompts_of_plays(table):
-    """The laying out of exact evaluation is that of the rollout: the view stands in the query's records."""
-    made = table("liars_dice", {}, {"name": "markov"})
-    episodes = made.play(4)
+    dice = table("liars_dice", {}, {"name": "markov"})
+    episodes = dice.play(4)
     turn = next(turn for episode in episodes for turn in episode.turns if turn.turn_index == 1)
     seen = (Observation(told="first", key="", view="0"), Observation(told="other words", key="", view=turn.view))
     query = Query(
@@ -125,8 +120,8 @@ def test_exact_probabilities_are_those_of_the_prompts_of_plays(table):
         legal_actions=turn.legal_actions,
         seen=seen,
     )
-    assert made.agent._conversation(query) == turn.segments[0].ids
-    (row,) = made.agent.action_logprobs([query])
+    assert dice.agent._conversation(query) == turn.segments[0].ids
+    (row,) = dice.agent.action_logprobs([query])
     assert np.exp(row).sum() < 1.0
 
 
@@ -182,37 +177,26 @@ def test_a_window_that_holds_everything_is_full():
 @given(st.integers(0, 12), st.integers(1, 8), st.booleans())
 def test_it_shows_the_newest_of_what_there_is(count, exchanges, opening):
     seen = context_seen(*map(str, range(count + 1)))
-    shown = sliding_window(seen, exchanges=exchanges, opening=opening)
-    numbers = [int(one.prompt) for one in shown.past]
-    kept = [0] if opening and count else []
-    assert numbers == kept + list(range(max(len(kept), count - exchanges), count))
-    assert shown.text == str(count)
+    window = sliding_window(seen, exchanges=exchanges, opening=opening)
+    numbers = [int(exchange.prompt) for exchange in window.past]
+    opening_number = [0] if opening and count else []
+    assert numbers == opening_number + list(range(max(len(opening_number), count - exchanges), count))
+    assert window.text == str(count)
 
 
 def test_nothing_is_shown_where_nothing_was_told():
     assert sliding_window(context_seen("x")) == ContextWindow((), "x")
 
 
-@pytest.mark.parametrize(("exchanges", "opening"), [(1, True), (1, False), (3, True)])
-def test_sliding_window_the_public_check_passes(exchanges, opening):
-    check_context(sliding_window, exchanges=exchanges, opening=opening)
-
-
-@pytest.mark.parametrize(("option", "value"), [("exchanges", 0), ("exchanges", "two"), ("opening", "perhaps")])
-def test_wrong_options_are_refused(option, value):
-    with pytest.raises(ConfigError, match=option):
-        bind("context", "sliding_window", {option: value})
-
-
 def test_in_plays_it_keeps_the_law_and_bounds_the_prompts(table, lawful):
     lengths = {}
     for name, options in (("full", {}), ("sliding_window", {"exchanges": 2})):
-        made = table("sokoban", SOKOBAN, {"name": name, **options})
-        episodes = made.play()
-        lawful(made, episodes)
+        sokoban = table("sokoban", SOKOBAN, {"name": name, **options})
+        episodes = sokoban.play()
+        lawful(sokoban, episodes)
         data = pack(episodes)
         assert sorted(data.turn_of.tolist()) == [row for row, n in enumerate(n_tokens(episodes)) for _ in range(n)]
-        lengths[name] = max(map(len, made.recorder.sent))
+        lengths[name] = max(map(len, sokoban.recorder.sent))
         conversations = max(turn.conversation for episode in episodes for turn in episode.turns)
         assert (conversations > 0) == (name == "sliding_window")
     assert lengths["sliding_window"] < lengths["full"]

@@ -32,27 +32,27 @@ from sparring.play.rollout import play, rollout, run_requests
 from sparring.play.store import from_bytes, to_bytes
 from sparring.play.turn_table import turn_table
 from sparring.run.step import rollout_metrics
-from sparring.testing import check_context, context_seen, random_table
+from sparring.testing import context_seen, random_table
 from sparring.testing.context import Letters
 
 SOKOBAN = {"rooms": 4, "moves": 8}
 EVERY_TWO = {"name": "summary", "every": 2}
 
 
-def said(text):
+def reply_of(text):
     return Reply(text=text, ids=(*map(ord, text), 2), logprobs=(0.0,) * (len(text) + 1))
 
 
 def test_by_hand_a_memory_after_two_turns():
     ledger = Ledger(Letters(), bind("context", "summary", {"every": 2, "request": "R"}))
-    found = []
+    requests = []
     for text, reply in (("x", "a"), ("y", "b"), ("z", "M"), ("z", "c"), ("w", "d"), ("v", "N"), ("v", "e")):
         ledger.ask(text)
-        found.append((ledger.conversation, ledger.memory_example, ledger.ids))
-        ledger.record(said(reply))
+        requests.append((ledger.conversation, ledger.memory_example, ledger.ids))
+        ledger.record(reply_of(reply))
     x, y, z, w, v, r = map(ord, "xyzwvR")
     a, b, m, c, d, n = ((ord(letter), 2) for letter in "abMcdN")
-    assert found == [
+    assert requests == [
         (0, None, (0, x, 1)),
         (0, None, (0, x, 1, *a, y, 1)),
         (0, "x y", (0, x, 1, *a, y, 1, *b, r, 1)),  # what is told now waits
@@ -68,7 +68,7 @@ def test_without_the_opening_the_memory_alone_is_left():
     for text, reply in (("x", "a"), ("y", "M"), ("y", "b")):
         ledger.ask(text)
         ids = ledger.ids
-        ledger.record(said(reply))
+        ledger.record(reply_of(reply))
     assert ids == (0, ord("R"), 1, ord("M"), 2, ord("y"), 1)
 
 
@@ -87,11 +87,11 @@ def test_as_long_as_no_memory_is_due_it_is_full(count, every):
 @given(st.lists(st.booleans(), min_size=1, max_size=12), st.integers(1, 4), st.booleans())
 def test_what_is_shown_is_the_newest_memory_and_what_follows(memories, every, opening):
     seen = context_seen(*map(str, range(len(memories) + 1)))
-    kept = [index > 0 and memory and not memories[index - 1] for index, memory in enumerate(memories)]
-    past = tuple(one._replace(memory=memory) for one, memory in zip(seen.past, kept, strict=True))
+    flags = [index > 0 and memory and not memories[index - 1] for index, memory in enumerate(memories)]
+    past = tuple(exchange._replace(memory=memory) for exchange, memory in zip(seen.past, flags, strict=True))
     answer = summary(seen._replace(past=past, again=True), every=every, opening=opening)
-    last = max((index for index, memory in enumerate(kept) if memory), default=0)
-    numbers = [int(one.prompt) for one in answer.past]
+    last = max((index for index, memory in enumerate(flags) if memory), default=0)
+    numbers = [int(exchange.prompt) for exchange in answer.past]
     assert numbers == ([0] if opening and last else []) + list(range(last, len(past)))
 
 
@@ -103,18 +103,6 @@ def test_the_request_is_in_the_words_of_the_environment_unless_one_is_given():
     assert summary(seen._replace(again=True), every=1) == ContextWindow(seen.past, "y")
 
 
-@pytest.mark.parametrize("options", [{"every": 1}, {"every": None, "tokens": 10}, {"every": 3, "tokens": 12, "opening": False}])
-def test_the_public_check_passes(options):
-    check_context(summary, **options)
-
-
-@pytest.mark.parametrize("wrong", [{"every": 0}, {"tokens": 0}, {"tokens": 2 * 10**6}, {"opening": 3}, {"request": 4}, {"words": 3}])
-def test_wrong_options_are_refused(wrong):
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        bind("context", "summary", wrong)
-    assert bind("context", "summary", {"every": None, "tokens": 7}).options["every"] is None
-
-
 def test_without_a_reason_to_ask_it_is_refused():
     with pytest.raises(ConfigError, match="never write a memory; write every: 4"):
         summary(context_seen("x"), every=None)
@@ -123,24 +111,21 @@ def test_without_a_reason_to_ask_it_is_refused():
         LocalEngine(resolve(config))
 
 
-# -- in plays
-
-
 @pytest.fixture
 def played(table, lawful):
-    made = table("sokoban", SOKOBAN, dict(EVERY_TWO))
-    episodes = made.play(8)
-    lawful(made, episodes)
+    sokoban = table("sokoban", SOKOBAN, dict(EVERY_TWO))
+    episodes = sokoban.play(8)
+    lawful(sokoban, episodes)
     assert sum(turn.event == "memory" for episode in episodes for turn in episode.turns) > 8
-    return made, episodes
+    return sokoban, episodes
 
 
 def test_a_memory_is_a_turn_that_moves_no_play(played):
-    made, episodes = played
+    sokoban, episodes = played
     for episode in episodes:
         assert [turn.turn_index for turn in episode.turns] == list(range(len(episode.turns)))
         assert [turn.moment for turn in episode.turns] == list(range(len(episode.turns)))
-        assert len(episode.decisions) == min(8, made.game.max_turns) or episode.returns[0] > 0
+        assert len(episode.decisions) == min(8, sokoban.game.max_turns) or episode.returns[0] > 0
         for number, turn in enumerate(episode.turns):
             if turn.event == "memory":
                 after = episode.turns[number + 1]
@@ -150,7 +135,7 @@ def test_a_memory_is_a_turn_that_moves_no_play(played):
                 assert after.event != "memory" and after.conversation == turn.conversation + 1
                 written = turn.segments[-1].ids if turn.truncated else ()
                 memory = next(part.ids for part in turn.segments if part.kind == "sampled") + written
-                assert made.text(memory) in made.text(after.segments[0].ids)
+                assert sokoban.text(memory) in sokoban.text(after.segments[0].ids)
                 assert turn.rewards == {"game": 0.0}
 
 
@@ -159,7 +144,7 @@ def test_a_word_about_an_illegal_reply_is_told_once_after_the_memory_too(played)
     for episode in episodes:
         for before, after in pairwise(episode.decisions):
             assert after.told.startswith("agent") == (before.event == "ok")
-    events = {(one.event, other.event) for episode in episodes for one, other in pairwise(episode.turns)}
+    events = {(first.event, second.event) for episode in episodes for first, second in pairwise(episode.turns)}
     assert ("illegal", "memory") in events or ("unparsable", "memory") in events
 
 
@@ -184,16 +169,16 @@ def test_it_earns_what_follows_and_its_tokens_are_packed(played):
 
 
 def test_a_play_is_replayed_judged_and_rewarded_without_its_memories(played):
-    made, episodes = played
+    sokoban, episodes = played
     (episode, *_) = episodes
-    states = replay(made.game, episode)
+    states = replay(sokoban.game, episode)
     assert len(states) == len(episode.turns)
     oracle = registry.bind("oracles", "constraint")()
-    (judged,) = judge_episodes([episode], {"sokoban": made.game}, {"sokoban": oracle})
+    (judged,) = judge_episodes([episode], {"sokoban": sokoban.game}, {"sokoban": oracle})
     assert all(turn.verdict is None for turn in judged.turns if turn.event == "memory")
     assert sum(turn.verdict is not None for turn in judged.turns) > 1
     judges = {"sokoban": lambda states, streams: oracle.judge(states)}
-    (in_play, *_) = play(made.specs(8), {"learner": made.agent}, judges=judges)
+    (in_play, *_) = play(sokoban.specs(8), {"learner": sokoban.agent}, judges=judges)
     assert in_play == judged
     bonus = bind("rewards", "format_bonus")
     (row,) = opinions(bonus, [episode], {})
@@ -223,46 +208,44 @@ def test_records_hold_memories(played):
 
 
 def test_a_play_that_is_taken_over_goes_on_alike(played):
-    """Each whole moment of a play, a memory alone included, is a place to go on from."""
-    made, (episode, *_) = played
+    sokoban, (episode, *_) = played
     for place in range(1, len(episode.turns)):
-        spec = replace(made.specs(1)[0], prefix=episode.turns[:place], redealt=False)
-        (again,) = play([spec], {"learner": made.agent}, retries=0)
+        spec = replace(sokoban.specs(1)[0], prefix=episode.turns[:place], redealt=False)
+        (again,) = play([spec], {"learner": sokoban.agent}, retries=0)
         assert again == episode
 
 
 def test_a_memory_is_written_once_where_decisions_have_candidates(played):
-    """With reply 0 committed the play is that of a run without candidates, memories and prompts included."""
-    made, episodes = played
+    sokoban, episodes = played
     rule = Candidates(count=3, grade=lambda asked: [[0.0] * len(episode.turns) for episode in asked], commit="random")
-    found = play(made.specs(8), {"learner": made.agent}, candidates=rule)
-    for one, other in zip(found, episodes, strict=True):
-        assert [len(turn.candidates) for turn in one.turns] == [0 if turn.event == "memory" else 2 for turn in one.turns]
-        assert [(turn.reply, turn.told, turn.event) for turn in one.turns] == [(turn.reply, turn.told, turn.event) for turn in other.turns]
-        for turn in one.turns:
+    several = play(sokoban.specs(8), {"learner": sokoban.agent}, candidates=rule)
+    for new, old in zip(several, episodes, strict=True):
+        assert [len(turn.candidates) for turn in new.turns] == [0 if turn.event == "memory" else 2 for turn in new.turns]
+        assert [(turn.reply, turn.told, turn.event) for turn in new.turns] == [(turn.reply, turn.told, turn.event) for turn in old.turns]
+        for turn in new.turns:
             for beside in turn.candidates:
                 assert beside.conversation != turn.conversation and beside.event != "memory"
-    data = pack(found, candidates=True)
-    assert len(data.ask) == sum(1 + len(turn.candidates) for episode in found for turn in episode.turns)
+    data = pack(several, candidates=True)
+    assert len(data.ask) == sum(1 + len(turn.candidates) for episode in several for turn in episode.turns)
 
 
 def test_playouts_go_on_after_memories_too(played):
-    made, episodes = played
-    asking = with_playouts(episodes[:2], {"sokoban": made.game}, count=2, stream=made.specs(1)[0].stream)
-    found, _ = run_requests(asking, lambda specs: rollout(specs, {"learner": made.agent}))
-    assert all(turn.playout is not None for episode in found for turn in episode.turns)
+    sokoban, episodes = played
+    asking = with_playouts(episodes[:2], {"sokoban": sokoban.game}, count=2, stream=sokoban.specs(1)[0].stream)
+    valued, _ = run_requests(asking, lambda specs: rollout(specs, {"learner": sokoban.agent}))
+    assert all(turn.playout is not None for episode in valued for turn in episode.turns)
 
 
 def test_seats_that_move_at_once_write_at_once_and_illegal_replies_are_tried_again_in_one_conversation(table, lawful):
-    made = table("repeated", {"environment": {"name": "rock_paper_scissors"}, "rounds": 5}, {"name": "summary", "every": 1}, rule="retry", tokens=2)
-    episodes = made.play(10)
-    lawful(made, episodes)
+    rounds = table("repeated", {"environment": {"name": "rock_paper_scissors"}, "rounds": 5}, {"name": "summary", "every": 1}, rule="retry", tokens=2)
+    episodes = rounds.play(10)
+    lawful(rounds, episodes)
     tries = memories = 0
     for episode in episodes:
-        assert len(replay(made.game, episode)) == len(episode.turns)
+        assert len(replay(rounds.game, episode)) == len(episode.turns)
         for seat in (0, 1):
-            own = [turn for turn in episode.turns if turn.seat == seat]
-            for before, after in pairwise(own):
+            turns = [turn for turn in episode.turns if turn.seat == seat]
+            for before, after in pairwise(turns):
                 if before.event not in ("ok", "memory") and before.action is None:
                     tries += 1
                     assert after.conversation == before.conversation and after.event != "memory"
@@ -275,17 +258,17 @@ def test_seats_that_move_at_once_write_at_once_and_illegal_replies_are_tried_aga
 
 
 def test_a_memory_that_is_too_long_to_be_sent_truncates_the_play(table):
-    made = table("sokoban", SOKOBAN, {"name": "summary", "every": 2}, longest=40)
-    episodes = made.play(4)
+    sokoban = table("sokoban", SOKOBAN, {"name": "summary", "every": 2}, longest=40)
+    episodes = sokoban.play(4)
     ends = [(episode.turns[-1].event, episode.turns[-1].truncated, episode.turns[-1].reply) for episode in episodes]
     assert ends == [("unsent", True, "")] * 4 and all(episode.cut for episode in episodes)
     assert all(len(episode.turns) == 3 for episode in episodes), "two moves, and the memory that was not written"
 
 
 def test_exact_columns_take_a_memory_for_the_state_that_it_is_written_in(table):
-    made = table("leduc_poker", {}, {"name": "summary", "every": 1})
-    episodes = made.play(12)
-    columns = ExactColumns([made.game], 20_000).of(turn_table(episodes), episodes, UniformScorer())
+    leduc = table("leduc_poker", {}, {"name": "summary", "every": 1})
+    episodes = leduc.play(12)
+    columns = ExactColumns([leduc.game], 20_000).of(turn_table(episodes), episodes, UniformScorer())
     rows = [(episode, turn) for episode in episodes for turn in sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))]
     written = [row for row, (_, turn) in enumerate(rows) if turn.event == "memory"]
     assert written
@@ -299,14 +282,14 @@ def test_estimators_by_turn_index_do_not_compare_a_memory_with_a_decision():
     memory = (table.turn_index == 1) & (table.trajectory == 0)
     apart = replace(table, memory=memory)
     for name in ("at_grpo", "match_tir"):
-        found = bind("credit", name)
-        assert not np.array_equal(found(apart, {}).advantages, found(table, {}).advantages)
+        estimator = bind("credit", name)
+        assert not np.array_equal(estimator(apart, {}).advantages, estimator(table, {}).advantages)
 
 
 def test_exact_evaluation_says_that_a_memory_has_no_probability(table):
-    made = table("leduc_poker", {}, {"name": "summary", "every": 1})
+    leduc = table("leduc_poker", {}, {"name": "summary", "every": 1})
     with pytest.raises(GameError, match=r"context strategy 'summary' .context. lets the model write a memory"):
-        made.agent.action_logprobs(enumerate_info_states(made.game).queries)
+        leduc.agent.action_logprobs(enumerate_info_states(leduc.game).queries)
 
 
 def test_a_run_with_memories_trains_shows_and_resumes(tmp_path, capsys):
@@ -320,6 +303,6 @@ def test_a_run_with_memories_trains_shows_and_resumes(tmp_path, capsys):
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert any(line.get("memories_per_game", 0) > 1 for line in lines)
     assert max(line.get("logprob_difference_max", 0.0) for line in lines) < 1e-4
-    shown = CliRunner().invoke(cli.app, ["show", str(tmp_path / "run")])
-    assert shown.exit_code == 0 and "    memory  '" in shown.stdout and "conversation 1" in shown.stdout
+    result = CliRunner().invoke(cli.app, ["show", str(tmp_path / "run")])
+    assert result.exit_code == 0 and "    memory  '" in result.stdout and "conversation 1" in result.stdout
     assert run is not None

@@ -9,8 +9,6 @@ from tests.play.plays import specs
 
 
 class Reader(TextAgent):
-    """Says the moves of a list, one per turn that is due in any game, in order."""
-
     def __init__(self, moves):
         super().__init__("reader")
         self.moves = iter(moves)
@@ -23,7 +21,7 @@ def bound(name, **options):
     return registry.bind("rollout.plans", name, options)
 
 
-def planned(plan, asked, agents, *, group_size, **options):
+def planned(plan, games, agents, *, group_size, **options):
     """Return the episodes of these specs played by a plan, the figures, and the games of each wave."""
     waves = []
 
@@ -31,8 +29,8 @@ def planned(plan, asked, agents, *, group_size, **options):
         waves.append(list(due))
         return rollout(due, agents, **options)
 
-    given, figures = run_requests(play_planned(plan, asked, group_size=group_size), playing)
-    return given.episodes, figures, waves
+    rollouts, figures = run_requests(play_planned(plan, games, group_size=group_size), playing)
+    return rollouts.episodes, figures, waves
 
 
 def moves(episodes):
@@ -46,12 +44,12 @@ def walks(game, plan, moves, *, group_size):
     return [" ".join(turn.action[0] for turn in episode.turns) for episode in episodes], figures, waves
 
 
-def said(surprises, *, origin=FRESH, seats=None, trained=(True, True)):
+def game_of(surprises, *, origin=FRESH, seats=None, trained=(True, True)):
     """Return a finished game whose turns have tokens of these surprises; a turn without any is an empty list."""
     seats = seats or [number % 2 for number in range(len(surprises))]
     turns = []
-    for seat, own in zip(seats, surprises, strict=True):
-        segments = (Segment(kind="sampled", ids=(1,) * len(own), logprobs=tuple(-value for value in own)),)
+    for seat, values in zip(seats, surprises, strict=True):
+        segments = (Segment(kind="sampled", ids=(1,) * len(values), logprobs=tuple(-value for value in values)),)
         turns.append(Turn(seat=seat, turn_index=0, agent="a", state_key="", legal_actions=(), reply="", action="x", event="ok", rewards={}, segments=segments))
     episode = Episode(episode_id=0, group_id=0, game="g", seed=0, roles=("f", "s"), agents=("a", "a"), trained=trained, turns=tuple(turns), returns=(0.0, 0.0))
     return PlannedGame(origin, episode)

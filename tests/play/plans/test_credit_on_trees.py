@@ -27,8 +27,8 @@ MOVES = ["red", "green", "red", "red", "red", "red", "green", "green", "green", 
 def test_by_hand():
     """Walks r r r, g r r, and from their first turns on r g g, g g g; green at the second step pays 1."""
     game = make_game("needle_chain", options={"length": 3, "needle": 2})
-    asked = specs(game, 4, name="reader", group_size=4)
-    episodes, _, _ = planned(bound("tree", branching=(2, 2)), asked, {"reader": Reader(MOVES)}, group_size=4)
+    due = specs(game, 4, name="reader", group_size=4)
+    episodes, _, _ = planned(bound("tree", branching=(2, 2)), due, {"reader": Reader(MOVES)}, group_size=4)
     turns = turn_table(episodes)
     assert [episode.returns[0] for episode in episodes] == [0.0, 0.0, 1.0, 1.0]
     # the value is 1/2 at the start and after either colour: all of the credit is the needle's
@@ -46,9 +46,9 @@ def expected_gradient(estimate, plan, needle, chance, size=4):
     total = np.zeros(2)
     sampled = 6 if plan == TREE else 2 * size
     for colours in itertools.product((0, 1), repeat=sampled):
-        asked = specs(game, size, name="reader", group_size=size)
+        due = specs(game, size, name="reader", group_size=size)
         reader = Reader(("red", "green")[colour] for colour in colours)
-        episodes, _, _ = planned(plan, asked, {"reader": reader}, group_size=size)
+        episodes, _, _ = planned(plan, due, {"reader": reader}, group_size=size)
         assert next(reader.moves, None) is None
         turns = turn_table(episodes)
         green = np.array([turns.action_names[action] == "green" for action in turns.action])
@@ -85,9 +85,9 @@ def test_what_is_left_of_the_exact_gradient(estimate, plan, shares):
 def test_a_first_turn_that_the_whole_group_shares_learns_nothing():
     game = make_game("needle_chain", options={"length": 2, "needle": 1})
     assert walks(game, bound("tree", branching=(1, 4)), ["green", "red", "green", "red", "red"], group_size=4)[0] == ["g r", "g g", "g r", "g r"]
-    asked = specs(game, 4, name="reader", group_size=4)
+    due = specs(game, 4, name="reader", group_size=4)
     reader = {"reader": Reader(["green", "red", "green", "red", "red"])}
-    turns = turn_table(planned(bound("tree", branching=(1, 4)), asked, reader, group_size=4)[0])
+    turns = turn_table(planned(bound("tree", branching=(1, 4)), due, reader, group_size=4)[0])
     assert not branch_grpo(turns).advantages.any() and not spo_tree(turns).advantages.any()
 
 
@@ -97,12 +97,12 @@ def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     """The update equals one over distinct turns, each weighted by the advantages of all the leaves below it."""
     sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "context": 96}
     run = LocalEngine(resolve({"environments": [{"name": "tic_tac_toe"}], "threads": 1, "model": sizes}))
-    asked = specs(run.environments[0][0], 16, name="demonstrator", group_size=8)  # whose replies are actions, one to one
-    episodes, figures, _ = planned(plan, asked, {"demonstrator": run.agent("demonstrator")}, group_size=8)
+    due = specs(run.environments[0][0], 16, name="demonstrator", group_size=8)  # whose replies are actions, one to one
+    episodes, figures, _ = planned(plan, due, {"demonstrator": run.agent("demonstrator")}, group_size=8)
     assert figures["shared_turns"] > 0.05
     turns, counts = turn_table(episodes), defaultdict(int)
     shared, leaves = branch_grpo(turns).advantages, grpo(turns).advantages
-    weights, own, count, ids = defaultdict(float), defaultdict(float), 0, {}
+    weights, leaf_weights, count, ids = defaultdict(float), defaultdict(float), 0, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
         past = ids.setdefault((episode.episode_id, turn.seat), [])
         for segment in turn.segments:
@@ -110,12 +110,12 @@ def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
                 if segment.kind == "sampled":
                     key = (episode.group_id, turn.seat, tuple(past), token)
                     weights[key] += shared[row]
-                    own[key] += leaves[row]
+                    leaf_weights[key] += leaves[row]
                     counts[key] += 1
                     count += 1
                 past.append(token)
     assert max(counts.values()) >= 3
-    assert all(weights[key] == pytest.approx(own[key], abs=1e-9) for key in weights)
+    assert all(weights[key] == pytest.approx(leaf_weights[key], abs=1e-9) for key in weights)
     total = 0.0
     for (_, _, past, token), weight in weights.items():
         row = torch.tensor([past])

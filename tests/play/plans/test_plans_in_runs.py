@@ -94,6 +94,7 @@ def test_seats_of_bots_and_playouts_and_oracles_go_with_a_plan():
         ({"plan": TREE, "group_size": 8}, "write rollout.group_size=4"),
         ({"plan": {"name": "branch"}, "group_size": 1}, "group_size=1 leaves no games to branch"),
         ({"plan": {"name": "branch", "initial": 9}, "group_size": 8}, "initial=9"),
+        ({"plan": {"name": "branch", "initial": 2, "balance": 0.5}, "group_size": 4}, "leave one out"),
         ({"plan": {"name": "branch", "threshold": {"schedule": "linear", "start": 0.5, "end": 2.0}}, "group_size": 8}, "threshold"),
         ({"plan": {"name": "tree", "branching": "2 2"}, "group_size": 4}, "branching"),
     ],
@@ -116,10 +117,10 @@ def test_the_plan_of_ones_own_on_the_page_works():
     names = {**vars(base), "Stream": Stream}
     exec("from __future__ import annotations\n" + code, names)
     game = make_game("tic_tac_toe")
-    asked = specs(game, 8, name="random", group_size=4)
+    due = specs(game, 8, name="random", group_size=4)
     last = names["last_turn"]
     plan = lambda left, games, stream, progress: last(left, games, stream)  # noqa: E731
-    episodes, figures, waves = planned(plan, asked, {"random": bind("players", "random")()}, group_size=4)
+    episodes, figures, waves = planned(plan, due, {"random": bind("players", "random")()}, group_size=4)
     assert ([len(wave) for wave in waves], figures["branches"]) == ([2, 6], 3.0)
     assert {len(spec.prefix) + 1 for spec in waves[1]} == {len(episode.turns) for episode in (episodes[0], episodes[4])}
 

@@ -16,8 +16,8 @@ from sparring.play.players.base import PendingTurn
 from sparring.play.players.endpoint import SYSTEM
 from sparring.play.players.random import random
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 from tests.play.players.served import Server
+from tests.play.plays import specs
 
 KEY = "sk-Very0Secret1Key2"
 SOON = {"retry-after-ms": "1"}
@@ -62,32 +62,19 @@ def turns(count, seed=1):
 
 
 def games(count):
-    game, root = make_game("kuhn_poker", options={"style": "full"}), Stream.from_seed(5)
-    return [
-        EpisodeSpec(
-            game=game,
-            episode_id=n,
-            group_id=n,
-            deal=root.child("deal").child(n),
-            stream=root.child("play").child(n),
-            seats=("endpoint", "random") if n % 2 else ("random", "endpoint"),
-            trained=(False, False),
-        )
-        for n in range(count)
-    ]
-
-
-# -- play
+    seats = ("random", "endpoint")
+    due = specs(make_game("kuhn_poker", options={"style": "full"}), count, seed=5, trained=(False, False))
+    return [dataclasses.replace(spec, seats=seats[::-1] if n % 2 else seats) for n, spec in enumerate(due)]
 
 
 def test_whole_games_against_random(serve):
     server = serve(lambda number, request: last_legal(request))
     agent = agent_at(server, max_new_tokens=7, top_p=0.5, temperature=0.25)
     episodes = play(games(12), {"endpoint": agent, "random": random()})
-    said = [turn for episode in episodes for turn in episode.turns if turn.agent == "endpoint"]
-    assert len(episodes) == 12 and len(said) == len(server.requests) == agent.counters.requests
-    assert all(turn.event == "ok" and turn.action == "bet" and turn.reply.startswith("I have thought") for turn in said)
-    assert (agent.counters.tokens_in, agent.counters.tokens_out) == (100 * len(said), 10 * len(said))
+    replies = [turn for episode in episodes for turn in episode.turns if turn.agent == "endpoint"]
+    assert len(episodes) == 12 and len(replies) == len(server.requests) == agent.counters.requests
+    assert all(turn.event == "ok" and turn.action == "bet" and turn.reply.startswith("I have thought") for turn in replies)
+    assert (agent.counters.tokens_in, agent.counters.tokens_out) == (100 * len(replies), 10 * len(replies))
     assert set(server.paths) == {"/v1/chat/completions"}
     first = server.requests[0]
     assert {name: first[name] for name in ("model", "max_tokens", "top_p", "temperature")} == {"model": "m", "max_tokens": 7, "top_p": 0.5, "temperature": 0.25}
@@ -191,9 +178,6 @@ def test_openai_itself_gets_the_new_name_of_the_limit(monkeypatch):
     assert "max_completion_tokens" in registry.bind("players", "endpoint", {"model": "m"})().fields
 
 
-# -- replies
-
-
 @pytest.mark.parametrize(
     ("body", "text"),
     [
@@ -212,19 +196,16 @@ def test_odd_replies_are_texts(serve, body, text):
 def test_an_empty_reply_is_judged_unparsable_and_a_cut_one_is_marked(serve):
     server = serve(lambda number, request: completion(None, finish_reason="length"))
     episodes = play(games(2), {"endpoint": agent_at(server), "random": random()})
-    said = [turn for episode in episodes for turn in episode.turns if turn.agent == "endpoint"]
-    assert said and all(turn.event == "unparsable" and turn.reply == "" and turn.truncated for turn in said)
+    replies = [turn for episode in episodes for turn in episode.turns if turn.agent == "endpoint"]
+    assert replies and all(turn.event == "unparsable" and turn.reply == "" and turn.truncated for turn in replies)
 
 
 @pytest.mark.parametrize(
     "body",
     [
         "",
-        "{",
-        "[]",
         "null",
-        "3",
-        '"text"',
+        "[]",
         '{"choices": []}',
         '{"error": {"message": "no"}}',
         '{"choices": [{"message": null}]}',
@@ -236,9 +217,6 @@ def test_what_is_no_chat_completion_is_an_error_that_names_the_endpoint(serve, b
     server = serve(lambda number, request: body)
     with pytest.raises(RolloutError, match=rf"Endpoint {server.url} \(model 'm'\) answered with status 200 but not with a chat completion"):
         agent_at(server).act(turns(1))
-
-
-# -- failures
 
 
 @pytest.mark.parametrize("status", [500, 429, 503])
@@ -293,24 +271,19 @@ def test_nobody_there(serve):
     server.http.server_close = server.http.shutdown = lambda: None
 
 
-# -- budgets
-
-
-def test_a_budget_of_tokens(serve):
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"budget_tokens": 320}, r"budget_tokens=320 is spent: 3 requests took 300 tokens in and 30 out, .*To go on, write a larger budget_tokens"),
+        ({"budget_cost": 0.0005}, r"budget_cost=0\.0005 is spent: 3 requests .*, 0\.0006 in money.*larger budget_cost"),
+    ],
+)
+def test_a_budget(serve, budget, message):
     server = serve(lambda number, request: completion())
-    agent = agent_at(server, budget_tokens=320, concurrency=1)
-    with pytest.raises(SparringError, match=r"budget_tokens=320 is spent: 3 requests took 300 tokens in and 30 out\. To go on, write a larger budget_tokens"):
+    agent = agent_at(server, price_in=1.0, price_out=10.0, concurrency=1, **budget)  # 0.0002 a request
+    with pytest.raises(SparringError, match=message):
         agent.act(turns(5))
-    assert len(server.requests) == agent.counters.requests == 3
-
-
-def test_a_budget_of_money(serve):
-    server = serve(lambda number, request: completion())
-    agent = agent_at(server, budget_cost=0.0005, price_in=1.0, price_out=10.0, concurrency=1)  # 0.0002 a request
-    with pytest.raises(SparringError, match=r"budget_cost=0\.0005 is spent: 3 requests .*, 0\.0006 in money.*larger budget_cost"):
-        agent.act(turns(5))
-    assert agent.counters.cost == pytest.approx(0.0006)
-    assert len(server.requests) == 3
+    assert len(server.requests) == agent.counters.requests == 3 and agent.counters.cost == pytest.approx(0.0006)
 
 
 def test_no_budget_no_limit_and_concurrent_counting(serve):
@@ -327,9 +300,6 @@ def test_a_budget_cannot_be_kept_without_token_counts(serve, tmp_path):
         agent_at(server, budget_tokens=5, cache=str(tmp_path / "c.jsonl")).act(turns(1))
     assert agent_at(server, cache=str(tmp_path / "c.jsonl")).act(turns(1))[0].text == "bet"
     assert len(server.requests) == 1
-
-
-# -- cache
 
 
 def test_an_interrupted_evaluation_goes_on_where_it_stopped(serve, tmp_path):
@@ -416,9 +386,6 @@ def test_what_is_no_cache_is_refused_and_left_alone(serve, tmp_path):
         agent_at(server, cache=str(path / "below" / "c.jsonl"))
 
 
-# -- the key
-
-
 def test_the_key_comes_from_the_environment_and_goes_nowhere_else(serve, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("MY_API_KEY", f" {KEY}\n")
@@ -430,8 +397,8 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(serve, tmp_pat
     for status in (500, 400, 401, 403):
         with pytest.raises(RolloutError, match=f"status {status}") as caught:
             agent.act(turns(1, seed=2))
-        shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value.__context__)
-        assert KEY not in shown and KEY[:8] not in shown
+        trace = "".join(traceback.format_exception(caught.value)) + repr(caught.value.__context__)
+        assert KEY not in trace and KEY[:8] not in trace
         assert ("environment variable MY_API_KEY" in str(caught.value)) == (status in (401, 403))
     assert set(server.keys) == {f"Bearer {KEY}"}
     assert KEY not in (tmp_path / "c.jsonl").read_text() and KEY not in caplog.text and KEY not in repr(agent)
@@ -464,9 +431,6 @@ def test_a_key_in_the_wrong_place_is_not_shown(monkeypatch):
     assert "secret" not in str(caught.value)
 
 
-# -- options
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -480,21 +444,13 @@ def test_a_key_in_the_wrong_place_is_not_shown(monkeypatch):
         {"budget_cost": 1.0},
         {"price_in": -1.0},
         {"base_url": "localhost:8000/v1"},
-        {"base_url": "http://"},
-        {"base_url": "http://[bad"},
         {"base_url": "http://127.0.0.1:99999/v1"},
-        {"base_url": "http://a host/v1"},
         {"base_url": "ftp://host/v1"},
     ],
 )
 def test_wrong_options_are_refused_by_name(wrong):
     with pytest.raises(ConfigError, match=f"endpoint: {next(iter(wrong))}="):
         registry.bind("players", "endpoint", {"model": "m", "base_url": "http://127.0.0.1:1", **wrong})()
-
-
-def test_the_model_must_be_named():
-    with pytest.raises(ConfigError, match="players 'endpoint', option 'model'"):
-        registry.bind("players", "endpoint")
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
@@ -511,10 +467,9 @@ def test_nothing_due_nothing_sent(serve):
 def test_after_an_illegal_reply_the_question_says_what_was_wrong(serve):
     server = serve(lambda number, request: last_legal(request) if number % 2 else completion("I think I shall castle."))
     game = make_game("kuhn_poker", options={"style": "full"}, illegal={"rule": "retry", "retries": 2})
-    specs = [dataclasses.replace(spec, game=game) for spec in games(2)]
-    episodes = play(specs, {"endpoint": agent_at(server, concurrency=1), "random": random()}, in_flight=1)
-    told = [request["messages"][-1]["content"] for request in server.requests]
-    for first, second in zip(told[::2], told[1::2], strict=True):
+    episodes = play([dataclasses.replace(spec, game=game) for spec in games(2)], {"endpoint": agent_at(server, concurrency=1), "random": random()}, in_flight=1)
+    prompts = [request["messages"][-1]["content"] for request in server.requests]
+    for first, second in zip(prompts[::2], prompts[1::2], strict=True):
         assert second.startswith(first)
         assert "action" in second[len(first) :]
     assert any(turn.event == "unparsable" for episode in episodes for turn in episode.turns)

@@ -37,8 +37,8 @@ def after(combinator, *throws, name="rock_paper_scissors", seat=0, **options):
 )
 def test_it_answers_what_was_thrown_so_far(combinator, seat, throws, best):
     state = after(combinator, *throws, seat=seat)
-    said = Counter(AGENT.choose(state, seat, STREAM.child(n)) for n in range(60))
-    assert set(said) == best and min(said.values()) >= 60 / len(best) / 2
+    counts = Counter(AGENT.choose(state, seat, STREAM.child(n)) for n in range(60))
+    assert set(counts) == best and min(counts.values()) >= 60 / len(best) / 2
 
 
 def test_in_the_game_of_five_it_takes_the_best_of_all_words():

@@ -20,51 +20,43 @@ WANTED = {
 KUHN = {"environment": {"name": "kuhn_poker"}}
 
 
-def made(**options):
+def bot_of(**options):
     return registry.bind("players", "kuhn_bot", options)()
 
 
 def state(cards, *moves, style="brief"):
     game = make_game("kuhn_poker", options={"style": style})
-    found = game.state_of(game.first_node())
+    play = game.state_of(game.first_node())
     for card in cards:
-        found.apply_index(CARDS.index(card))
+        play.apply_index(CARDS.index(card))
     for move in moves:
-        found.apply(move)
-    return found
+        play.apply(move)
+    return play
 
 
 @pytest.mark.parametrize("style", WANTED)
 @pytest.mark.parametrize("wording", ["brief", "full"])
 def test_each_style_bets_and_calls_as_it_is_described(style, wording):
-    bot, (bets, calls) = made(style=style), WANTED[style]
-    for own, other in ("JK", "QJ", "KQ"):
-        for seat, cards, moves, wanted in (
-            (0, own + other, [], bets), (0, own + other, ["pass", "bet"], calls),
-            (1, other + own, ["pass"], bets), (1, other + own, ["bet"], calls),
+    bot, (bets, calls) = bot_of(style=style), WANTED[style]
+    for card, other in ("JK", "QJ", "KQ"):
+        for seat, cards, moves, bet_chances in (
+            (0, card + other, [], bets), (0, card + other, ["pass", "bet"], calls),
+            (1, other + card, ["pass"], bets), (1, other + card, ["bet"], calls),
         ):  # fmt: skip
-            found = bot.chances(state(cards, *moves, style=wording), seat)
-            assert found == {"pass": 1 - wanted[CARDS.index(own)], "bet": wanted[CARDS.index(own)]}, (style, cards, moves)
+            chances = bot.chances(state(cards, *moves, style=wording), seat)
+            assert chances == {"pass": 1 - bet_chances[CARDS.index(card)], "bet": bet_chances[CARDS.index(card)]}, (style, cards, moves)
 
 
 def test_the_card_of_the_other_is_not_looked_at():
+    assert bot_of().style == "conservative"
     for style in WANTED:
-        assert made(style=style).chances(state("QJ", "bet"), 1) == made(style=style).chances(state("KJ", "bet"), 1)
-
-
-def test_a_bot_does_what_it_says_and_draws_where_it_says_half():
-    stream, conservative, loose = Stream.from_seed(1), made(), made(style="loose")
-    assert conservative.style == "conservative"
-    assert {conservative.choose(state("JK"), 0, stream.child(n)) for n in range(50)} == {"pass"}
-    assert {conservative.choose(state("KJ"), 0, stream.child(n)) for n in range(50)} == {"bet"}
-    drawn = [loose.choose(state("JK"), 0, stream.child(n)) for n in range(1000)]
-    assert 430 < drawn.count("bet") < 570
+        assert bot_of(style=style).chances(state("QJ", "bet"), 1) == bot_of(style=style).chances(state("KJ", "bet"), 1)
 
 
 @pytest.mark.parametrize(("combinator", "options"), [("trial", {"attempts": 3}), ("repeated", {"rounds": 3}), ("talk", {})])
 def test_inside_combinators_it_sees_the_play_that_goes_on(combinator, options):
     course = make_game(combinator, options={**KUHN, **options}).reset(Stream.from_seed(3))
-    bot, stream, met, count = made(style="aggressive"), Stream.from_seed(4), set(), 0
+    bot, stream, cases, count = bot_of(style="aggressive"), Stream.from_seed(4), set(), 0
     while not course.done:
         (seat,) = course.due()
         legal = course.legal(seat)
@@ -72,30 +64,29 @@ def test_inside_combinators_it_sees_the_play_that_goes_on(combinator, options):
             inner = course.play
             card = CARDS[inner.trail[seat].action]
             faced = "bet" in [inner.game.words[event.action] for event in inner.trail[2:]]
-            wanted = WANTED["aggressive"][faced][CARDS.index(card)]
-            assert chances_of("aggressive", bot, course, seat) == {"pass": 1 - wanted, "bet": wanted}
-            met.add((card, faced))
-        said = bot.choose(course, seat, stream.child(count))
-        assert legal is None or said in legal
-        course.step({seat: said})
+            chance = WANTED["aggressive"][faced][CARDS.index(card)]
+            assert chances_of("aggressive", bot, course, seat) == {"pass": 1 - chance, "bet": chance}
+            cases.add((card, faced))
+        reply = bot.choose(course, seat, stream.child(count))
+        assert legal is None or reply in legal
+        course.step({seat: reply})
         count += 1
-    assert len(met) >= 2
+    assert len(cases) >= 2
 
 
 def test_other_games_other_numbers_of_seats_and_other_styles_are_refused():
     for game, options in (("tic_tac_toe", {}), ("leduc_poker", {}), ("kuhn_poker", {"players": 3}), ("rock_paper_scissors", {})):
         course = make_game(game, options=options).reset(Stream.from_seed(0))
         with pytest.raises(GameError, match=f"'kuhn_bot' plays kuhn_poker of two seats alone, not {game}; write"):
-            made().choose(course, 0, Stream.from_seed(0))
+            bot_of().choose(course, 0, Stream.from_seed(0))
     with pytest.raises(ConfigError, match="style"):
-        made(style="wild")
+        bot_of(style="wild")
 
 
 def test_replies_are_one_per_turn_depend_on_the_turn_alone_and_leave_the_state():
-    """What tests/contract/test_agents.py asks of players of any game."""
     states = [state(cards, *moves) for cards in ("JK", "QJ", "KQ") for moves in ([], ["pass"], ["bet"], ["pass", "bet"])]
-    pending = [PendingTurn(one, one.seat, Stream.from_seed(7).child(number)) for number, one in enumerate(states)]
-    together = [reply.text for reply in made(style="loose").act(pending)]
-    agent = made(style="loose")
+    pending = [PendingTurn(play, play.seat, Stream.from_seed(7).child(number)) for number, play in enumerate(states)]
+    together = [reply.text for reply in bot_of(style="loose").act(pending)]
+    agent = bot_of(style="loose")
     assert together == [agent.act([turn])[0].text for turn in reversed(pending)][::-1] and agent.act([]) == []
-    assert [len(one.trail) for one in states] == [2, 3, 3, 4] * 3 and {*together} == {"pass", "bet"}
+    assert [len(play.trail) for play in states] == [2, 3, 3, 4] * 3 and {*together} == {"pass", "bet"}

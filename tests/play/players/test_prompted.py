@@ -11,27 +11,25 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.measure.agent_spec import parse_agent
 from sparring.play.players.prompted import identity_of, prompted
-from sparring.play.store import EpisodeStore
-from tests.run_with_members import run
 
 GAME = make_game("kuhn_poker", options={"style": "full"}, illegal={"rule": "random"})
 
 
-def said(agent, plays=6):
+def replies_of(agent, plays=6):
     """Return what an agent says against random play, and what it was told in its first turn."""
     episodes = sparring.play_episodes(GAME, [agent, "random"], plays=plays)
-    own = [turn for episode in episodes for turn in episode.turns if turn.seat == 0]
-    asked = [index for segment in own[0].segments if segment.kind != "sampled" for index in segment.ids]
-    return [turn.reply for turn in own], agent.renderer.tokenizer.decode(asked)
+    turns = [turn for episode in episodes for turn in episode.turns if turn.seat == 0]
+    ids = [index for segment in turns[0].segments if segment.kind != "sampled" for index in segment.ids]
+    return [turn.reply for turn in turns], agent.renderer.tokenizer.decode(ids)
 
 
 def test_it_is_told_the_system_message_before_the_game(chat_folder):
     plain, bold = (prompted(model=str(chat_folder), system=text, max_new_tokens=4) for text in ("", "You bet whatever you hold."))
-    (replies, told), (other, said_to_bold) = said(plain), said(bold)
-    assert "You bet whatever you hold." not in told and "Kuhn poker" in told
+    (replies, prompt), (other, said_to_bold) = replies_of(plain), replies_of(bold)
+    assert "You bet whatever you hold." not in prompt and "Kuhn poker" in prompt
     assert said_to_bold.index("You bet whatever you hold.") < said_to_bold.index("Kuhn poker")
     assert replies != other and len(replies) == len(other)
-    assert said(bold)[0] == other  # and the same again
+    assert replies_of(bold)[0] == other  # and the same again
 
 
 def test_replies_as_long_as_the_context_are_refused(chat_folder):
@@ -42,8 +40,8 @@ def test_replies_as_long_as_the_context_are_refused(chat_folder):
 
 
 def test_players_of_one_model_share_its_weights(chat_folder):
-    one, two = (prompted(model=str(chat_folder), system=text) for text in ("a", "b"))
-    assert one.sampler is two.sampler and not any(parameter.requires_grad for parameter in one.sampler.model.parameters())
+    first, second = (prompted(model=str(chat_folder), system=text) for text in ("a", "b"))
+    assert first.sampler is second.sampler and not any(parameter.requires_grad for parameter in first.sampler.model.parameters())
 
 
 def test_every_end_that_the_models_files_declare_ends_a_reply_and_counts_in_its_probability(chat_folder, tmp_path):
@@ -55,11 +53,11 @@ def test_every_end_that_the_models_files_declare_ends_a_reply_and_counts_in_its_
     several = prompted(model=str(tmp_path / "model"))
     assert several.renderer.stop_ids == (end, other)
     prompt, actions = several.renderer.initial("one"), ("bet", "pass")
-    (found,) = several.reply_logprobs([prompt], [actions])
-    said = [several.renderer.reply(action) for action in actions]
-    one, two = (several.sampler.score([prompt], [[(*ids[:-1], last) for ids in said]], several.params)[0] for last in (end, other))
-    np.testing.assert_allclose(np.exp(found), np.exp(one) + np.exp(two), rtol=1e-6)
-    np.testing.assert_array_equal(agent.reply_logprobs([prompt], [actions])[0], one)
+    (logprobs,) = several.reply_logprobs([prompt], [actions])
+    replies = [several.renderer.reply(action) for action in actions]
+    by_end, by_other = (several.sampler.score([prompt], [[(*ids[:-1], last) for ids in replies]], several.params)[0] for last in (end, other))
+    np.testing.assert_allclose(np.exp(logprobs), np.exp(by_end) + np.exp(by_other), rtol=1e-6)
+    np.testing.assert_array_equal(agent.reply_logprobs([prompt], [actions])[0], by_end)
 
 
 def test_without_a_message_it_is_the_start_of_a_run_of_the_model(chat_folder):
@@ -74,29 +72,7 @@ def test_without_a_message_it_is_the_start_of_a_run_of_the_model(chat_folder):
     )
     start = LocalEngine(config).agent("policy")
     alone = prompted(model=str(chat_folder), answer="boxed", max_new_tokens=6, temperature=0.7)
-    assert said(alone)[0] == said(start)[0]
-
-
-def test_styles_are_a_population_that_training_meets(chat_folder, tmp_path):
-    styles = {
-        name: {"name": "prompted", "model": str(chat_folder), "system": text, "max_new_tokens": 3}
-        for name, text in (("bold", "You bet."), ("shy", "You pass."))
-    }
-    config = resolve(
-        {
-            "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}],
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 1024},
-            "rollout": {"games_per_step": 12},
-            "bots": styles,
-            "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"bold": 0.5, "shy": 0.5}},
-            "store": {"every": 1},
-            "steps": 1,
-            "threads": 1,
-        }
-    )
-    run(tmp_path / "run", config)
-    met = {name for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes() for name in episode.agents}
-    assert met == {"learner", "bot-bold", "bot-shy"}
+    assert replies_of(alone)[0] == replies_of(start)[0]
 
 
 def test_a_model_that_is_not_there_is_named():
@@ -107,6 +83,6 @@ def test_a_model_that_is_not_there_is_named():
 
 
 def test_what_a_folder_holds_is_part_of_who_plays(chat_folder):
-    found = identity_of(model=str(chat_folder), system="a")
-    assert "model.safetensors" in found and identity_of(model="smollm2-135m") == {}
-    assert parse_agent(f"prompted model={chat_folder}").identity == found
+    identity = identity_of(model=str(chat_folder), system="a")
+    assert "model.safetensors" in identity and identity_of(model="smollm2-135m") == {}
+    assert parse_agent(f"prompted model={chat_folder}").identity == identity

@@ -1,4 +1,3 @@
-from collections import Counter
 
 import pyspiel
 import pytest
@@ -24,12 +23,6 @@ def test_kuhn_poker_is_nearly_solved_and_worth_minus_one_eighteenth(variant, mos
     assert value[0] == pytest.approx(-1 / 18, abs=most)
 
 
-@pytest.mark.parametrize(("name", "options", "most"), [("kuhn_poker", {"players": 3}, 0.01), ("tiny_hanabi", {}, 0.01), ("matrix_rps", {}, 0.01)])
-def test_other_small_games(name, options, most):
-    game = make_game(name, options=options)
-    assert exploitability.nash_conv(game.spiel, cfr_made(iterations=200).policy(game)) < most
-
-
 @pytest.mark.parametrize("variant", ["cfr", "cfr_plus"])
 @pytest.mark.parametrize(
     ("name", "options"), [("kuhn_poker", {}), ("leduc_poker", {}), ("ordinal_2x2", {"game": "prisoners_dilemma"}), ("signalling", {}), ("repeated_dilemma", {})]
@@ -41,14 +34,14 @@ def test_the_policy_is_that_of_openspiels_solver(name, options, variant):
         solver.evaluate_and_update_policy()
     theirs = solver.tabular_average_policy()
     ours = cfr_made(variant=variant, iterations=25).policy(game)
-    stack, met = [game.spiel.new_initial_state()], set()
+    stack, visited = [game.spiel.new_initial_state()], set()
     while stack:
         state = stack.pop()
         if not (state.is_terminal() or state.is_chance_node()):
-            met.add(state.information_state_string())
+            visited.add(state.information_state_string())
             assert ours.action_probabilities(state) == pytest.approx(theirs.action_probabilities(state), abs=1e-9)
         stack += [state.child(action) for action in state.legal_actions()]
-    assert len(met) > 1
+    assert len(visited) > 1
 
 
 def test_a_game_of_one_seat_is_solved():
@@ -58,18 +51,6 @@ def test_a_game_of_one_seat_is_solved():
     (value,) = expected_game_score.policy_value(game.spiel.new_initial_state(), [policy])
     best = solvers.best_response_value(game, 0, policy)
     assert best == pytest.approx(0.742125) and value == pytest.approx(best, abs=1e-3)
-
-
-def test_actions_are_drawn_with_the_policys_probabilities():
-    game, agent = make_game("kuhn_poker"), cfr_made()
-    spiel = game.spiel.new_initial_state()
-    for action in (1, 2, 0, 1):  # queen against king: first passes, second bets
-        spiel.apply_action(action)
-    state, root = game.state_of(spiel), Stream.from_seed(5)
-    count = Counter(agent.choose(state, 0, root.child(number)) for number in range(4000))
-    call = agent.policy(game).action_probabilities(state.spiel)[1]
-    assert 0.25 < call < 0.75
-    assert count["bet"] / 4000 == pytest.approx(call, abs=0.03)
 
 
 def test_a_game_is_solved_once_per_rules_not_per_object():
@@ -117,13 +98,6 @@ def test_it_takes_a_win_and_blocks_a_loss(options):
         assert agent.choose(after(*"112233", name="connect_four"), 0, stream) == "4"
 
 
-def test_the_choice_is_a_function_of_the_stream():
-    agent, state = mcts_made(simulations=5), after()
-    chosen = [[agent.choose(state, 0, Stream.from_seed(seed)) for seed in range(20)] for _ in range(2)]
-    assert chosen[0] == chosen[1]
-    assert len(set(chosen[0])) > 1
-
-
 def test_search_and_rollouts_are_both_seeded_by_the_stream(monkeypatch):
     seeds, bot, evaluator = [], pyspiel.MCTSBot, pyspiel.RandomRolloutEvaluator
     monkeypatch.setattr(pyspiel, "MCTSBot", lambda *args: seeds.append(args[6]) or bot(*args))
@@ -134,29 +108,9 @@ def test_search_and_rollouts_are_both_seeded_by_the_stream(monkeypatch):
     assert len(set(seeds)) == 4
 
 
-def test_more_simulations_play_better_against_random():
-    def score(agent):
-        other, total = registry.bind("players", "random")(), 0.0
-        for episode in range(60):
-            state, seat = after(), episode % 2
-            while not state.done:
-                mover = agent if state.seat == seat else other
-                state.apply(mover.choose(state, state.seat, Stream.from_seed(episode).child(state.plies)))
-            total += state.returns[seat]
-        return total / 60
-
-    assert score(mcts_made(simulations=200)) > max(0.7, score(mcts_made(simulations=2)))
-
-
 def test_hidden_information_is_refused():
     with pytest.raises(GameError, match="write agent cfr or random"):
         mcts_made().choose(make_game("kuhn_poker").reset(Stream.from_seed(0)), 0, Stream.from_seed(0))
-
-
-@pytest.mark.parametrize("options", [{"simulations": 0}, {"rollouts": 0}, {"uct_c": -1.0}])
-def test_numbers_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match="mcts"):
-        mcts_made(**options)
 
 
 def minimax_made(**options):
@@ -177,29 +131,14 @@ def test_values_are_the_moving_seats():
     assert {value for action, value in values.items() if action[0] == "b" or action[1] == "2"} == {-1.0}
 
 
-def test_it_draws_uniformly_among_the_best_actions():
-    chosen = {AGENT.choose(after("b2"), 1, Stream.from_seed(seed)) for seed in range(60)}
-    assert chosen == {"a1", "c1", "a3", "c3"}
-
-
 def test_random_moves_are_as_many_as_asked_for():
     state, root, agent = after("a1", "b1"), Stream.from_seed(1), minimax_made(random_moves=0.4)
-    said = [agent.choose(state, 0, root.child(number)) for number in range(4000)]
+    actions = [agent.choose(state, 0, root.child(number)) for number in range(4000)]
     for action, share in {"a2": 0.6 / 3 + 0.4 / 7, "c1": 0.4 / 7}.items():
-        assert said.count(action) / 4000 == pytest.approx(share, abs=0.03)
+        assert actions.count(action) / 4000 == pytest.approx(share, abs=0.03)
     assert {agent.choose(state, 0, root.child(number)) for number in range(200)} == set(state.legal_actions())
     with pytest.raises(ConfigError, match=r"players 'minimax', option 'random_moves': Input should be less than or equal to 1, got 2\.0"):
         minimax_made(random_moves=2.0)
-
-
-def test_it_never_loses_to_random_play():
-    other = registry.bind("players", "random")()
-    for episode in range(100):
-        state, seat = after(), episode % 2
-        while not state.done:
-            mover = AGENT if state.seat == seat else other
-            state.apply(mover.choose(state, state.seat, Stream.from_seed(episode).child(state.plies)))
-        assert state.returns[seat] >= 0.0
 
 
 def test_minimax_games_it_does_not_fit_are_refused():

@@ -1,4 +1,5 @@
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,20 +17,18 @@ from sparring.play.players.policy import PolicyAgent
 
 
 class Server:
-    """Replies with the sampler's name and the request's ids, the last first."""
-
     def __init__(self):
         self.calls = []
 
     def submit(self, lots):
         self.calls.append([(lot.sampler.name, len(lot.requests)) for lot in lots])
-        said = [SampleResult((ord(lot.sampler.name), *request.ids), (-1.0,), False) for lot in lots for request in lot.requests]
-        for place in range(len(said))[::-1]:
+        results = [SampleResult((ord(lot.sampler.name), *request.ids), (-1.0,), False) for lot in lots for request in lot.requests]
+        for place in range(len(results))[::-1]:
             yield []
-            yield [(place, said[place])]
+            yield [(place, results[place])]
 
 
-class Named:
+class NamedSampler:
     context, version, invariant, score = 10, 3, True, None
 
     def __init__(self, name, backend=None):
@@ -55,7 +54,7 @@ class Plain:
 
 
 def agent(name, backend=None, kind=PolicyAgent):
-    return kind(name=name, sampler=Named(name, backend), renderer=Plain(), params=SamplingParams(max_new_tokens=4))
+    return kind(name=name, sampler=NamedSampler(name, backend), renderer=Plain(), params=SamplingParams(max_new_tokens=4))
 
 
 def turns(*lengths):
@@ -63,41 +62,39 @@ def turns(*lengths):
 
 
 class Quiet(PolicyAgent):
-    """Says nothing, whatever its sampler would."""
-
     def act(self, turns):
         return [Reply("") for _ in turns]
 
 
 def test_those_with_one_backend_are_one_party_in_the_order_of_the_first():
-    one, other = Server(), Server()
+    first, other = Server(), Server()
     agents = {
-        "a": agent("a", one), "b": agent("b"), "c": agent("c", other), "d": agent("d", one), "e": agent("e", one, Quiet), "f": agent("f", one),
+        "a": agent("a", first), "b": agent("b"), "c": agent("c", other), "d": agent("d", first), "e": agent("e", first, Quiet), "f": agent("f", first),
     }  # fmt: skip
-    found = list(joint_agents(dict.fromkeys(agents, 1), agents))
-    assert [names for names, _ in found] == [("a", "d", "f"), ("b",), ("c",), ("e",)]
-    assert isinstance(found[0][1], JointAgent)
-    assert [asked for _, asked in found[1:]] == [agents[name] for name in "bce"], "alone they are asked as ever"
+    parties = list(joint_agents(dict.fromkeys(agents, 1), agents))
+    assert [names for names, _ in parties] == [("a", "d", "f"), ("b",), ("c",), ("e",)]
+    assert isinstance(parties[0][1], JointAgent)
+    assert [party for _, party in parties[1:]] == [agents[name] for name in "bce"], "alone they are asked as ever"
 
 
 def test_each_turn_gets_the_reply_of_its_own_agent():
     server = Server()
     agents = {name: agent(name, server) for name in "abc"}
     due = {"b": turns(2, 7, 3), "a": turns(9), "c": turns(1, 4)}
-    ((_, party),) = joint_agents({name: len(own) for name, own in due.items()}, agents)
-    flat = [turn for own in due.values() for turn in own]
-    said = party.act(flat)
+    ((_, party),) = joint_agents({name: len(pending) for name, pending in due.items()}, agents)
+    flat = [turn for pending in due.values() for turn in pending]
+    replies = party.act(flat)
     assert server.calls == [[("b", 2), ("a", 0), ("c", 2)]], "7 and 9 ids have no room for a whole reply"
-    assert [reply.ids for reply in said] == [(98, 0, 1), (), (98, 0, 1, 2), (), (99, 0), (99, 0, 1, 2, 3)]
-    assert [reply.truncated for reply in said] == [False, True, False, True, False, False]
-    assert {reply.weights_version for reply in said} == {3}
-    assert said == [reply for name, own in due.items() for reply in agents[name].act(own)], "as each alone"
+    assert [reply.ids for reply in replies] == [(98, 0, 1), (), (98, 0, 1, 2), (), (99, 0), (99, 0, 1, 2, 3)]
+    assert [reply.truncated for reply in replies] == [False, True, False, True, False, False]
+    assert {reply.weights_version for reply in replies} == {3}
+    assert replies == [reply for name, pending in due.items() for reply in agents[name].act(pending)], "as each alone"
 
 
 def test_one_agent_under_two_names_is_asked_once():
     server = Server()
-    one = agent("a", server)
-    ((names, party),) = joint_agents({"x": 1, "y": 2}, {"x": one, "y": one})
+    player = agent("a", server)
+    ((names, party),) = joint_agents({"x": 1, "y": 2}, {"x": player, "y": player})
     assert names == ("x", "y")
     assert [reply.ids for reply in party.act(turns(1, 2, 3))] == [(97, 0), (97, 0, 1), (97, 0, 1, 2)]
     assert server.calls == [[("a", 1), ("a", 2)]]
@@ -148,12 +145,12 @@ def test_an_agent_draws_as_it_says_in_combinators_too(name, options, game):
     assert isinstance(agent, HasChances)
     for course in courses(game):
         for seat in course.due():
-            wanted = chances_of(name, agent, course, seat)
-            assert list(wanted) == list(course.legal(seat)) and sum(wanted.values()) == pytest.approx(1)
+            chances = chances_of(name, agent, course, seat)
+            assert list(chances) == list(course.legal(seat)) and sum(chances.values()) == pytest.approx(1)
             turns = [PendingTurn(course, seat, ROOT.child(number), past=tuple) for number in range(DRAWS)]
-            drawn = Counter(reply.text for reply in agent.act(turns))
-            for action, share in wanted.items():
-                assert abs(drawn[action] / DRAWS - share) < 5 * (share * (1 - share) / DRAWS) ** 0.5 + 1e-12, (course, action)
+            counts = Counter(reply.text for reply in agent.act(turns))
+            for action, share in chances.items():
+                assert abs(counts[action] / DRAWS - share) < 5 * (share * (1 - share) / DRAWS) ** 0.5 + 1e-12, (course, action)
 
 
 def test_a_table_says_its_rows():
@@ -179,35 +176,20 @@ def test_who_cannot_be_described_is_named():
             chances_of(name, registry.bind("players", name, options)(), reflecting, 0)
 
 
-@pytest.mark.parametrize("given", [{"a1": 0.5}, {"a1": 0.7, "b2": 0.7}, {"a1": -1.0, "b2": 2.0}, {"z9": 1.0}, {}, {"a1": float("nan")}])
-def test_chances_that_are_no_probabilities_of_legal_actions_are_refused(given):
-    class Odd:
-        def chances(self, state, seat):
-            return given
-
+@pytest.mark.parametrize("chances", [{"a1": 0.5}, {"a1": 0.7, "b2": 0.7}, {"a1": -1.0, "b2": 2.0}, {"z9": 1.0}, {}, {"a1": float("nan")}])
+def test_chances_that_are_no_probabilities_of_legal_actions_are_refused(chances):
+    odd = SimpleNamespace(chances=lambda state, seat: chances)
     with pytest.raises(GameError, match="'odd': chances gave"):
-        chances_of("odd", Odd(), make_game("tic_tac_toe").reset(ROOT), 0)
+        chances_of("odd", odd, make_game("tic_tac_toe").reset(ROOT), 0)
+
+
+@pytest.mark.parametrize("chances", [lambda state, seat: 1 / 0, lambda state, seat: {"pass": "half", "bet": "half"}])
+def test_an_agent_whose_code_fails_is_named(chances):
+    with pytest.raises(PluginError, match=r"player 'broken' .* failed"):
+        chances_of("broken", SimpleNamespace(chances=chances), make_game("kuhn_poker").reset(ROOT), 0)
 
 
 def test_solvers_play_inside_a_trial():
     for name, options in (("minimax", {}), ("mcts", {"simulations": 5})):
         course = make_game("trial", options={"environment": {"name": "tic_tac_toe"}}).reset(ROOT)
         assert registry.bind("players", name, options)().choose(course, 0, ROOT) in course.legal(0)
-
-
-def test_an_agent_whose_code_fails_is_named():
-    class Broken:
-        def chances(self, state, seat):
-            return 1 / 0
-
-    with pytest.raises(PluginError, match=r"player 'broken' .* failed in test_together.py"):
-        chances_of("broken", Broken(), make_game("tic_tac_toe").reset(ROOT), 0)
-
-
-def test_chances_that_are_no_numbers_are_a_failure_of_the_agent():
-    class Worded:
-        def chances(self, state, seat):
-            return {"pass": "half", "bet": "half"}
-
-    with pytest.raises(PluginError, match=r"player 'worded' .* failed"):
-        chances_of("worded", Worded(), make_game("kuhn_poker").reset(Stream.from_seed(0)), 0)

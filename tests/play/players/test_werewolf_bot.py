@@ -47,17 +47,17 @@ def test_wolves_that_talk_name_a_victim_and_go_by_what_was_named():
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("speech", "names"),
     [("Let us kill p5", {"p5"}), ("p5", {"p5"}), ("Not p4, but p5!", {"p5"}), ("p5 is the seer, kill him", {"p5"}),
      ("Don't kill p5", {f"p{n}" for n in range(3, 8)}), ("Kill p1", {f"p{n}" for n in range(3, 8)}), ("", {f"p{n}" for n in range(3, 8)})],
 )  # fmt: skip
-def test_free_text_by_night_names_a_victim(said, wanted):
+def test_free_text_by_night_names_a_victim(speech, names):
     play = werewolf(players=7, wolves_talk=True, speech="text", style="full").begin(tuple(range(7)), Stream.from_seed(0))
-    play.step({0: said})
+    play.step({0: speech})
     bot = werewolf_bot(sentences=True)
-    assert set(bot.chances(play, 1)) == {f"kill {name}" for name in wanted}
+    assert set(bot.chances(play, 1)) == {f"kill {name}" for name in names}
     spoken = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(200)}
-    assert len(spoken) == 3 * len(wanted) and {victim(text) for text in spoken} == wanted
+    assert len(spoken) == 3 * len(names) and {victim(text) for text in spoken} == names
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,16 @@ def test_wolves_kill_who_claims_to_be_the_seer_and_spare_their_mate():
     play = werewolf(players=7).begin(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
     play.step({0: "p7", 2: "p1", 3: "p4"})
     play.step({1: "p7"})
-    bot, said = werewolf_bot(), {2: "seer p1 wolf"}
+    bot, speeches = werewolf_bot(), {2: "seer p1 wolf"}
     while play.position.phase == "speak":
-        play.step({seat: said.get(seat, "silence") for seat in play.due()})
+        play.step({seat: speeches.get(seat, "silence") for seat in play.due()})
     assert "p1" not in bot.chances(play, 1) and bot.chances(play, 5) == {"p1": 1.0}
     play.step(dict.fromkeys(play.due(), "abstain"))
     assert bot.chances(play, 0) == {"p3": 1.0}
 
 
 @pytest.mark.parametrize(
-    ("said", "votes"),
+    ("speech", "votes"),
     [
         ("My vision shows that p2 is the wolf.", {"p2"}),
         ("I am the seer and p2 is no werewolf!", {"p1"}),
@@ -111,9 +111,9 @@ def test_wolves_kill_who_claims_to_be_the_seer_and_spare_their_mate():
         ("p2 p2 p2", {"p1", "p2"}),
     ],
 )
-def test_free_text_is_read_as_what_it_means(said, votes):
+def test_free_text_is_read_as_what_it_means(speech, votes):
     play, bot = day(style="full", speech="text"), werewolf_bot()
-    for seat, text in ((0, said), (1, "good morning"), (3, "nothing")):
+    for seat, text in ((0, speech), (1, "good morning"), (3, "nothing")):
         play.step({seat: text})
     assert set(bot.chances(play, 3)) == votes  # of p4, who lives with p1 and p2
 
@@ -122,9 +122,9 @@ def test_free_text_is_read_as_what_it_means(said, votes):
 def test_it_says_phrases_or_sentences_that_mean_them(sentences):
     play, bot = day(style="full", speech="text"), werewolf_bot(sentences=sentences)
     play.step({0: "I have nothing to say."})
-    said = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}
-    assert {meaning(one) for one in said} == {"seer p1 wolf"}
-    assert len(said) == (3 if sentences else 1) and ("seer p1 wolf" in said) is not sentences
+    texts = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}
+    assert {meaning(text) for text in texts} == {"seer p1 wolf"}
+    assert len(texts) == (3 if sentences else 1) and ("seer p1 wolf" in texts) is not sentences
     wolf = day(style="full", speech="text")
     accused = {bot.choose(wolf, 0, Stream.from_seed(seed)) for seed in range(100)}
     assert len(accused) == (8 if sentences else 2)  # whom it accuses does not say in which words
@@ -137,12 +137,12 @@ def test_it_says_phrases_or_sentences_that_mean_them(sentences):
 @pytest.mark.parametrize(("style", "wolf", "villager"), [("talkative", "accuse", "accuse"), ("silent", "silence", "silence"), ("accuser", "seer", "accuse")])
 def test_every_style_says_in_sentences_what_it_says_in_phrases(style, wolf, villager, order):
     play, bot = day(style="full", speech="text", order=order), werewolf_bot(style=style, sentences=True)
-    said = {}
+    meanings = {}
     while play.position.phase == "speak":
         texts = {seat: bot.choose(play, seat, Stream.from_seed(0).child(seat)) for seat in play.due()}
-        said |= {seat: meaning(text) for seat, text in texts.items()}
+        meanings |= {seat: meaning(text) for seat, text in texts.items()}
         play.step(texts)
-    assert said[1] == "seer p1 wolf" and (said[0].split()[0], said[3].split()[0]) == (wolf, villager)
+    assert meanings[1] == "seer p1 wolf" and (meanings[0].split()[0], meanings[3].split()[0]) == (wolf, villager)
     assert "p1" in bot.chances(play, 3)  # it has understood the seer
 
 

@@ -12,7 +12,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import CreditError
 from sparring.environments.catalogue import make_game
 from sparring.methods.credit.gigpo import gigpo
-from sparring.methods.credit.mage import PRESETS, attempts_of, mage
+from sparring.methods.credit.mage import PRESETS, mage
 from sparring.play.players.random import random as random_player
 from sparring.play.rollout import play
 from sparring.play.turn_table import turn_table
@@ -93,27 +93,6 @@ def test_lose_lose_win_as_released_by_hand():
     estimate = registry.bind("credit", "mage", {"gamma": 0.5, "gamma_episode": 0.5}, preset="as_released")
     steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0]) - np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])
     assert estimate(turns, {}).advantages == pytest.approx(np.array([-10, -10, 0, 0, 0, 20, 20]) - 20 / 7 + steps)
-
-
-def test_lamer_by_hand():
-    """Attempts of 0, 8 and 4: g_1 is 4 and 4. Turn 1 of attempt 0 has 8 + half of 4 + a quarter of 4; its turn 0 half of 8 and the same 3."""
-    turns = trials([[0.0, 8.0], NOTE, [4.0], NOTE, [0.0, 8.0]], views=range(7))
-    whole = mage(turns, gamma=0.5, gamma_episode=0.5, pay="cumulative", later="whole", step_weight=1.0)
-    paid = np.array([8, 8, 0, 4, 0, 8, 8]) - np.array([20, 20, 0, 20, 0, 20, 20]) / 3
-    # seven views, so only the two notes could meet, and they have views of their own
-    assert whole.advantages == pytest.approx(np.where(turns.note, 0.0, paid))
-    together = dataclasses.replace(turns, view=np.zeros(7, dtype=np.int64))
-
-    def steps(later):
-        return mage(together, gamma=0.5, gamma_episode=0.5, pay="cumulative", later=later).advantages - np.where(turns.note, 0.0, paid)
-
-    centred = np.array([4 + 3, 8 + 3, 6, 4 + 2, 4, 4, 8])
-    expected = centred - np.where(turns.note, 5.0, (7 + 11 + 6 + 4 + 8) / 5)
-    assert steps("whole") == pytest.approx(expected)
-    # discounted: attempt 1: 4 + 2 = 6; attempt 0: 8 + 3 = 11 and half of it
-    centred = np.array([5.5, 11, 6, 6, 4, 4, 8])
-    expected = centred - np.where(turns.note, 5.0, (5.5 + 11 + 6 + 4 + 8) / 5)
-    assert steps("discounted") == pytest.approx(expected)
 
 
 def released(turns, gamma_step, gamma_traj, differential):
@@ -293,12 +272,6 @@ def test_one_attempt_paid_as_it_earns_is_gigpo(seed):
         assert lamer == pytest.approx(gigpo(made, over="turns").advantages, abs=1e-9)
 
 
-def test_one_attempt_of_unmet_turns_has_its_plain_return():
-    turns = trials([[1.0, 2.0]], [[4.0]], views=range(3))
-    assert mage(turns, pay="cumulative").advantages == pytest.approx([-0.5, -0.5, 0.5])
-    assert mage(turns, step_weight=0.0).advantages == pytest.approx([-0.5, -0.5, 0.5])
-
-
 def test_episodes_are_not_attempts_of_one_another_where_the_table_has_attempts():
     """Two trials of one group that earned alike: nothing is left of either, whatever the length of guessed sequences."""
     turns = trials([[3.0], [3.0]], [[3.0], [3.0]])
@@ -331,17 +304,6 @@ def test_what_comes_between_a_note_and_the_next_turn_counts_to_the_attempt_that_
     assert mage(alone).advantages == pytest.approx([0.0, 1.0, 0.0, -1.0])
 
 
-def test_trials_of_unequal_length_and_one_that_ended_early():
-    turns = trials([[1.0, 0.0], NOTE, [2.0], NOTE, [0.0, 0.0, 5.0]], [[4.0]], views=range(9))
-    # paid 1, 1, 3 and 4
-    expected = np.array([1, 1, 0, 1, 0, 3, 3, 3, 4]) - 9 / 4
-    assert mage(turns).advantages == pytest.approx(np.where(turns.note, 0.0, expected))
-    by_attempt = np.array([1 - 2.5, 1 - 2.5, 0, 0, 0, 0, 0, 0, 1.5])
-    assert mage(turns, by_attempt=True).advantages == pytest.approx(by_attempt)
-    over_turns = np.where(turns.note, 0.0, np.array([1, 1, 0, 1, 0, 3, 3, 3, 4]) - 16 / 7)
-    assert mage(turns, over="turns").advantages == pytest.approx(over_turns)
-
-
 def test_an_attempt_without_a_turn_of_the_seat_is_passed_over():
     turns = trials([[1.0], [2.0], [4.0]])
     gap = dataclasses.replace(turns, attempt=np.array([0, 2, 3]))
@@ -371,23 +333,6 @@ def test_values_near_a_million(seed, options):
     found = mage(turns, **options).advantages
     assert np.isfinite(found).all()
     assert found == pytest.approx(naive(turns, **options), abs=1e-7)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 500), OPTIONS, st.randoms(use_true_random=False))
-def test_the_order_of_episodes_and_their_numbers_are_irrelevant(seed, options, shuffler):
-    turns = random_trials(seed)
-    order = list(range(int(turns.trajectory.max()) + 1))
-    shuffler.shuffle(order)
-    rows = np.concatenate([np.flatnonzero(turns.trajectory == old) for old in order])
-    columns = {field.name: getattr(turns, field.name) for field in dataclasses.fields(turns)}
-    moved = {name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)}
-    lengths = [int((turns.trajectory == old).sum()) for old in order]
-    moved["trajectory"] = np.repeat(np.arange(len(order)), lengths)
-    moved["episode"] = moved["trajectory"]
-    moved["components"] = {name: column[rows] for name, column in turns.components.items()}
-    again = mage(dataclasses.replace(turns, **moved), **options).advantages
-    assert again == pytest.approx(mage(turns, **options).advantages[rows], abs=1e-9)
 
 
 def test_only_those_against_the_same_players_are_compared():
@@ -422,13 +367,3 @@ def test_real_trials(inner, options):
     silent = dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
     assert mage(turns).advantages == pytest.approx(naive(silent), abs=1e-9)
     assert registry.bind("credit", "mage", preset="as_released")(turns, {}).advantages == pytest.approx(released(silent, 0.95, 0.6, True), abs=1e-9)
-
-
-def test_the_attempts_of_a_table():
-    found = attempts_of(trials([[1.0, 0.0], NOTE, [2.0]], [[3.0], NOTE]), "mage", 3)
-    assert found.rows.tolist() == [0, 1, 3, 4] and found.part.tolist() == [0, 0, 1, 2] and found.ends.tolist() == [1, 2, 3]
-    assert found.number.tolist() == [0, 1, 0] and found.sequence.tolist() == [0, 0, 1] and found.lengths.tolist() == [2, 1, 1]
-    assert found.notes.tolist() == [2, 5] and found.after.tolist() == [1, -1]
-    nothing = attempts_of(trials(), "mage", 3)
-    assert len(nothing.rows) == len(nothing.starts) == len(nothing.notes) == 0
-    assert mage(trials()).advantages.shape == (0,)

@@ -100,13 +100,6 @@ def test_the_bias_of_mars_falls_as_one_over_the_batch():
     assert 2 * six - three == pytest.approx(predicted, rel=0.02)  # extrapolated to large batches: the next order is removed
 
 
-def test_mars_is_unbiased_up_to_scale_when_all_games_have_one_turn():
-    """With one turn per game the mean over turns is the mean over games."""
-    one_turn = [(P, [1.0], [1 - P]), (1 - P, [-2.0], [-P])]
-    exact = sum(p * rewards[0] * score[0] for p, rewards, score in one_turn)
-    assert expected_gradient(mars, 3, one_turn) == pytest.approx(exact * 2 / 3)
-
-
 def test_gae_is_unbiased_with_lambda_one_whatever_the_critic_and_below_one_with_a_right_one():
     right = [P * 1.0 + (1 - P) * (-0.5 + P * 3.0 + (1 - P) * 1.5), P * 3.0 + (1 - P) * 1.5]
     wrong = [4.0, -1.0]

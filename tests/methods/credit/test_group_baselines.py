@@ -40,17 +40,6 @@ def test_it_is_centred_grpo_times_n_over_n_minus_one(returns):
     assert rloo(group(returns)).advantages == pytest.approx(n / (n - 1) * centred, abs=1e-9)
 
 
-def test_naive_definition_near_a_million():
-    returns = np.array([1e6 + 1, 1e6 + 2, 1e6 + 4])
-    naive = [returns[i] - np.delete(returns, i).mean() for i in range(3)]
-    assert rloo(group(returns)).advantages == pytest.approx(naive, abs=1e-6)
-
-
-def test_roles_are_kept_apart_whatever_the_seat():
-    turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1], groups=[0] * 4)
-    assert rloo(turns).advantages == pytest.approx([-2.0, -20.0, 2.0, 20.0])
-
-
 def test_groups_are_kept_apart_and_lengths_do_not_matter():
     turns = table([[1.0, 1.0], [0.0], [5.0], [4.0, 0.0, 5.0]], groups=[0, 0, 1, 1])
     assert rloo(turns).advantages == pytest.approx([2.0, 2.0, -2.0, -4.0, 4.0, 4.0, 4.0])
@@ -119,12 +108,6 @@ def test_gpg_it_equals_a_naive_derivation(returns):
     useful = sum(len(group) for group in groups if max(group) > min(group))
     expected = [(v - sum(group) / len(group)) * len(returns) / max(useful, 1) for group in groups for v in group]
     assert gpg(pairs(returns)).advantages == pytest.approx(expected, abs=1e-9)
-
-
-@given(st.lists(EIGHTHS, min_size=2, max_size=8), st.integers(0, 5))
-def test_the_mean_step_does_not_shrink_with_groups_that_teach_nothing(returns, more):
-    few, many = gpg(pairs(returns[:2])).advantages, gpg(pairs([*returns[:2], *[3.0] * 2 * more])).advantages
-    assert np.abs(many).mean() == pytest.approx(np.abs(few).mean(), abs=1e-9)
 
 
 def test_roles_are_kept_apart_and_turns_of_a_trajectory_share():
@@ -202,28 +185,12 @@ def test_the_fallback_is_per_group():
     assert advantages[3:] == pytest.approx(np.array([-1, 0, 2]) / 1.001)
 
 
-@given(EIGHTHS, st.integers(1, 80).map(lambda number: number / 8), st.integers(3, 5).filter(lambda n: n % 2))
-def test_of_evenly_spaced_returns_it_is_grpo_on_another_scale(low, step, n):
-    """Mean and median agree, so what is left is std over MAD."""
-    returns = [low + step * index for index in range(n)]
-    scale = np.std(returns, ddof=1) / step  # distances from the median: 0, 1, 1[, 2, 2] steps
-    expected = grpo(group(returns), epsilon=0.0).advantages * scale
-    assert mc_grpo(group(returns), epsilon=1e-12).advantages == pytest.approx(expected)
-
-
 @given(st.lists(EIGHTHS, min_size=2, max_size=9))
 def test_mc_grpo_it_equals_a_naive_derivation(returns):
     median = statistics.median_low(returns)
     mad = statistics.median_low([abs(value - median) for value in returns])
     expected = [(value - median) / (mad + 1e-3) for value in returns]
     assert mc_grpo(group(returns), without_deviation="amplify").advantages == pytest.approx(expected, abs=1e-6)
-
-
-@given(st.lists(EIGHTHS, min_size=3, max_size=9, unique=True).filter(lambda r: len(r) % 2 == 1), st.floats(1, 1e4))
-def test_how_lucky_the_best_was_does_not_move_the_others_centre(returns, more):
-    luckier = [value + more * (value == max(returns)) for value in returns]
-    plain, moved = mc_grpo(group(returns)).advantages, mc_grpo(group(luckier)).advantages
-    assert np.array_equal(np.sign(plain), np.sign(moved))
 
 
 def test_roles_and_turns():
@@ -254,12 +221,6 @@ def test_of_two_the_better_gets_what_rloo_gives_it(a, b):
 def test_each_gets_what_the_maximum_would_lose_without_it(returns):
     lost = [max(returns) - max(returns[:index] + returns[index + 1 :]) for index in range(len(returns))]
     assert pass_at_k(group(returns)).advantages == pytest.approx(lost, abs=1e-12)
-
-
-@given(st.lists(EIGHTHS, min_size=2, max_size=8), st.integers(1, 5))
-def test_two_equal_bests_get_nothing(returns, more):
-    twice = [*returns, max(returns)] * more
-    assert not pass_at_k(group(twice)).advantages.any()
 
 
 def test_groups_of_different_sizes():
@@ -313,10 +274,6 @@ def test_best_must_be_above_worst():
         dgrpo(group([1, 0]), best=0.0)
 
 
-def test_loop_golden():
-    assert loop(group([1, 0, 0, 0])).advantages == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
-
-
 def test_golden_with_division():
     # sample deviation 1/2
     assert loop(group([1, 0, 0, 0]), divide_by_std=True).advantages == pytest.approx([2.0, -2 / 3, -2 / 3, -2 / 3])
@@ -356,10 +313,6 @@ def test_the_deviation_is_never_below_its_floor():
     assert advantages == pytest.approx([1e-2, -1e-2])
 
 
-def test_roles_are_kept_apart():
-    assert loop(table(**BY_HAND)).advantages == pytest.approx([4.0, 4.0, -4.0, -4.0, 4.0, 4.0, 4.0])
-
-
 def test_flow_grpo_by_hand():
     # samples 3, 0, 0: mean 1, sample deviation sqrt(3); per trajectory 3, 0: mean 1.5, deviation 3 / sqrt(2)
     turns = table([[3.0], [1.0, -1.0]], groups=[0, 0])
@@ -372,11 +325,6 @@ def test_weighing_trajectories_it_is_grpo(rewards):
     turns = table(rewards, groups=[index // 3 for index in range(len(rewards))])
     assert np.array_equal(flow_grpo(turns, weigh="trajectories").advantages, grpo(turns).advantages)
     assert np.array_equal(flow_grpo(turns).advantages, grpo(turns, over="turns").advantages)
-
-
-@given(REWARDS)
-def test_the_turns_of_a_group_are_centred(rewards):
-    assert flow_grpo(table(rewards, groups=[0] * len(rewards))).advantages.sum() == pytest.approx(0, abs=1e-6)
 
 
 def test_flow_grpo_epsilon_is_added_to_the_deviation():

@@ -7,19 +7,10 @@ import pytest
 from tests.methods.credit import test_bias as exact
 
 from sparring.config.plugins.registry import bind
-from sparring.methods.credit.loop import loop
 from sparring.methods.credit.opo import opo
 from sparring.methods.credit.pass_at_k import pass_at_k
 
 TOTALS = [(probability, sum(rewards), sum(scores)) for probability, rewards, scores in exact.TRAJECTORIES]
-
-
-@pytest.mark.parametrize("members", [2, 3])
-def test_loop_is_unbiased_but_for_what_its_threshold_cuts(members):
-    assert exact.expected_gradient(lambda turns: loop(turns, min_advantage=0.0), members) == pytest.approx(exact.EXACT)
-    # returns are 1, 2.5 and 1: leave-one-out advantages are 0 or at least 0.75
-    assert exact.expected_gradient(lambda turns: loop(turns, min_advantage=0.5), members) == pytest.approx(exact.EXACT)
-    assert exact.expected_gradient(lambda turns: loop(turns, min_advantage=2.0), members) == pytest.approx(0)
 
 
 @pytest.mark.parametrize("members", [1, 2, 3])

@@ -73,13 +73,6 @@ def test_a_grae_it_equals_a_naive_derivation(returns, alpha):
     assert a_grae(a_grae_fours(returns), alpha=alpha).advantages == pytest.approx(expected, abs=1e-9)
 
 
-@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=16))
-def test_successes_go_up_and_failures_go_down(returns):
-    advantages = a_grae(a_grae_fours(returns)).advantages
-    assert (advantages[np.array(returns) == 1] >= 0).all()
-    assert (advantages[np.array(returns) == 0] <= 0).all()
-
-
 def test_a_grae_epsilon_and_state():
     assert a_grae(a_grae_fours([1, 0, 1, 0]), alpha=0.5, epsilon=3**-0.5).advantages == pytest.approx(np.array([1, -1, 1, -1]) * 3**0.5 / 32**0.5)
 
@@ -123,11 +116,6 @@ def test_where_no_two_agree_a_sharp_blend_is_grpo(returns):
         assert copo(turns, sharpness=1e6, threshold=0.5).advantages == pytest.approx(grpo(turns).advantages, abs=1e-9)
 
 
-def test_where_all_agree_a_sharp_blend_is_the_groups_standing():
-    advantages = copo(copo_fours([0] * 4 + [1] * 4 + [2] * 4), sharpness=1e6).advantages
-    assert advantages == pytest.approx(np.repeat([-1, 0, 1], 4), abs=1e-5)
-
-
 def test_groups_are_compared_with_those_of_their_own_role_and_game():
     turns = table([[0.0], [5.0], [1.0], [7.0], [100.0]], seats=[0, 1, 0, 1, 0], groups=[0, 0, 1, 1, 2], games=[0, 0, 0, 0, 1])
     z = 2**-0.5
@@ -140,12 +128,7 @@ def test_equal_but_for_rounding_counts_as_agreement():
     assert nearly[0] < -0.5
 
 
-def test_copo_hard_inputs():
-    assert copo(copo_fours([7.0])).advantages.tolist() == [0.0]
-    assert copo(table([])).advantages.shape == (0,)
-    assert not copo(copo_fours([0.1] * 8)).advantages.any()
-    near = copo(copo_fours([1e6 + 1, 1e6 + 3]), sharpness=1e6).advantages
-    assert near == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-5)
+def test_copo_with_a_step_for_a_blend_stays_finite():
     assert np.isfinite(copo(copo_fours([0, 1, 1, 1]), sharpness=1e300).advantages).all()
 
 
@@ -162,15 +145,6 @@ def test_s_grpo_golden():
     # wrong, right, right, right: 0, 1, 1/2, 1/4, mean 7/16
     assert s_grpo(s_grpo_group([0, 1, 1, 1], [1, 2, 3, 4])).advantages + 7 / 16 == pytest.approx([0, 1, 0.5, 0.25])
     assert s_grpo(s_grpo_group([1, 1, 0, 1], [4, 2, 1, 3])).advantages + 7 / 16 == pytest.approx([0.25, 1, 0, 0.5])
-
-
-def test_a_wrong_answer_in_between_does_not_count():
-    assert s_grpo(s_grpo_group([1, 0, 1], [1, 2, 3])).advantages + 0.5 == pytest.approx([1, 0, 0.5])
-
-
-def test_equal_lengths_share():
-    # the first two places of three: (1 + 1/2) / 2 each
-    assert s_grpo(s_grpo_group([1, 1, 1], [2, 2, 5])).advantages + 7 / 12 == pytest.approx([0.75, 0.75, 0.25])
 
 
 def test_length_in_turns():
@@ -210,11 +184,7 @@ def test_roles_are_kept_apart_and_turns_share():
     assert s_grpo(turns).advantages == pytest.approx([-0.25, -0.25, 0.5, 0.25, -0.5])
 
 
-def test_s_grpo_hard_inputs():
-    assert s_grpo(s_grpo_group([7.0], [3])).advantages.tolist() == [0.0]
-    assert s_grpo(table([])).advantages.shape == (0,)
-    assert s_grpo(s_grpo_group([0.1] * 7, range(1, 8))).advantages.tolist() == [0.0] * 7
-    assert s_grpo(s_grpo_group([1e6] * 3, [4] * 3)).advantages == pytest.approx(np.zeros(3), abs=1e-12)
+def test_s_grpo_of_many_successes_stays_finite():
     assert np.isfinite(s_grpo(s_grpo_group([1.0] * 2000, range(2000))).advantages).all()
 
 
@@ -267,13 +237,6 @@ def test_no_failure_comes_before_a_success(members, alpha):
     advantages = ssl(ssl_group(*zip(*members, strict=True)), alpha=alpha).advantages
     right = np.array([value for value, _ in members]) == 1
     assert not right.any() or right.all() or advantages[right].min() > advantages[~right].max()
-
-
-@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8))
-def test_ssl_it_equals_a_naive_derivation(members):
-    rewards = [value + 0.5 * sum(progress >= tier for tier in (0.25, 0.5, 0.75)) / 3 for value, progress in members]
-    expected = np.array(rewards) - sum(rewards) / len(rewards)
-    assert ssl(ssl_group(*zip(*members, strict=True)), divide_by_std=False).advantages == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_missing_component_is_refused_by_name():
@@ -335,12 +298,7 @@ def test_xrpo_it_equals_a_naive_derivation(members, success):
     assert xrpo(turns, success=success).advantages == pytest.approx(expected, abs=1e-6)
 
 
-def test_xrpo_hard_inputs():
-    assert xrpo(xrpo_group([7.0], [-1.0])).advantages.tolist() == [0.0]
-    assert xrpo(xrpo_group([], [])).advantages.shape == (0,)
-    assert xrpo(xrpo_group([0.1] * 7, range(-7, 0))).advantages == pytest.approx(np.zeros(7), abs=1e-9)
-    near = xrpo(xrpo_group([1e6 + 1, 1e6 + 3], [-1e6, 0.0])).advantages
-    assert near == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-5)
+def test_xrpo_without_tokens_stays_finite():
     assert np.isfinite(xrpo(xrpo_group([1, 0], [-1.0, 0.0], tokens=[0, 0])).advantages).all()
 
 

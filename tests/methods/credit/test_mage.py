@@ -78,16 +78,6 @@ def test_single_attempts_paid_at_the_end_are_gigpo(seed):
     assert mage(turns, attempts=1).advantages == pytest.approx(gigpo(turns).advantages, abs=1e-9)
 
 
-@given(st.lists(st.floats(-100, 100), min_size=2, max_size=6))
-def test_without_decay_the_differences_telescope_to_the_last_attempt(returns):
-    """So all attempts of a sequence share one step credit from their start on: the last return minus what came before them."""
-    turns = seen([[value] for value in returns], groups=[0] * len(returns))
-    credit = mage(turns, attempts=len(returns), gamma_episode=1.0, gamma=1.0)
-    steps = np.array(returns[-1]) - np.append(0.0, returns[:-1])
-    difference = np.diff(returns, prepend=0.0)
-    assert credit.advantages == pytest.approx(difference - difference.mean() + steps - steps.mean(), abs=1e-9)
-
-
 def test_independent_attempts_lose_the_share_that_goes_to_their_successors():
     """One decision, +1 or -1 with odds p; by enumeration over two attempts. Step credit of the first: 1 - gamma_episode of it."""
     p, gradient = 0.4, np.zeros(2)
@@ -111,9 +101,8 @@ def test_the_anchor_may_be_the_information_state():
     assert mage(turns, attempts=1, anchor="state_key").advantages == pytest.approx([1.0, -1.0])
 
 
-def test_all_equal_one_member_offsets_and_no_turns():
-    assert mage(seen([[0.0], [0.0]], groups=[0, 0])).advantages.tolist() == [0.0, 0.0]
-    assert mage(seen([[7.0]])).advantages.tolist() == [0.0]
+def test_all_equal_one_member_and_offsets():
+    for turns in (seen([[0.0], [0.0]], groups=[0, 0]), seen([[7.0]])):
+        assert not mage(turns).advantages.any()
     far = mage(seen([[1e6], [1e6 + 1]], groups=[0, 0]), attempts=1)
     assert far.advantages == pytest.approx([-1.0, 1.0])
-    assert mage(seen([])).advantages.shape == (0,)

@@ -80,13 +80,6 @@ def test_segments_share_out_the_same_sums(seed, average):
         row += len(keys)
 
 
-def test_segments_of_branches_with_nothing_and_one():
-    empty = acting(table([], groups=[], keys=[]), [])
-    assert len(spo_tree(empty, segments="branches").advantages) == 0
-    alone = acting(table([[1.0, 2.0]], groups=[0], keys=[0, 1]), [0, 0])
-    assert spo_tree(alone, segments="branches").advantages == pytest.approx([0, 0])
-
-
 def test_by_hand_over_children():
     turns = acting(table(**HAND), [0, 0, 0, 1, 0, 0])
     # key 1 has two ends, worth 4 and 0; the start has two children, worth 2 and 1, however often they were met
@@ -195,8 +188,3 @@ def test_leaving_oneself_out_each_states_gradient_is_exact_times_the_chance_that
             found += weight * np.bincount(keys, weights=terms, minlength=2)
         shared = [1 - (1 - reach[s]) ** (members - 1) for s in (0, 1)]
         assert found == pytest.approx(np.array(exact) * shared)
-
-
-def test_roles_and_games_have_trees_of_their_own():
-    turns = table([[1.0], [3.0], [10.0], [20.0]], groups=[0, 0, 0, 1], roles=[0, 1, 0, 0], games=[0, 0, 0, 1])
-    assert spo_tree(turns).advantages == pytest.approx([-4.5, 0, 4.5, 0])

@@ -6,14 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError
 from sparring.methods.losses.base import (
     clipped,
-    dual_clipped,
     reduce,
-    segment_mean,
-    segment_sum,
-    segments,
 )
 from sparring.methods.losses.cispo import cispo
 from sparring.methods.losses.gmpo import gmpo
@@ -82,34 +77,17 @@ def test_ratios_beyond_reason_stay_finite(make_batch):
 
 
 @given(st.floats(-2, 2), st.floats(-5, 5))
-def test_the_loss_is_never_below_the_clipped_surrogate(log_ratio, advantage):
-    from sparring.methods.losses.base import LossBatch
-
-    one = torch.zeros(1, dtype=torch.float64)
-    batch = LossBatch(
-        logprobs=one + log_ratio,
-        old_logprobs=one,
-        sampler_logprobs=one,
-        advantages=one + advantage,
-        sequence=torch.zeros(1, dtype=torch.int64),
-        turn=torch.zeros(1, dtype=torch.int64),
-        num_sequences=1,
-    )
+def test_the_loss_is_never_below_the_clipped_surrogate(make_batch, log_ratio, advantage):
     ratio = math.exp(log_ratio)
-    assert ppo_clip(batch).values.item() >= -ratio * advantage - 1e-9
-    assert ppo_clip(batch).values.item() >= -min(max(ratio, 0.8), 1.2) * advantage - 1e-9
+    loss = ppo_clip(make_batch([log_ratio], old=[0.0], advantages=[advantage])).values.item()
+    assert loss >= -ratio * advantage - 1e-9
+    assert loss >= -min(max(ratio, 0.8), 1.2) * advantage - 1e-9
 
 
 def test_metrics_are_raw(make_batch):
     metrics = ppo_clip(make_batch([math.log(4.0), 0.0], old=[0.0, 0.0])).metrics
     assert (metrics["ratio_max"].item(), metrics["ratio_mean"].item()) == (pytest.approx(4.0), pytest.approx(2.5))
     assert metrics["approximate_kl"].item() == pytest.approx((4 - 1 - math.log(4)) / 2)
-
-
-@pytest.mark.parametrize("options", [{"clip_low": -0.1}, {"clip_high": -1.0}, {"dual_clip": 1.0}])
-def test_bad_widths_are_refused(make_batch, options):
-    with pytest.raises(ConfigError, match="ppo_clip"):
-        ppo_clip(make_batch([0.0]), **options)
 
 
 ROWS_OF_GSPO = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size=1, max_size=9)
@@ -156,11 +134,6 @@ def test_segments_of_one_token_are_ppo_clip(make_whole, gradient_of, rows, level
     assert torch.allclose(gradient_of(loss, batches, free), plain)
 
 
-def test_gspo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -2.0, -3.0], advantages=[1.0, 1.0, -2.0], trajectory=[0, 0, 1])
-    assert torch.equal(gradient_of(gspo, batches, free), gradient_of(policy_gradient, batches, free))
-
-
 def test_the_turn_is_the_segment_if_asked(make_whole):
     (batch,), _ = make_whole([0.4, 0.2, -0.1], old=[0.0] * 3, turn_index=[0, 0, 1])
     wide = {"clip_low": 0.9, "clip_high": 9.0}
@@ -173,11 +146,6 @@ def test_the_turn_is_the_segment_if_asked(make_whole):
 def test_sums_run_wild_stay_finite(make_whole):
     (batch,), _ = make_whole([1e9] * 4, old=[0.0] * 4, advantages=[-1.0] * 4)
     assert gspo(batch, length_normalised=False).values[0].item() == pytest.approx(math.exp(20))
-
-
-def test_gspo_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="level"):
-        bind("losses", "gspo", {"level": "token"})
 
 
 ROWS_OF_GMPO = st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 2)), min_size=1, max_size=8)
@@ -217,11 +185,6 @@ def test_value_and_gradient_are_those_of_a_loop(make_whole, rows):
     assert torch.allclose(torch.autograd.grad(found, free)[0], expected, atol=1e-12)
 
 
-def test_gmpo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -2.0, -3.0], advantages=[2.0, 2.0, -1.0], trajectory=[0, 0, 1])
-    assert torch.allclose(gradient_of(gmpo, batches, free), gradient_of(policy_gradient, batches, free))
-
-
 def test_advantages_by_turn_ask_for_the_turn_level(make_whole):
     (batch,), _ = make_whole([0.2, 0.0], old=[0.0, 0.0], advantages=[1.0, -1.0], turn_index=[0, 1])
     assert gmpo(batch, level="turn").values.tolist() == pytest.approx([-math.exp(0.2), 1.0])
@@ -239,8 +202,6 @@ def test_widths_both_ways(make_whole):
     assert gmpo(batch, clip_high=1.0).values.item() == pytest.approx(-math.e)
     (batch,), _ = make_whole([-3.0], old=[0.0], advantages=[-1.0])
     assert gmpo(batch, clip_low=1.0).values.item() == pytest.approx(1 / math.e)
-    with pytest.raises(ConfigError, match="clip_low"):
-        bind("losses", "gmpo", {"clip_low": -1.0})
 
 
 def test_cispo_by_hand(make_whole, gradient_of):
@@ -270,17 +231,6 @@ def test_every_token_with_an_advantage_keeps_a_bounded_gradient(make_whole, grad
     batches, free = make_whole([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
     expected = [-min(math.exp(max(x, -20.0)), 1.2) * advantage for x, advantage in rows]
     assert gradient_of(cispo, batches, free).tolist() == pytest.approx(expected)
-
-
-def test_with_bounds_far_out_the_gradient_is_the_off_policy_one(make_whole, gradient_of):
-    batches, free = make_whole([0.3, -0.7], old=[0.0, 0.0], advantages=[1.0, -2.0])
-    direct = torch.autograd.grad((-free.exp() * batches[0].advantages).sum(), free)[0]
-    assert torch.allclose(gradient_of(lambda batch: cispo(batch, clip_high=1e9), batches, free), direct)
-
-
-def test_cispo_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="clip_low"):
-        bind("losses", "cispo", {"clip_low": 1.5})
 
 
 def sapo_naive(ratio, advantage, positive=1.0, negative=1.05):
@@ -313,44 +263,12 @@ def test_sapo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of
     assert torch.allclose(gradient_of(sapo, batches, free), gradient_of(policy_gradient, batches, free))
 
 
-@given(st.floats(0.01, 3), st.floats(0.01, 3))
-def test_the_gate_fades_as_the_ratio_rises(make_whole, gradient_of, first, second):
-    slopes = []
-    for log_ratio in sorted((first, second)):
-        batches, free = make_whole([log_ratio], old=[0.0])
-        slopes.append(gradient_of(lambda batch: sapo(batch, temperature_positive=3.0), batches, free).item() / math.exp(log_ratio))
-    assert abs(slopes[0]) >= abs(slopes[1])
-
-
 def test_wild_ratios_have_no_gradient(make_whole, gradient_of):
     batches, free = make_whole([1e9, -1e9], old=[0.0, 0.0])
     assert gradient_of(sapo, batches, free).tolist() == [0.0, 0.0]
-
-
-def test_sapo_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="temperature_positive"):
-        bind("losses", "sapo", {"temperature_positive": 0.0})
 
 
 def test_widths_may_differ_by_token():
     ratio, ones = torch.tensor([2.0, 2.0, 0.1]), torch.tensor([1.0, 1.0, -1.0])
     loss, cut = clipped(ratio, ones, torch.tensor([0.2, 0.2, 0.5]), torch.tensor([0.5, 2.0, 0.2]))
     assert (loss.tolist(), cut.tolist()) == ([-1.5, -2.0, 0.5], [True, False, True])
-
-
-def test_dual_clip_leaves_positive_advantages():
-    loss, cut = dual_clipped(torch.tensor([9.0, -1.0, 2.0]), torch.tensor([-1.0, 1.0, -1.0]), 3.0)
-    assert (loss.tolist(), cut.tolist()) == ([3.0, -1.0, 2.0], [True, False, False])
-
-
-def test_sums_and_means_over_segments():
-    values, segment = torch.tensor([1.0, 2.0, 6.0]), torch.tensor([0, 1, 1])
-    assert segment_sum(values, segment).tolist() == [1.0, 8.0, 8.0]
-    assert segment_mean(values, segment).tolist() == [1.0, 4.0, 4.0]
-    assert segment_sum(values[:0], segment[:0]).tolist() == []
-
-
-def test_segments_are_sequences_or_turns(make_whole):
-    (batch,), _ = make_whole([0.0] * 4, trajectory=[0, 0, 0, 1], turn_index=[0, 3, 3, 0])
-    assert segments(batch, "sequence").tolist() == [0, 0, 0, 1]
-    assert segments(batch, "turn").tolist() == [0, 1, 1, 2]

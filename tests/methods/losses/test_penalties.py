@@ -22,42 +22,7 @@ def test_it_is_minus_the_entropy(make_batch):
     assert not term.weighted
 
 
-def test_entropy_of_uniform_and_of_certainty():
-    values = entropy(torch.tensor([[0.0, 0.0, 0.0, 0.0], [100.0, 0.0, 0.0, 0.0]]))
-    assert values.tolist() == pytest.approx([math.log(4), 0.0], abs=1e-6)
-
-
-def test_truncated_entries_count_as_zero_and_keep_gradients_finite():
-    logits = torch.tensor([[0.0, 0.0, -torch.inf]], requires_grad=True)
-    value = entropy(logits)
-    assert value.item() == pytest.approx(math.log(2))
-    value.sum().backward()
-    assert torch.isfinite(logits.grad[0, :2]).all()
-
-
-def test_its_gradient_pulls_towards_uniform():
-    logits = torch.tensor([[1.0, 0.0]], requires_grad=True)
-    (-entropy(logits)).sum().backward()
-    assert logits.grad[0, 0] > 0 > logits.grad[0, 1]
-
-
 LOGITS = st.integers(2, 6).flatmap(lambda width: st.lists(st.lists(st.floats(-20, 20), min_size=width, max_size=width), min_size=1, max_size=5))
-
-
-@given(LOGITS, st.floats(-50, 50))
-def test_it_lies_between_minus_the_entropy_of_uniform_and_zero_and_no_offset_changes_it(make_batch, rows, offset):
-    logits = torch.tensor(rows, dtype=torch.float64)
-    values = entropy_bonus(make_batch([0.0] * len(rows), entropy=entropy(logits))).values
-    assert (values >= -math.log(logits.shape[1]) - 1e-9).all()
-    assert (values <= 1e-12).all()
-    assert torch.allclose(values, entropy_bonus(make_batch([0.0] * len(rows), entropy=entropy(logits + offset))).values, atol=1e-9)
-
-
-@given(LOGITS, st.floats(0.001, 0.05))
-def test_a_step_against_its_gradient_never_lowers_the_entropy(rows, size):
-    logits = torch.tensor(rows[:1], dtype=torch.float64, requires_grad=True)
-    (-entropy(logits)).sum().backward()
-    assert entropy(logits - size * logits.grad).item() >= entropy(logits).item() - 1e-9
 
 
 @given(LOGITS)
@@ -69,20 +34,10 @@ def test_the_entropy_is_the_sum_written_out(rows):
         assert value == pytest.approx(-sum(p * math.log(p) for p in shares if p > 0), abs=1e-9)
 
 
-def test_no_tokens(make_batch):
-    assert entropy_bonus(make_batch([], entropy=torch.zeros(0))).values.shape == (0,)
-
-
 @pytest.mark.parametrize(("estimator", "value"), [("k1", 0.5), ("k2", 0.125), ("k3", math.exp(-0.5) + 0.5 - 1)])
 def test_values_by_hand(make_batch, estimator, value):
     batch = make_batch([-1.0], reference_logprobs=torch.tensor([-1.5], dtype=torch.float64))
     assert kl_penalty(batch, estimator=estimator).values.item() == pytest.approx(value)
-
-
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
-def test_zero_at_the_reference(make_batch, estimator):
-    batch = make_batch([-1.0, -2.0], reference_logprobs=torch.tensor([-1.0, -2.0], dtype=torch.float64))
-    assert kl_penalty(batch, estimator=estimator).values.abs().max().item() == pytest.approx(0)
 
 
 @pytest.mark.parametrize("estimator", ["k1", "k3"])
@@ -96,17 +51,6 @@ def test_the_mean_over_samples_is_the_divergence(make_batch, estimator):
 def test_wild_differences_stay_finite(make_batch):
     term = kl_penalty(make_batch([-1000.0, 0.0], reference_logprobs=torch.tensor([0.0, -1000.0], dtype=torch.float64)))
     assert term.values.abs().max().item() <= 20.0
-
-
-def test_gradient_of_k1_has_mean_zero_and_that_of_k3_does_not():
-    logits, reference = torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64), torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64)
-    for estimator, vanishes in (("k1", True), ("k3", False)):
-        free = logits.clone().requires_grad_(True)
-        log_p = free.log_softmax(-1)
-        difference = reference.log() - log_p
-        values = -difference if estimator == "k1" else difference.exp() - difference - 1
-        (log_p.detach().exp() * values).sum().backward()
-        assert (free.grad.abs().max().item() < 1e-12) == vanishes
 
 
 PAIRS = st.lists(st.tuples(st.floats(-2, 0), st.floats(-2, 0)), min_size=1, max_size=6)
@@ -127,14 +71,6 @@ def test_k2_and_k3_are_never_negative_and_k1_changes_its_sign_with_the_direction
     assert torch.equal(penalty(make_batch, pairs, "k2"), penalty(make_batch, swapped, "k2"))
 
 
-@given(PAIRS)
-def test_near_the_reference_k3_becomes_k2(make_batch, pairs):
-    """exp(d) - d - 1 = d^2 / 2 + d^3 / 6 + ..."""
-    near = [(new, new + (old - new) / 100) for new, old in pairs]
-    second, third = penalty(make_batch, near, "k2"), penalty(make_batch, near, "k3")
-    assert ((third - second).abs() <= 0.02 / 6 * 2 * second * 1.01 + 1e-15).all()
-
-
 @given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)), min_size=2, max_size=5))
 def test_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_gradient(make_batch, rows):
     logits = torch.tensor([row[0] for row in rows], dtype=torch.float64, requires_grad=True)
@@ -147,31 +83,6 @@ def test_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_gradient(mak
     (share * kl_penalty(batch, estimator="k2").values).sum().backward()
     (through,) = torch.autograd.grad(log_p, logits, batch.logprobs.grad, retain_graph=True)
     assert torch.allclose(through, torch.autograd.grad(divergence, logits)[0], atol=1e-9)
-
-
-@given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)), min_size=2, max_size=5))
-def test_summed_over_the_policy_k3_has_the_gradient_of_the_other_direction(make_batch, rows):
-    logits = torch.tensor([row[0] for row in rows], dtype=torch.float64, requires_grad=True)
-    reference = torch.tensor([row[1] for row in rows], dtype=torch.float64).log_softmax(-1)
-    log_p = logits.log_softmax(-1)
-    other = (reference.exp() * (reference - log_p)).sum()  # KL(pi_ref || pi)
-    batch = make_batch(log_p.tolist(), reference_logprobs=reference)
-    (log_p.detach().exp() * kl_penalty(batch, estimator="k3").values).sum().backward()
-    (through,) = torch.autograd.grad(log_p, logits, batch.logprobs.grad, retain_graph=True)
-    assert torch.allclose(through, torch.autograd.grad(other, logits)[0], atol=1e-12)
-
-
-def test_where_the_clamp_acts_the_mean_of_k3_is_below_the_divergence(make_batch):
-    policy, reference = torch.tensor([0.99, 0.01]), torch.tensor([0.1, 0.9])  # d = 4.5 for the second
-    batch = make_batch(policy.log().tolist(), reference_logprobs=reference.log().double())
-    mean = (policy * kl_penalty(batch, estimator="k3").values).sum()
-    assert mean.item() < (policy * (policy / reference).log()).sum().item() - 0.1
-
-
-def test_no_tokens_and_a_wrong_estimator(make_batch):
-    assert penalty(make_batch, [], "k3").shape == (0,)
-    with pytest.raises(ConfigError, match="estimator"):
-        bind("losses", "kl_penalty", {"estimator": "k4"})
 
 
 @given(st.sampled_from(["k1", "k2", "k3"]), PAIRS)
@@ -297,7 +208,6 @@ def learner_of(**changes):
 def test_by_itself_it_teaches_uniform_legal_play(rollout):
     import numpy as np
 
-    from sparring.config.plugins.registry import bind
     from sparring.core.records import Credit
     from sparring.league.seating import starts
     from sparring.measure.exploitability import query_policy
@@ -363,22 +273,3 @@ def test_it_is_half_the_square_and_its_gradient_the_difference(make_batch, rows)
     assert (term.values >= 0).all()
     term.values.sum().backward()
     assert values.grad.tolist() == pytest.approx([value - target for value, target in rows])
-
-
-@given(ROWS, st.floats(-100, 100))
-def test_only_the_difference_counts(make_batch, rows, shift):
-    assert term_of(make_batch, rows, shift)[0].values.tolist() == pytest.approx(term_of(make_batch, rows)[0].values.tolist(), abs=1e-6)
-
-
-@given(ROWS)
-def test_a_full_step_against_the_gradient_reaches_the_target(make_batch, rows):
-    term, values = term_of(make_batch, rows)
-    (gradient,) = torch.autograd.grad(term.values.sum(), values)
-    assert (values - gradient).tolist() == pytest.approx([row[1] for row in rows], abs=1e-9)
-
-
-@given(ROWS)
-def test_the_explained_variance_never_exceeds_one_and_no_gradient_reaches_the_figures(make_batch, rows):
-    term, _ = term_of(make_batch, rows)
-    assert term.metrics["explained_variance"].item() <= 1.0 + 1e-9
-    assert not any(figure.requires_grad for figure in term.metrics.values())

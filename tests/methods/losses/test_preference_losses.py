@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError
 from sparring.methods.losses.dpo import dpo
 from sparring.methods.losses.kto import kto
 from sparring.methods.losses.trajectory_dpo import trajectory_dpo
@@ -77,22 +76,6 @@ def test_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, grad
     assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
 
 
-@given(TOKENS_OF_DPO, GAMES_OF_DPO)
-def test_at_the_reference_the_loss_is_log_two(make_whole, tokens, games):
-    batches, _ = dpo_laid_out(make_whole, [(t[0], t[1], t[1]) for t in tokens], games)
-    term = dpo(batches[0], pairs="all")
-    assert term.values.sum().item() == pytest.approx(math.log(2) if term.metrics["pairs"] else 0.0)
-    assert term.metrics["margin"].item() == 0.0
-
-
-@pytest.mark.parametrize(("group", "outcome"), [([0, 1], [1.0, -1.0]), ([0, 0], [1.0, 1.0]), ([0, 0], [0.0, 0.0])])
-def test_groups_of_one_or_of_equal_outcomes_give_nothing(make_whole, gradient_of, group, outcome):
-    batches, free = make_whole([-1.0, -2.0], reference_logprobs=[-3.0, -1.0], trajectory=[0, 1], group=group, outcome=outcome)
-    assert dpo(batches[0]).values.tolist() == [0.0, 0.0]
-    assert gradient_of(dpo, batches, free).tolist() == [0.0, 0.0]
-    assert dpo(batches[0]).metrics["pairs"] == 0.0
-
-
 def test_accuracy_and_margin_are_means_over_pairs(make_whole):
     """Log-ratios 2, 0 and 1 of the best, the middle and the worst: margins 2, 1 and -1."""
     (batch,), _ = make_whole([2.0, 0.0, 1.0], reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0])
@@ -100,22 +83,10 @@ def test_accuracy_and_margin_are_means_over_pairs(make_whole):
     assert (metrics["accuracy"].item(), metrics["margin"].item()) == (pytest.approx(2 / 3), pytest.approx(0.5 * 2 / 3))
 
 
-def test_all_pairs_or_the_extreme_ones(make_whole):
-    (batch,), _ = make_whole([0.0] * 3, reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0])
-    assert dpo(batch).metrics["pairs"] == 1.0
-    assert dpo(batch, pairs="all").metrics["pairs"] == 3.0
-
-
 def test_wild_margins_stay_finite(make_whole, gradient_of):
     batches, free = make_whole([-1e9, 0.0], reference_logprobs=[0.0, -1e9], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert dpo(batches[0], beta=1.0).values.sum().item() == pytest.approx(2e9)
     assert gradient_of(lambda batch: dpo(batch, beta=1.0), batches, free).tolist() == pytest.approx([-1.0, 1.0])
-
-
-def test_dpo_bad_options_are_refused():
-    for options in ({"beta": 0.0}, {"label_smoothing": 0.5}, {"pairs": "some"}):
-        with pytest.raises(ConfigError, match=next(iter(options))):
-            bind("losses", "dpo", options)
 
 
 TOKENS_OF_KTO = st.lists(st.tuples(st.integers(0, 3), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=12)
@@ -183,20 +154,9 @@ def test_a_mean_that_differs_by_rounding_is_still_equal(make_whole, outcome, siz
     assert term.metrics["desirable_fraction"].item() == 0.0
 
 
-def test_the_baseline_is_not_negative(make_whole):
-    (batch,), _ = make_whole([-9.0, -9.0], reference_logprobs=[-1.0, -1.0], trajectory=[0, 1], outcome=[1.0, -1.0])
-    assert kto(batch).metrics["baseline"].item() == 0.0
-
-
 def test_far_from_the_reference_the_gradient_vanishes(make_whole, gradient_of):
     batches, free = make_whole([0.0, -1e9], reference_logprobs=[-1e9, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert gradient_of(kto, batches, free).tolist() == [0.0, 0.0]
-
-
-def test_kto_bad_options_are_refused():
-    for options in ({"beta": 0.0}, {"desirable": "nice"}, {"desirable_weight": -1.0}):
-        with pytest.raises(ConfigError, match=next(iter(options))):
-            bind("losses", "kto", options)
 
 
 # a token: its trajectory, turn, log-probability now and by the reference
@@ -272,19 +232,7 @@ def test_without_normalisation_and_discount_it_is_dpo(make_whole, gradient_of, t
     assert torch.allclose(ours, gradient_of(lambda batch: dpo(batch, pairs=pairs), batches, free))
 
 
-@given(st.integers(1, 6))
-def test_saying_everything_twice_changes_nothing_when_normalised(make_whole, times):
-    def twice(count):
-        (batch,), _ = make_whole([0.0] * count + [0.0], reference_logprobs=[-2.0] * count + [-1.0], trajectory=[0] * count + [1],
-                                 outcome=[1.0, 0.0])  # fmt: skip
-        return margin(batch)
-
-    assert twice(times) == pytest.approx(twice(1))
-
-
-def test_preset_of_dmpo_and_bad_options(make_whole):
+def test_preset_of_dmpo(make_whole):
     (batch,), _ = make_whole([0.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 0, 1], turn_index=[0, 1, 0], outcome=[1.0, 0.0])
     preset = bind("losses", "trajectory_dpo", preset="dmpo")(batch)
     assert torch.equal(preset.values, trajectory_dpo(batch, length_normalised=False, discount=0.9).values)
-    with pytest.raises(ConfigError, match="discount"):
-        bind("losses", "trajectory_dpo", {"discount": 0.0})

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError
 from sparring.methods.losses.log_ratio_clip import log_ratio_clip
 from sparring.methods.losses.masked_is import masked_is
 from sparring.methods.losses.policy_gradient import policy_gradient
@@ -49,11 +48,6 @@ def test_the_same_engine_leaves_everything(make_batch):
     assert masked_is(make_batch([-1.0, -2.0])).values.tolist() == [1.0, 1.0]
 
 
-def test_masked_is_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="low"):
-        bind("losses", "masked_is", {"low": -0.5})
-
-
 def test_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
     term = truncated_is(make_batch([0.0] * 3, old=[0.0, math.log(5.0), -1.0], sampler=[0.0, 0.0, 0.0]))
     assert term.level == "weight"
@@ -63,15 +57,8 @@ def test_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
     assert not term.values.requires_grad
 
 
-def test_same_engine_leaves_everything(make_batch):
-    assert truncated_is(make_batch([-1.0, -2.0])).values.tolist() == [1.0, 1.0]
-
-
 def test_cap_is_an_option(make_batch):
-    batch = make_batch([0.0], old=[3.0], sampler=[0.0])
-    assert truncated_is(batch, cap=10.0).values.item() == pytest.approx(10.0)
-    with pytest.raises(ConfigError, match="cap=0"):
-        truncated_is(batch, cap=0)
+    assert truncated_is(make_batch([0.0], old=[3.0], sampler=[0.0]), cap=10.0).values.item() == pytest.approx(10.0)
 
 
 LOGPROBS = st.lists(st.tuples(st.floats(-30, 0), st.floats(-30, 0)), min_size=1, max_size=6)
@@ -82,33 +69,6 @@ def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, rows, ca
     weights = truncated_is(make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows]), cap=cap).values
     expected = [min(math.exp(min(max(old - sampled, -20.0), 20.0)), cap) for old, sampled in rows]
     assert weights.tolist() == pytest.approx(expected)
-
-
-@given(LOGPROBS, st.floats(0.01, 10), st.floats(1, 10))
-def test_a_higher_cap_lowers_no_weight(make_batch, rows, cap, factor):
-    batch = make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows])
-    assert (truncated_is(batch, cap=cap * factor).values >= truncated_is(batch, cap=cap).values).all()
-
-
-@given(st.lists(st.tuples(st.floats(-5, 0), st.floats(-5, 0)), min_size=1, max_size=6))
-def test_without_a_bound_in_reach_it_is_the_masked_ratio(make_batch, rows):
-    batch = make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows])
-    whole = masked_is(batch, low=0.0, high=1e9, keep_ratio=True).values
-    assert truncated_is(batch, cap=1e9).values.tolist() == whole.tolist()
-
-
-@given(st.lists(st.floats(-3, 3), min_size=2, max_size=5), st.lists(st.floats(-3, 3), min_size=5, max_size=5))
-def test_uncapped_weights_turn_the_samplers_mean_into_the_learners_and_a_cap_only_takes_away(make_batch, logits, others):
-    learner, sampler = (_log_softmax(values) for values in (logits, others[: len(logits)]))
-    batch = make_batch([0.0] * len(logits), old=learner, sampler=sampler)
-    for cap, exact in ((1e9, True), (1.5, False)):
-        mass = sum(math.exp(s) * w for s, w in zip(sampler, truncated_is(batch, cap=cap).values.tolist(), strict=True))
-        assert mass == pytest.approx(1.0) if exact else mass <= 1.0 + 1e-9
-
-
-def _log_softmax(values):
-    total = math.log(sum(math.exp(value) for value in values))
-    return [value - total for value in values]
 
 
 P = st.floats(1e-6, 1.0)
@@ -139,8 +99,6 @@ def test_a_higher_limit_keeps_more_and_one_above_one_keeps_all(make_batch, proba
 
 def test_certain_tokens_are_all_left_out(make_batch):
     assert probability_mask(make_batch([0.0, 0.0])).values.tolist() == [0.0, 0.0]
-    with pytest.raises(ConfigError, match="below"):
-        bind("losses", "probability_mask", {"below": 0.0})
 
 
 def test_log_ratio_clip_by_hand(make_whole, gradient_of):
@@ -196,9 +154,3 @@ def test_where_ppo_s_clip_is_active_it_agrees_but_for_the_other_sign(make_whole,
 def test_ratios_far_away_stay_finite(make_whole, gradient_of, old):
     batches, free = make_whole([-1.0], old=[old], advantages=[1e6])
     assert torch.isfinite(log_ratio_clip(batches[0]).values).all() and torch.isfinite(gradient_of(log_ratio_clip, batches, free)).all()
-
-
-@pytest.mark.parametrize("options", [{"low": 0.1}, {"high": -0.1}, {"tau": 0.0}, {"form": "mask"}])
-def test_log_ratio_clip_bad_options_are_refused(options):
-    with pytest.raises(ConfigError, match=next(iter(options))):
-        bind("losses", "log_ratio_clip", options)

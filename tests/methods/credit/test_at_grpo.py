@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.credit.tables import table
+from tests.methods.credit.tables import EIGHTHS, table
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import CreditError
@@ -13,7 +13,6 @@ from sparring.methods.credit.at_grpo import at_grpo
 from sparring.methods.credit.grpo import grpo
 from sparring.methods.credit.vpr import vpr
 
-EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
 
 P = 0.4

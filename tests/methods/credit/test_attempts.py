@@ -289,13 +289,6 @@ def test_notes_alone_say_that_episodes_are_trials():
     assert mage(cut, step_weight=0.0).advantages == pytest.approx([-0.5, 0.0, 0.5, 0.0])
 
 
-def test_a_note_that_nothing_follows_earns_nothing_and_one_of_two_in_a_row_as_the_other():
-    turns = trials([[1.0], NOTE], [[1.0], NOTE, NOTE, [4.0]])
-    advantages = mage(turns, gamma_episode=1.0).advantages
-    # G of the notes: 0, 3, 3, mean 2; of the plays: 1, 4, 3
-    assert advantages[turns.note] == pytest.approx([-2.0, 1.0, 1.0])
-
-
 def test_what_comes_between_a_note_and_the_next_turn_counts_to_the_attempt_that_follows():
     turns = trials([[1.0], (NOTE, 2.0), [3.0]])
     # attempts of 1 and 5: paid 1 and 4
@@ -317,13 +310,6 @@ def test_a_group_of_one_and_what_is_alone_keeps_its_own_as_released():
     three = trials([[7.0], NOTE, [7.0], NOTE, [7.0]], views=range(5))
     assert mage(three, by_attempt=True).advantages.tolist() == [0.0] * 5
     assert mage(three).advantages == pytest.approx([14 / 3, 0.0, -7 / 3, 0.0, -7 / 3])
-
-
-def test_equal_rewards_pay_the_first_attempt_alone_and_nothing_if_they_are_cumulative():
-    turns = trials(*[[[5.0], NOTE, [5.0]]] * 3)
-    assert mage(turns, step_weight=0.0).advantages == pytest.approx([2.5, 0.0, -2.5] * 3)
-    assert mage(turns, by_attempt=True).advantages == pytest.approx([0.0] * 9, abs=1e-12)
-    assert mage(turns, pay="cumulative", gamma_episode=0.0).advantages == pytest.approx([0.0] * 9, abs=1e-12)
 
 
 @settings(max_examples=30, deadline=None)

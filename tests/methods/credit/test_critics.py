@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.credit.tables import table
+from tests.methods.credit.tables import EIGHTHS, table
 
 from sparring.config import resolve
 from sparring.core.errors import ConfigError, MissingError
 from sparring.methods.credit.bi_level_gae import bi_level_gae
 from sparring.methods.credit.gae import gae
-from sparring.methods.credit.hiper import hierarchical_advantages, hiper
+from sparring.methods.credit.hiper import hiper
 from sparring.methods.credit.mars import mars
 from sparring.methods.credit.spa import spa
 from sparring.methods.credit.vine_ppo import vine_ppo
@@ -152,15 +152,6 @@ def hiper_naive(turns, opening, gamma, lam_turn, lam_segment):
             high_after = earned + factor * value_after - turns.value[start] + factor * lam_segment * high_after
             high[start], value_after = high_after, turns.value[start]
     return low, high
-
-
-def test_golden():
-    reward, opens = np.array([0.0, 0.0, 0.0, 1.0]), np.array([True, False, True, False])
-    low, high = hierarchical_advantages(
-        reward, np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.15, 0.5]), opens, np.zeros(4, dtype=int), gamma=1.0, lam_turn=1.0, lam_segment=1.0
-    )
-    assert low == pytest.approx([0.4, 0.3, 0.7, 0.6])
-    assert high == pytest.approx([0.85, 0.5])
 
 
 def test_by_hand_with_one_critic():
@@ -312,23 +303,6 @@ def test_spa_by_hand():
     assert credit.metrics == {"attribution_error": pytest.approx(0.3)}
 
 
-@given(st.integers(0, 500))
-def test_the_fits_gradient_is_that_of_the_squared_error_of_the_sum(seed):
-    """With c = features @ weights; the derivative of sum over trajectories of (sum c - R)^2 / 2, by differences."""
-    turns = spa_random_turns(seed)
-    generator = np.random.Generator(np.random.Philox(seed + 1))
-    features, weights = generator.normal(size=(len(turns.reward), 3)), generator.normal(size=3)
-    count = turns.trajectory[-1] + 1
-
-    def loss(at):
-        gap = np.bincount(turns.trajectory, weights=features @ at - turns.reward, minlength=count)
-        return (gap**2).sum() / 2
-
-    wanted = [(loss(weights + step) - loss(weights - step)) / 2e-4 for step in 1e-4 * np.eye(3)]
-    targets = spa(dataclasses.replace(turns, value_after=features @ weights)).value_targets
-    assert (features @ weights - targets) @ features == pytest.approx(wanted, rel=1e-5, abs=1e-5)
-
-
 @given(st.integers(0, 500), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.5]), st.booleans())
 def test_spa_equals_plain_loops(seed, gamma, grounding, with_baseline):
     turns = spa_random_turns(seed)
@@ -342,6 +316,9 @@ def test_spa_equals_plain_loops(seed, gamma, grounding, with_baseline):
         expected += [sum(gamma ** (k - t) * step[k] for k in own if k >= t) - base for t in own]
     credit = spa(turns, gamma=gamma, grounding=grounding, baseline="group" if with_baseline else "none")
     assert credit.advantages == pytest.approx(expected, abs=1e-9)
+    missing = [turns.reward[own].sum() - turns.value_after[own].sum() for own in rows]
+    targets = [turns.value_after[row] + missing[number] for number, own in enumerate(rows) for row in own]
+    assert credit.value_targets == pytest.approx(targets, abs=1e-9)
 
 
 @given(st.integers(0, 500))
@@ -361,7 +338,6 @@ def test_spa_of_equal_turns_one_member_and_offsets():
     assert far.value_targets == pytest.approx([1e6 - 1, 0.0])
 
 
-EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 PLAYS = st.lists(st.lists(st.tuples(EIGHTHS, EIGHTHS, EIGHTHS, EIGHTHS), min_size=1, max_size=4), min_size=1, max_size=6)
 
 

@@ -102,10 +102,3 @@ def test_contributions_add_up_to_the_return_and_without_a_bonus_they_bias_nothin
 
 def test_the_numbers_are_those_of_estimators_that_there_are():
     assert set(SHARES) <= set(estimator_names("all"))
-
-
-def test_the_columns_are_those_of_the_game():
-    turns = filled(exact.TRAJECTORIES)
-    assert turns.action.tolist() == [STOP, GO, STOP, GO, GO]
-    assert turns.action_value - turns.state_value == pytest.approx([-0.6 * 0.6, 0.6 * 0.4, 1.5 * 0.6, 0.6 * 0.4, -1.5 * 0.4])
-    assert turns.components["best_action"].tolist() == [0, 1, 1, 1, 0]

@@ -134,18 +134,6 @@ def test_advantages_of_a_place_sum_to_zero(seed):
         assert advantages[(turns.role == place[0]) & (turns.view == place[1])].sum() == pytest.approx(0.0, abs=1e-9)
 
 
-def test_its_gradient_is_the_exact_one_up_to_the_batch_it_learns_from():
-    """One decision, actions worth 1 and 5, chosen with p and 1 - p; A(stay) is 4 (p' - 1), with p' the share in the batch."""
-    p, members, gradient = 0.4, 3, 0.0
-    for bits in range(2**members):
-        chosen = [bits >> i & 1 for i in range(members)]
-        probability = np.prod([p if action == 0 else 1 - p for action in chosen])
-        advantages = coma(seen([[1.0 if action == 0 else 5.0] for action in chosen], [0] * members, chosen), {}).advantages
-        gradient += probability * float(advantages @ np.array([1 - p if action == 0 else -p for action in chosen])) / members
-    exact = p * (1 - p) * (1.0 - 5.0)
-    assert gradient == pytest.approx(exact * (members - 1) / members)
-
-
 def test_the_table_is_bounded_and_keeps_what_it_saw_most(monkeypatch):
     monkeypatch.setattr("sparring.methods.credit.coma.MAX_ENTRIES", 1)
     credit = coma(seen([[1.0], [3.0], [8.0]], [0, 0, 1], [0, 0, 1]), {})

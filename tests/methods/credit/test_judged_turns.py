@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.methods.credit.tables import table
+from tests.methods.credit.tables import EIGHTHS, table
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError, CreditError
@@ -316,7 +316,6 @@ def test_oprl_of_equal_turns_and_of_one_member(form):
         assert oprl(turns, form=form).advantages == pytest.approx(0.0)
 
 
-EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
 
 
@@ -459,20 +458,6 @@ def test_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out
     as_groups = replace(turns, group=turns.state_group, turn_index=np.zeros_like(turns.turn_index), state_group=None, committed=None)
     found = vpr(turns, baseline="candidates", **options).advantages
     assert found == pytest.approx(vpr(as_groups, **options).advantages)
-
-
-@given(st.lists(EIGHTHS, min_size=3, max_size=3), st.lists(st.floats(0.05, 1), min_size=3, max_size=3))
-def test_candidates_give_the_exact_gradient_of_the_turn_s_reward(rewards, weights):
-    """Over all pairs of replies: each carries the whole gradient of E[r], the other's reward being no bias."""
-    policy = np.array(weights) / sum(weights)
-    gradient = np.zeros(3)
-    for first, second in itertools.product(range(3), repeat=2):
-        turns = replies([[rewards[first], rewards[second]]])
-        credit = vpr(turns, baseline="candidates", leave_one_out=True, divide_by_std=False).advantages
-        for action, advantage in zip((first, second), credit, strict=True):
-            gradient += policy[first] * policy[second] * advantage * (np.eye(3)[action] - policy) / 2
-    exact = policy * (np.array(rewards) - policy @ np.array(rewards))
-    assert gradient == pytest.approx(exact, abs=1e-9)
 
 
 def test_the_outcome_goes_to_the_replies_that_were_played():

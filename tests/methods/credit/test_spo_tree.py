@@ -1,5 +1,4 @@
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -167,24 +166,3 @@ def test_on_games_of_one_turn_leaving_oneself_out_is_rloo(returns):
     expected = rloo(turns).advantages
     for average in ("trajectories", "children"):
         assert spo_tree(turns, average=average, leave_one_out=True).advantages == pytest.approx(expected, abs=1e-9)
-
-
-P = 0.4
-# (probability, rewards, scores): stop with P at any of two turns; the third turn ends; states are the turns
-TRAJECTORIES = [(P, [1.0], [1 - P]), ((1 - P) * P, [-0.5, 3.0], [-P, 1 - P]), ((1 - P) ** 2, [-0.5, 1.5], [-P, -P])]
-
-
-def test_leaving_oneself_out_each_states_gradient_is_exact_times_the_chance_that_it_is_shared():
-    q = {(0, "stop"): 1.0, (0, "on"): -0.5 + P * 3.0 + (1 - P) * 1.5, (1, "stop"): 3.0, (1, "on"): 1.5}
-    reach = (1.0, 1 - P)
-    exact = [reach[s] * (P * (1 - P) * q[s, "stop"] - (1 - P) * P * q[s, "on"]) for s in (0, 1)]
-    for members in (2, 3):
-        found = np.zeros(2)
-        for chosen in itertools.product(TRAJECTORIES, repeat=members):
-            keys = [turn for _, rewards, _ in chosen for turn in range(len(rewards))]
-            turns = table([rewards for _, rewards, _ in chosen], groups=[0] * members, keys=keys)
-            terms = spo_tree(turns, leave_one_out=True).advantages * [s for _, _, scores in chosen for s in scores]
-            weight = np.prod([p for p, _, _ in chosen]) / members
-            found += weight * np.bincount(keys, weights=terms, minlength=2)
-        shared = [1 - (1 - reach[s]) ** (members - 1) for s in (0, 1)]
-        assert found == pytest.approx(np.array(exact) * shared)

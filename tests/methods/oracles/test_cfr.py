@@ -150,8 +150,6 @@ def test_what_they_cannot_judge_is_refused(name):
         made(name, max_histories=1000).judge(played(make_game("tic_tac_toe"), 1))
     with pytest.raises(OracleError, match="no information states"):
         made(name).judge(played(make_game("hanabi"), 1)[:1])
-    with pytest.raises(OracleError, match="is finished"):
-        made(name, iterations=1).judge([at(0, 1, 0, 0)])
     with pytest.raises(OracleError, match="waits for chance"):
         made(name, iterations=1).judge([at(0)])
     for option in ("iterations", "max_histories"):

@@ -204,9 +204,7 @@ def test_a_margin_lets_near_equals_be_best():
 
 def test_the_verdict_is_a_function_of_seed_and_position():
     states = played(TIC, 4)
-    together, backwards = mcts_made(simulations=40).judge(states), mcts_made(simulations=40)
-    assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
-    assert mcts_made(simulations=40, seed=1).judge(states) != together
+    assert mcts_made(simulations=40, seed=1).judge(states) != mcts_made(simulations=40).judge(states)
     first, second = mcts_made(simulations=40).judge([after(TIC, "a1", "b2", "c3"), after(TIC, "c3", "b2", "a1")])
     assert first is second
 

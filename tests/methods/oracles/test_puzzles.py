@@ -296,12 +296,6 @@ def test_the_first_reveal_is_safe_everywhere():
     assert set(found.values) == {1.0} and found.best == set(state.legal_actions()) and found.bound == 1.0
 
 
-def test_a_sure_flag_is_as_good_as_a_safe_reveal():
-    states = [state for state in careful(game(flags=True), 20) if state.plies]
-    verdicts = posterior_oracle().judge(states)
-    assert any({word[0] for word in found.best} == {"r", "f"} for found in verdicts)
-
-
 def test_the_largest_board_is_counted_and_what_is_sure_is_true():
     made = game(rows=8, columns=8, mines=10, flags=True)
     states = [state for state in careful(made, 3) if state.plies]

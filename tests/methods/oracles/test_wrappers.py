@@ -53,13 +53,9 @@ def test_a_sure_flip_names_the_others_best_where_there_are_any():
         assert (found.actions, found.certainty, found.bound) == (exact.actions, exact.certainty, exact.bound)
 
 
-def test_a_sure_bias_calls_all_best():
-    for found, exact in zip(noisy_made(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
-        assert found.best == set(found.actions)
-        assert set(found.values) == {max(exact.values)}
-
-
-def test_a_sure_abstention_says_nothing_and_is_counted():
+def test_a_sure_bias_calls_all_best_and_a_sure_abstention_says_nothing():
+    for biased, exact in zip(noisy_made(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
+        assert biased.best == set(biased.actions) and set(biased.values) == {max(exact.values)}
     oracle = noisy_made(abstain=1.0)
     assert oracle.judge(STATES_OF_NOISY) == [None] * len(STATES_OF_NOISY)
     assert oracle.metrics["abstained"] == len(STATES_OF_NOISY)

@@ -77,11 +77,6 @@ def test_spawn_around_a_team_it_is_refused_and_not_left_out_in_silence(combinato
         assert set(spawn(episode, game)) == set(subtasks_finished(episode, game)) == {None}
 
 
-def test_where_nobody_leads_nothing_is_said():
-    game, (episode,) = play_of("kuhn_poker", {}, bind("players", "random")())
-    assert set(spawn(episode, game)) == {None}
-
-
 @pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.3, 0.5), (0.6, 0.0), (1.0, 0.0)])
 def test_a_weight_that_falls_to_nothing(progress, share):
     """l1 = 0.5 to 0 and l2 = 0.2 to 0 at 60 % of the run."""

@@ -9,7 +9,6 @@ from sparring.config.plugins import registry
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.methods.rewards.best_action import best_action
 from sparring.methods.rewards.potential import potential
 
 
@@ -117,15 +116,3 @@ def test_every_policy_is_shifted_by_one_constant_so_that_best_responses_stay(cas
     best = [worth > max(plain) - 1e-9 for worth in plain]
     assert [worth > max(shaped) - 1e-9 for worth in shaped] == best
     assert 0 < sum(best) < len(best)
-
-
-def test_other_rewards_do_move_best_responses():
-    game = make_game("kuhn_poker")
-    plays = list(histories(game, invented, 0))
-    every = policies(plays)
-    plain = worths(plays, every, 0, 1.0, lambda played: [0.0] * len(played.turns))
-    paid = worths(plays, every, 0, 1.0, best_action)
-    assert plain[paid.index(max(paid))] < max(plain) - 1e-3
-    undiscounted = worths(plays, every, 0, 0.7, potential)  # a gamma that is not the estimator's
-    right = worths(plays, every, 0, 0.7, lambda played: potential(played, gamma=0.7))
-    assert undiscounted != pytest.approx([worth + undiscounted[0] - right[0] for worth in right], abs=1e-3)

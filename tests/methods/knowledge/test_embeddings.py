@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.methods.knowledge.said import STREAM, drawn
+from tests.methods.knowledge.rps_plays import STREAM, request_in_shares
 from tests.play.players.served import Server
 
 from sparring.config import resolve
@@ -163,7 +163,7 @@ def test_clusters_are_by_the_embedding_that_is_named(served):
 
 @pytest.mark.parametrize("embedding", ["ngrams size=64", {"name": "ngrams", "size": 64}])
 def test_latent_space_judges_by_the_embedding_that_is_named(embedding):
-    step = drawn({"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05})
+    step = request_in_shares({"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05})
     found = bind("knowledge", "latent_space", {"embedding": embedding, "cfr_steps": 50})(step, {})
     kinds = found.state["space"]["kinds"]
     assert {len(row) for kind in kinds.values() for row in kind["centres"]} == {64}

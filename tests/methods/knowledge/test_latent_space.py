@@ -7,13 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.knowledge.said import GAME, STREAM, drawn, episode, gathered, reply
+from tests.methods.knowledge.rps_plays import (
+    GAME,
+    STREAM,
+    episode,
+    reply,
+    request_in_shares,
+    request_of,
+)
 
 from sparring import play_episodes
 from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import CheckpointError, ConfigError, GameError, PluginError
-from sparring.core.records import Episode, Observation, Turn
+from sparring.core.records import Episode, Observation
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import AbstractedEnvironment
 from sparring.environments.catalogue import make_game
@@ -89,7 +96,7 @@ def test_by_hand_the_score_is_the_log_of_target_over_share():
     """12 replies: 6 rock, 4 paper, 2 scissors in both seats alike; the solution plays each with 1/3."""
     all_three, two = ["rock", "paper", "scissors"], ["rock", "paper", "rock"]
     plays = [(all_three, all_three), (two, two), (two, two), (all_three, all_three)]
-    data = gathered(*plays)
+    data = request_of(*plays)
     found = knowledge(data, floor=0.03)
     target = 0.97 / 3 + 0.01  # of each of three clusters
     share = {"rock": 6 / 12, "paper": 4 / 12, "scissors": 2 / 12}  # in each state as everywhere
@@ -101,7 +108,7 @@ def test_by_hand_the_score_is_the_log_of_target_over_share():
 
 
 def test_a_share_is_that_of_the_state_and_a_little_of_all_states():
-    data = gathered((["rock"] * 3, ["paper"] * 3), (["rock", "rock", "scissors"], ["paper", "paper", "scissors"]))
+    data = request_of((["rock"] * 3, ["paper"] * 3), (["rock", "rock", "scissors"], ["paper", "paper", "scissors"]))
     found = knowledge(data, floor=0.03)
     everywhere, here = {"rock": 5 / 12, "paper": 5 / 12, "scissors": 2 / 12}, {"rock": 5, "scissors": 1}
     target = 0.97 / 3 + 0.01
@@ -114,7 +121,7 @@ def test_the_sign_what_the_solution_plays_more_is_preferred_and_what_is_dominate
 
     Update (1) of the paper gives rock the lower regret; to prefer the lower regret, as its text says, would prefer rock.
     """
-    data = drawn({"rock": 0.4, "paper": 0.2, "scissors": 0.2, "spock": 0.2})
+    data = request_in_shares({"rock": 0.4, "paper": 0.2, "scissors": 0.2, "spock": 0.2})
     for prefer in ("ratio", "probability"):
         found = knowledge(data, clusters=4, prefer=prefer)
         scores = {}
@@ -126,13 +133,13 @@ def test_the_sign_what_the_solution_plays_more_is_preferred_and_what_is_dominate
 
 
 def test_with_probability_an_even_mixture_prefers_nothing():
-    found = knowledge(drawn({"rock": 0.6, "paper": 0.3, "scissors": 0.1}), prefer="probability")
+    found = knowledge(request_in_shares({"rock": 0.6, "paper": 0.3, "scissors": 0.1}), prefer="probability")
     scores = [score for own in found.scores for row in own.values() for score in row]
     assert max(scores) - min(scores) < 1e-3
 
 
 def test_what_is_no_action_is_worst_and_is_not_clustered():
-    data = gathered((["rock", "paper", "mumble"], ["scissors", "rock", "paper"]))
+    data = request_of((["rock", "paper", "mumble"], ["scissors", "rock", "paper"]))
     found = knowledge(data)
     first = list(found.scores[0][0])
     assert first[2] < min(first[:2])
@@ -149,7 +156,7 @@ def test_an_illegal_reply_is_no_statement_whatever_was_played_for_it():
 def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():
     state, before, seen = {}, {}, []
     for step in range(7):
-        found = knowledge(drawn(BASE, step=step), state, every=2, iterations=3)
+        found = knowledge(request_in_shares(BASE, step=step), state, every=2, iterations=3)
         state = found.state
         seen.append((found.metrics["iteration"], found.metrics["clusters"]))
         if step % 2 or step == 6:
@@ -159,24 +166,24 @@ def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():
 
 
 def test_what_was_found_is_not_lost_when_nobody_says_it_any_more():
-    state = knowledge(drawn(BASE), every=1, clusters=5).state
-    found = knowledge(drawn({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2)
+    state = knowledge(request_in_shares(BASE), every=1, clusters=5).state
+    found = knowledge(request_in_shares({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2)
     assert set(found.state["space"]["kinds"]["throw"]["sentences"]) == set(MOVES)
 
 
 def test_kinds_may_begin_with_numbers_of_their_own_and_must_be_there():
-    assert knowledge(drawn(BASE), kinds={"throw": 4}).metrics["clusters"] == 4
+    assert knowledge(request_in_shares(BASE), kinds={"throw": 4}).metrics["clusters"] == 4
     with pytest.raises(ConfigError, match="no statements of the kind 'speak'; its kinds are 'throw'"):
-        knowledge(drawn(BASE), kinds={"speak": 4})
+        knowledge(request_in_shares(BASE), kinds={"speak": 4})
     with pytest.raises(ConfigError, match="throw: 0 must be at least 1"):
-        knowledge(drawn(BASE), kinds={"throw": 0})
+        knowledge(request_in_shares(BASE), kinds={"throw": 0})
 
 
 def test_what_it_knows_goes_through_json_bit_for_bit():
-    found = knowledge(drawn(BASE))
+    found = knowledge(request_in_shares(BASE))
     again = json.loads(json.dumps(found.state))
     assert again == found.state
-    more = drawn(BASE, step=1)
+    more = request_in_shares(BASE, step=1)
     assert knowledge(more, again).scores == knowledge(more, found.state).scores
     for damage in (
         lambda state: state.pop("space"),
@@ -265,7 +272,7 @@ def test_an_environment_without_a_tree_is_refused():
 
 
 def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
-    data = gathered((["rock", "paper"], ["scissors"]))
+    data = request_of((["rock", "paper"], ["scissors"]))
     (scored,) = with_scores(data.episodes, [{0: (1.0, None)}])
     assert [(one.reply, one.score) for one in (scored.turns[0], *scored.turns[0].candidates)] == [("rock", 1.0), ("paper", None)]
     assert scored.turns[1].score is None
@@ -285,72 +292,39 @@ def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
     ],
 )
 def test_what_does_not_fit_is_refused(given, match):
-    data = gathered((["rock", "paper"], ["scissors"]))
+    data = request_of((["rock", "paper"], ["scissors"]))
     with pytest.raises(PluginError, match=match):
         check_output(bind("knowledge", "latent_space"), given, data, {})
 
 
-def test_words_are_counted_over_both_seats():
-    counts = Counter(one for own in judged_decisions(GAME, episode(0, ["rock", "paper"], ["rock"])) for one in own.actions)
-    assert counts == {"rock": 2, "paper": 1}
+def bluff_turn(seat, key, *actions):
+    """Return a turn in which the first of these actions is played and the other is a candidate."""
+    (other,) = actions[1:]
+    turn = reply(seat, actions[0], others=(reply(seat, other, 1, legal=actions)._replace(state_key=key),), legal=actions)
+    return turn._replace(state_key=key, moment=seat)
 
 
 def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
     """Bluff: a high card that claims to be low is dominated; the listener is to call two times in three."""
     game, plays = make_game("bluff"), []
     for seed in range(24):
-        card = game.reset(Stream(seed)).card
-        key = f"speaker card {card}"
-        claim = Turn(
-            0,
-            0,
-            "learner",
-            key,
-            ("high", "low"),
-            "high",
-            "high",
-            "ok",
-            {},
-            candidates=(Turn(0, 0, "learner", key, ("high", "low"), "low", "low", "ok", {}, candidate=1),),
-        )
-        heard, answers = "listener heard high", ("believe", "call")
-        answer = Turn(
-            1,
-            0,
-            "learner",
-            heard,
-            answers,
-            "call",
-            "call",
-            "ok",
-            {},
-            moment=1,
-            candidates=(Turn(1, 0, "learner", heard, answers, "believe", "believe", "ok", {}, candidate=1),),
-        )
-        plays.append(
-            Episode(
-                episode_id=seed,
-                group_id=seed,
-                game="bluff",
-                seed=seed,
-                roles=game.roles,
-                agents=("learner",) * 2,
-                trained=(True, True),
-                turns=(claim, answer),
-                returns=(0.0, 0.0),
-            )
-        )
+        claim = bluff_turn(0, f"speaker card {game.reset(Stream(seed)).card}", "high", "low")
+        answer = bluff_turn(1, "listener heard high", "call", "believe")
+        play = replace(episode(seed, ["rock"], ["rock"], game="bluff"), roles=game.roles, turns=(claim, answer))
+        plays.append(play)
     data = KnowledgeRequest(episodes=plays, environments={"bluff": game}, step=0, stream=STREAM)
-    assert all(set(own) == {0} for own in knowledge(data, clusters=2).scores)
+    assert all(set(scores) == {0} for scores in knowledge(data, clusters=2).scores)
     with pytest.raises(ConfigError, match=r"there are 'claim'\.$"):
         knowledge(data, kinds={"speech": 2}, actions=True)
-    found = knowledge(data, clusters=2, actions=True, floor=0.02, cfr_steps=4000)
-    by_card = {play.turns[0].state_key: own for play, own in zip(plays, found.scores, strict=True)}
+    output = knowledge(data, clusters=2, actions=True, floor=0.02, cfr_steps=4000)
+    by_card = {play.turns[0].state_key: scores for play, scores in zip(plays, output.scores, strict=True)}
     high, low = by_card["speaker card high"], by_card["speaker card low"]
+    third, two_thirds = (math.log((0.98 * share + 0.01) / 0.5) for share in (1 / 3, 2 / 3))
     assert high[0] == pytest.approx([math.log(0.99 / 0.5), math.log(0.01 / 0.5)], abs=0.02)
-    assert low[0] == pytest.approx([math.log((0.98 / 3 + 0.01) / 0.5), math.log((0.98 * 2 / 3 + 0.01) / 0.5)], abs=0.03)
-    assert high[1] == pytest.approx([math.log((0.98 * 2 / 3 + 0.01) / 0.5), math.log((0.98 / 3 + 0.01) / 0.5)], abs=0.03)
-    assert set(found.state["space"]["strategies"]["bluff"]) == {"0 speaker card high", "0 speaker card low", "1 listener heard high"}
+    assert low[0] == pytest.approx([third, two_thirds], abs=0.03)
+    assert high[1] == pytest.approx([two_thirds, third], abs=0.03)
+    keys = {"0 speaker card high", "0 speaker card low", "1 listener heard high"}
+    assert set(output.state["space"]["strategies"]["bluff"]) == keys
 
 
 def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
@@ -503,12 +477,6 @@ def test_at_rest_it_is_the_logit_equilibrium(anchor):
     assert np.array(anchored(anchor, shares)) == pytest.approx(exact, abs=0.03)
 
 
-def test_a_heavy_anchor_keeps_the_habits_and_a_light_one_lets_them_go():
-    shares = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
-    assert np.array(anchored(1e6, shares, 200)) == pytest.approx(shares, abs=1e-3)
-    assert np.array(anchored(0.02, shares, 6000)) == pytest.approx(1 / 3, abs=0.06)
-
-
 @given(st.floats(1e-9, 1e9), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), st.floats(0, 1e9))
 def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
     size = len(regrets)
@@ -523,12 +491,6 @@ def test_shares_by_hand():
     assert habits.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * whole) / 6)
     assert habits.shares("k", "new", ("a", "b", "c")) == pytest.approx(whole)
     assert habits.shares("other", "new", ("a", "b")) == pytest.approx([0.5, 0.5])
-
-
-@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**6)), st.lists(st.sampled_from("abcd"), min_size=1, unique=True))
-def test_shares_are_probabilities(counts, called):
-    found = EmpiricalPolicy(there={"s": Counter(counts)}, everywhere={"k": Counter(counts)}).shares("k", "s", called)
-    assert found.sum() == pytest.approx(1) and (found > 0).all() and len(found) == len(called)
 
 
 def test_habits_of_recorded_plays_and_the_option():

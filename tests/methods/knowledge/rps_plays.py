@@ -34,15 +34,15 @@ def episode(number, *said, game=NAME):
     )
 
 
-def gathered(*plays, step=0):
+def request_of(*plays, step=0):
     episodes = [episode(number, *said) for number, said in enumerate(plays)]
     return KnowledgeRequest(episodes=episodes, environments={NAME: GAME}, step=step, stream=STREAM.child(step))
 
 
-def drawn(shares, plays=60, step=0, count=3):
+def request_in_shares(shares, plays=60, step=0, count=3):
     """Return plays whose replies are words in these shares, laid out without chance."""
     words = [word for word, share in shares.items() for _ in range(round(share * plays * 2 * count))]
     order = STREAM.child("order").generator().permutation(len(words))
     words = [words[place] for place in order] + ["rock"] * (plays * 2 * count - len(words))
     rows = [words[place : place + count] for place in range(0, len(words), count)]
-    return gathered(*zip(rows[::2], rows[1::2], strict=True), step=step)
+    return request_of(*zip(rows[::2], rows[1::2], strict=True), step=step)

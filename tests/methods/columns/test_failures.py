@@ -22,22 +22,22 @@ from sparring.play.turn_table import ordered_turns, turn_table
 TEAM = {"items": 4, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3, "answer": "written"}
 
 
-class Says(TextAgent):
-    """Says what it is given for a seat, in turn, and the last of it again."""
+class ScriptedPlayer(TextAgent):
+    """ScriptedPlayer what it is given for a seat, in turn, and the last of it again."""
 
     def __init__(self, lines):
         super().__init__("says")
         self.lines, self.at = lines, Counter()
 
     def choose(self, state, seat, stream):
-        said = self.lines[seat][min(self.at[seat], len(self.lines[seat]) - 1)]
+        line = self.lines[seat][min(self.at[seat], len(self.lines[seat]) - 1)]
         self.at[seat] += 1
-        return state.legal(seat)[0] if said is None else said
+        return state.legal(seat)[0] if line is None else line
 
 
 def episode_of(game, lines, trained=None):
     (spec,) = plays.specs(game, 1, name="it")
-    (episode,) = play([replace(spec, trained=trained or spec.trained)], {"it": Says(lines)})
+    (episode,) = play([replace(spec, trained=trained or spec.trained)], {"it": ScriptedPlayer(lines)})
     return episode
 
 
@@ -99,8 +99,8 @@ def test_where_a_reply_repeats_it_trains_and_no_other_failure():
     assert who(short, released(game, short)) == {(0, 1), (1, 0), (1, 1)}
     whole = with_turn(episode, place, REPEATED)  # long, but not cut short
     assert who(whole, released(game, whole)) == {(0, 1), (1, 0), (1, 1)}
-    own = with_turn(episode, -1, REPEATED, truncated=True)  # the lead's own answer repeats: it has not ended by itself
-    assert who(own, released(game, own)) == {(0, 1)}
+    repeated = with_turn(episode, -1, REPEATED, truncated=True)  # the lead's own answer repeats: it has not ended by itself
+    assert who(repeated, released(game, repeated)) == {(0, 1)}
 
 
 def test_a_malformed_answer_that_was_cut_short_is_a_failure_of_the_lead():
@@ -146,10 +146,10 @@ def test_columns_follow_the_rows_of_who_is_trained():
         source = Source(episodes)
         rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
         assert {row for row, is_ in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_} == {row for row in rows if row[1] == 1}
-        found = registry.bind("columns", "wideseek_turns")(source)
-        wanted = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
+        column = registry.bind("columns", "wideseek_turns")(source)
+        expected = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
         # the lead's end counts for the workers' rows also where the lead is not trained
-        assert {row for row, is_ in zip(rows, found, strict=True) if is_} == wanted & {*rows} and found.dtype == bool
+        assert {row for row, is_ in zip(rows, column, strict=True) if is_} == expected & {*rows} and column.dtype == bool
 
 
 def test_a_record_without_an_environment_says_nothing():
@@ -167,10 +167,10 @@ def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
     assert plain.trained is None and not plain.metrics
     for trains, name in (("unfailed", "failed"), ("as_released", "wideseek_turns")):
         column = registry.bind("columns", name)(Source(episodes))
-        found = grpo(replace(turns, **{name: column}), trains=trains)
-        assert found.advantages.tolist() == plain.advantages.tolist() and plain.advantages.any()
-        assert found.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
-        assert found.metrics == {"trained_share": found.trained.mean()} and 0 < found.trained.mean() < 1
+        masked = grpo(replace(turns, **{name: column}), trains=trains)
+        assert masked.advantages.tolist() == plain.advantages.tolist() and plain.advantages.any()
+        assert masked.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
+        assert masked.metrics == {"trained_share": masked.trained.mean()} and 0 < masked.trained.mean() < 1
 
 
 @pytest.mark.parametrize("trains", ["unfailed", "as_released"])
@@ -195,18 +195,18 @@ def test_a_run_trains_no_other_turns(trains):
     credit = config.credit.bind("credit")(batch.turns, {}, progress=0.0)
     game = run.environments[0][0]
     failed = {
-        (one.episode_id, own.seat, one.turns[place].turn_index)
-        for one in episodes
-        for own in conversations(game, one)
-        if own.end in FAILED
-        for place in own.turns
+        (episode.episode_id, conversation.seat, episode.turns[place].turn_index)
+        for episode in episodes
+        for conversation in conversations(game, episode)
+        if conversation.end in FAILED
+        for place in conversation.turns
     }
-    rows = [(one.episode_id, turn.seat, turn.turn_index) for one, turn in ordered_turns(episodes)]
+    rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
     assert 0 < len(failed) < len(rows)
     lost = {number for number, seat, _ in failed if not seat}  # plays whose lead has failed
     assert trains == "unfailed" or {number for number, *_ in rows} > lost
-    wanted = [row[1] == 0 if trains == "as_released" and row[0] in lost else row not in failed for row in rows]
-    assert wanted == credit.trained.tolist()  # no answer is malformed here
+    expected = [row[1] == 0 if trains == "as_released" and row[0] in lost else row not in failed for row in rows]
+    assert expected == credit.trained.tolist()  # no answer is malformed here
     tokens = batch.trained(credit)
     assert tokens.sum() == batch.turns.n_tokens[credit.trained].sum() < len(tokens)
     assert np.isfinite(run.learn(batch, credit, step=0, progress=0.0)["loss"])

@@ -24,8 +24,8 @@ from sparring.ops.groups import group_ids
 
 def seen(views, *, names=(), actions=None, **others):
     """Return a table whose trajectories see these views, turn by turn."""
-    turns = table([[0.0] * len(own) for own in views], **others)
-    flat = np.array([view for own in views for view in own], dtype=np.int64)
+    turns = table([[0.0] * len(row) for row in views], **others)
+    flat = np.array([view for row in views for view in row], dtype=np.int64)
     acted = np.zeros(len(flat), dtype=np.int64) if actions is None else np.array(actions, dtype=np.int64)
     return dataclasses.replace(turns, view=flat, view_names=tuple(names), action=acted)
 
@@ -70,9 +70,9 @@ def greedy(views, texts, groups, threshold):
         leaders = []
         for row in sorted(np.flatnonzero(np.array(groups) == group), key=lambda row: texts[views[row]]):
             text = texts[views[row]]
-            found = next((leader for leader in leaders if SequenceMatcher(None, text, texts[views[leader]]).ratio() >= threshold), None)
-            leaders += [row] if found is None else []
-            cluster[row] = row if found is None else found
+            nearest = next((leader for leader in leaders if SequenceMatcher(None, text, texts[views[leader]]).ratio() >= threshold), None)
+            leaders += [row] if nearest is None else []
+            cluster[row] = row if nearest is None else nearest
     return np.array([cluster[row] for row in range(len(views))])
 
 
@@ -163,13 +163,13 @@ def gigpo_naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
         return mean, (deviation + 1e-6) if divide and len(values) > 1 else 1.0
 
     groups, rows, episodes, clusters = list(zip(groups, roles, strict=True)), [], {}, {}
-    for own, group in zip(rewards, groups, strict=True):
-        episodes.setdefault(group, []).append((sum(own), len(own)))
-        for turn in range(len(own)):
+    for turn_rewards, group in zip(rewards, groups, strict=True):
+        episodes.setdefault(group, []).append((sum(turn_rewards), len(turn_rewards)))
+        for turn in range(len(turn_rewards)):
             view = views[len(rows)]
-            togo = sum(gamma**k * r for k, r in enumerate(own[turn:]))
+            togo = sum(gamma**k * r for k, r in enumerate(turn_rewards[turn:]))
             clusters.setdefault((group, view), []).append(togo)
-            rows.append((group, view, sum(own), togo))
+            rows.append((group, view, sum(turn_rewards), togo))
     result = []
     for group, view, whole, togo in rows:
         members = episodes[group]
@@ -253,15 +253,15 @@ def test_if_no_view_is_shared_the_base_is_grpo_and_without_it_nothing_is_left(se
 
 def hgpo_naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, base, count_zeros):
     rows, contexts, wholes = [], {}, {}
-    for own, group in zip(rewards, zip(groups, roles, strict=True), strict=True):
-        seen = views[len(rows) : len(rows) + len(own)]
-        wholes.setdefault(group, []).append(sum(own))
-        for turn in range(len(own)):
-            togo = sum(gamma**k * r for k, r in enumerate(own[turn:]))
+    for turn_rewards, group in zip(rewards, zip(groups, roles, strict=True), strict=True):
+        seen = views[len(rows) : len(rows) + len(turn_rewards)]
+        wholes.setdefault(group, []).append(sum(turn_rewards))
+        for turn in range(len(turn_rewards)):
+            togo = sum(gamma**k * r for k, r in enumerate(turn_rewards[turn:]))
             keys = [(group, tuple(seen[turn + 1 - k : turn + 1])) for k in range(1, min(history + 1, turn + 1) + 1)]
             for key in keys:
                 contexts.setdefault(key, []).append(togo)
-            rows.append((group, sum(own), togo, keys))
+            rows.append((group, sum(turn_rewards), togo, keys))
 
     def z(value, values, ddof):
         mean = sum(values) / len(values)
@@ -311,9 +311,9 @@ def test_alpha_zero_weighs_all_lengths_alike_and_history_bounds_them():
 
 def test_with_information_states_all_lengths_agree():
     turns = table(**THREE, keys=[0, 1, 2, 0, 1, 2, 3])
-    one, three = (hgpo(turns, anchor="state_key", history=history).advantages for history in (0, 2))
-    assert one == pytest.approx(three)
-    assert np.abs(one[:6]).min() > 0.5
+    short, three = (hgpo(turns, anchor="state_key", history=history).advantages for history in (0, 2))
+    assert short == pytest.approx(three)
+    assert np.abs(short[:6]).min() > 0.5
 
 
 def test_hgpo_of_one_trajectory_of_equals_and_of_large_returns():
@@ -387,7 +387,7 @@ def test_salt_it_equals_plain_loops(seed, base, anchor):
     rows = list(zip(turns.group, turns.role, column, turns.action, strict=True))
     expected = []
     for row, key in enumerate(rows):
-        alike = {row: plain[row]} if key[-1] < 0 else {turns.trajectory[j]: plain[j] for j, own in enumerate(rows) if own == key}
+        alike = {row: plain[row]} if key[-1] < 0 else {turns.trajectory[j]: plain[j] for j, other in enumerate(rows) if other == key}
         expected.append(sum(alike.values()) / len(alike))
     assert salt(turns, base=base, anchor=anchor).advantages == pytest.approx(expected, abs=1e-9)
 
@@ -436,9 +436,9 @@ def mars2_naive(turns, weight, share):
         siblings = [value for node, value in reward.items() if node[0] == states[row] and node != nodes[row]]
         if siblings:
             terms.append((share, np.mean(siblings)))
-        own = reward[nodes[row]]
-        base = sum(w * v for w, v in terms) if len(terms) == 2 else terms[0][1] if terms else own
-        shaped.append(own + weight * (own - base))
+        node_value = reward[nodes[row]]
+        base = sum(w * v for w, v in terms) if len(terms) == 2 else terms[0][1] if terms else node_value
+        shaped.append(node_value + weight * (node_value - base))
     groups = list(zip(turns.group, turns.role, strict=True))
     return [shaped[row] - np.mean([shaped[other] for other in rows if groups[other] == groups[row]]) for row in rows]
 
@@ -456,8 +456,8 @@ def grown_tree(seed, games=12):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards, keys, actions, known = [], [], [], {}
     for length in generator.integers(1, 5, games):
-        own, past = generator.integers(0, 2, length), ()
-        for action in own:
+        chosen, past = generator.integers(0, 2, length), ()
+        for action in chosen:
             keys.append(known.setdefault(past, len(known)))
             actions.append(action)
             past = (*past, action, generator.integers(0, 2))

@@ -75,9 +75,9 @@ def test_it_equals_a_naive_derivation(rewards, value, scale):
     for values, *key in zip(rewards, seats, groups, strict=True):
         for turn in range(len(values)):
             peers = samples[(*key, turn)]
-            own = values[turn] if value == "reward" else sum(values[turn:])
+            sample = values[turn] if value == "reward" else sum(values[turn:])
             deviation = np.std(peers, ddof=1) + 1e-6 if len(peers) > 1 else 1.0
-            expected.append((own - sum(peers) / len(peers)) / (deviation if scale == "std" else 1.0))
+            expected.append((sample - sum(peers) / len(peers)) / (deviation if scale == "std" else 1.0))
     advantages = at_grpo(table(rewards, seats=seats, groups=groups), value=value, scale=scale).advantages
     assert advantages == pytest.approx(expected, abs=1e-5)
 
@@ -90,10 +90,10 @@ def test_step_grpo_is_a_preset():
 @pytest.mark.parametrize("members", [2, 3, 4])
 def test_with_rewards_the_gradient_is_that_of_the_turns_own_reward(members):
     """The 2 that follows is invisible: going on looks worse by 1.5 although it is better by 0.5."""
-    own = P * (1 - P) * (1.0 - -0.5)
+    gradient = P * (1 - P) * (1.0 - -0.5)
     shrink = (members - 1) / members
-    assert expected_gradient(lambda turns: at_grpo(turns, scale="none").advantages, members) == pytest.approx(shrink * own)
-    assert own * EXACT < 0
+    assert expected_gradient(lambda turns: at_grpo(turns, scale="none").advantages, members) == pytest.approx(shrink * gradient)
+    assert gradient * EXACT < 0
 
 
 @pytest.mark.parametrize("members", [2, 3, 4])
@@ -108,13 +108,13 @@ def test_epsilon_is_added_to_the_deviation():
 
 def replies(team, local, seats=None):
     """A table with a trajectory of one turn per reply; ``team`` and ``local`` are lists of rewards per prompt."""
-    prompts = [number for number, own in enumerate(team) for _ in own]
-    flat = [value for own in team for value in own]
+    prompts = [number for number, rewards in enumerate(team) for _ in rewards]
+    flat = [value for rewards in team for value in rewards]
     turns = table([[value] for value in flat], groups=[0] * len(flat), seats=seats)  # of one start, so prompts alone tell them apart
-    own = np.array([value for values in local for value in values])
-    components = {"best_action": turns.reward, "format_bonus": own, "game": np.full(len(flat), 7.0)}
+    rewards = np.array([value for values in local for value in values])
+    components = {"best_action": turns.reward, "format_bonus": rewards, "game": np.full(len(flat), 7.0)}
     first = [number == 0 for values in team for number in range(len(values))]
-    return replace(turns, reward=turns.reward + own + 7.0, components=components, state_group=np.array(prompts), committed=np.array(first))
+    return replace(turns, reward=turns.reward + rewards + 7.0, components=components, state_group=np.array(prompts), committed=np.array(first))
 
 
 CANDIDATES = {"candidates": True, "team": "best_action", "local": "format_bonus"}
@@ -123,10 +123,10 @@ CANDIDATES = {"candidates": True, "team": "best_action", "local": "format_bonus"
 def test_candidates_by_hand():
     # prompt 0: 1 + 0, 0 + 1, 0 + 0 with alpha 1; prompt 1: equal
     turns = replies([[1.0, 0.0, 0.0], [1.0, 1.0]], [[0.0, 1.0, 0.0], [0.0, 0.0]])
-    found = at_grpo(turns, **CANDIDATES, scale="none").advantages
-    assert found == pytest.approx([1 / 3, 1 / 3, -2 / 3, 0, 0])
-    found = at_grpo(turns, **CANDIDATES, alpha=2.0, scale="none").advantages
-    assert found == pytest.approx([1, 0, -1, 0, 0])
+    advantages = at_grpo(turns, **CANDIDATES, scale="none").advantages
+    assert advantages == pytest.approx([1 / 3, 1 / 3, -2 / 3, 0, 0])
+    advantages = at_grpo(turns, **CANDIDATES, alpha=2.0, scale="none").advantages
+    assert advantages == pytest.approx([1, 0, -1, 0, 0])
     scaled = at_grpo(turns, **CANDIDATES).advantages
     assert scaled == pytest.approx(np.array([1, 1, -2, 0, 0]) / 3 / (1 / 3) ** 0.5, abs=1e-5)
     alone = at_grpo(turns, candidates=True, local="format_bonus", scale="none").advantages
@@ -145,10 +145,10 @@ def test_named_rewards_make_up_the_reward_of_plays_too():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [({"candidates": True}, "team: best_action"), ({**CANDIDATES, "value": "return"}, "value: reward"), ({"team": "regret"}, "'regret'")]
+    ("options", "words"), [({"candidates": True}, "team: best_action"), ({**CANDIDATES, "value": "return"}, "value: reward"), ({"team": "regret"}, "'regret'")]
 )
-def test_what_candidates_lack_is_refused(options, said):
-    with pytest.raises(CreditError, match=said):
+def test_what_candidates_lack_is_refused(options, words):
+    with pytest.raises(CreditError, match=words):
         at_grpo(replies([[1.0, 0.0]], [[0.0, 0.0]]), **options)
 
 

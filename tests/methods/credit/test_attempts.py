@@ -49,7 +49,7 @@ def trials(*courses, groups=None, views=None, fines=None, opponents=None, **opti
         view=np.zeros(size, dtype=np.int64) if views is None else np.array(views, dtype=np.int64),
         reward=turns.reward + fine,
         components={"game": turns.reward, "illegal": fine},
-        opponents=None if opponents is None else np.repeat(opponents, [len(own) for own in rewards]),
+        opponents=None if opponents is None else np.repeat(opponents, [len(turn_rewards) for turn_rewards in rewards]),
     )
 
 
@@ -82,9 +82,9 @@ def test_lose_lose_win_by_hand():
     # G from the end: 20, 10; the note before it 10; attempt 1: 0 + 5; its note 5; attempt 0: -10 + 2.5, and half of that
     steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0])
     anchor = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])  # plays meet plays, notes notes
-    paid, plays_only = np.array([-10, -10, 0, 0, 0, 20, 20]) - 10 / 3, np.array([1, 1, 0, 1, 0, 1, 1])
-    assert credit.advantages == pytest.approx(plays_only * paid + steps - anchor)
-    assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(plays_only * paid)
+    outcome, plays_only = np.array([-10, -10, 0, 0, 0, 20, 20]) - 10 / 3, np.array([1, 1, 0, 1, 0, 1, 1])
+    assert credit.advantages == pytest.approx(plays_only * outcome + steps - anchor)
+    assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(plays_only * outcome)
 
 
 def test_lose_lose_win_as_released_by_hand():
@@ -157,20 +157,20 @@ def naive(
     """Every option by its sentence in the docstring and by LaMer's formula, turn by turn."""
     size = len(turns.reward)
     base = (turns.reward if outcome is None else turns.components[outcome]).copy()
-    besides, left = turns.reward - base, np.zeros(size)
+    besides, unfollowed = turns.reward - base, np.zeros(size)
     rows = {number: np.flatnonzero(turns.trajectory == number).tolist() for number in range(turns.trajectory.max() + 1)}
-    for own in rows.values():
-        for place, t in enumerate(own):
+    for members in rows.values():
+        for place, t in enumerate(members):
             if turns.note[t]:
-                follow = [s for s in own[place:] if not turns.note[s]]
+                follow = [s for s in members[place:] if not turns.note[s]]
                 if follow:
                     base[follow[0]] += base[t]
                 else:
-                    left[t] = base[t]
+                    unfollowed[t] = base[t]
                 base[t] = 0.0
     parts, gain = defaultdict(list), {}
-    for number, own in rows.items():
-        for t in own:
+    for number, members in rows.items():
+        for t in members:
             if not turns.note[t]:
                 parts[number, int(turns.attempt[t])].append(t)
         before = 0.0
@@ -180,11 +180,11 @@ def naive(
             before = total
     if pay == "differential":
         base = np.zeros(size)
-        for key, own in parts.items():
-            base[own[-1]] = gain[key]
-    alone = {key: sum(gamma**k * base[t] for k, t in enumerate(own)) for key, own in parts.items()}  # g_1
+        for key, members in parts.items():
+            base[members[-1]] = gain[key]
+    alone = {key: sum(gamma**k * base[t] for k, t in enumerate(members)) for key, members in parts.items()}  # g_1
     step = np.zeros(size)
-    for number, own in rows.items():
+    for number, members in rows.items():
         numbers = sorted(n for trial, n in parts if trial == number)
         begins = {}
         for place, n in reversed(list(enumerate(numbers))):
@@ -196,10 +196,10 @@ def naive(
                 elif place + 1 < len(numbers):
                     step[t] += gamma ** (len(turns_of) - 1 - k) * gamma_episode * begins[numbers[place + 1]]
             begins[n] = step[turns_of[0]]
-        for place, t in enumerate(own):
+        for place, t in enumerate(members):
             if turns.note[t]:
-                follow = [s for s in own[place:] if not turns.note[s]]
-                step[t] = step[follow[0]] if follow else left[t]
+                follow = [s for s in members[place:] if not turns.note[s]]
+                step[t] = step[follow[0]] if follow else unfollowed[t]
     key = [(turns.group[t], turns.role[t], turns.attempt[t] if by_attempt else 0, turns.opponents[t] if per_opponent else 0) for t in range(size)]
 
     def mean_of(entries, t):
@@ -207,22 +207,22 @@ def naive(
         return 0.0 if keep_lone and len(same) == 1 else np.mean(same)
 
     if over == "attempts":
-        entries = [(key[own[0]], gain[part]) for part, own in parts.items()]
+        entries = [(key[members[0]], gain[part]) for part, members in parts.items()]
     else:
-        entries = [(key[t], gain[part]) for part, own in parts.items() for t in own]
+        entries = [(key[t], gain[part]) for part, members in parts.items() for t in members]
     if note_zeros:
         entries += [(key[t], 0.0) for t in range(size) if turns.note[t]]
     result = np.zeros(size)
-    for part, own in parts.items():
-        for t in own:
+    for part, members in parts.items():
+        for t in members:
             result[t] = gain[part] - mean_of(entries, t)
     for t in np.flatnonzero(turns.note):
         result[t] = -mean_of(entries, t) if note_zeros else 0.0
     for t in range(size):
         if outcome is not None:
             result[t] += besides[t] - mean_of([(key[s], besides[s]) for s in range(size)], t)
-        met = [step[s] for s in range(size) if key[s] == key[t] and (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])]
-        result[t] += step_weight * (step[t] - np.mean(met))
+        same_view = [step[s] for s in range(size) if key[s] == key[t] and (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])]
+        result[t] += step_weight * (step[t] - np.mean(same_view))
     return result
 
 
@@ -265,11 +265,11 @@ def test_one_attempt_paid_as_it_earns_is_gigpo(seed):
     turns = random_trials(seed)
     alone = dataclasses.replace(turns, attempt=None, note=None, components={"game": turns.reward})
     nothing = dataclasses.replace(alone, attempt=np.zeros(len(turns.reward), dtype=np.int64))
-    for made in (alone, nothing):
-        found = mage(made, attempts=1, pay="cumulative").advantages
-        assert found == pytest.approx(gigpo(made).advantages, abs=1e-9)
-        lamer = registry.bind("credit", "mage", {"keep_lone": False}, preset="lamer")(made, {}).advantages
-        assert lamer == pytest.approx(gigpo(made, over="turns").advantages, abs=1e-9)
+    for table_of_one in (alone, nothing):
+        credit = mage(table_of_one, attempts=1, pay="cumulative").advantages
+        assert credit == pytest.approx(gigpo(table_of_one).advantages, abs=1e-9)
+        lamer = registry.bind("credit", "mage", {"keep_lone": False}, preset="lamer")(table_of_one, {}).advantages
+        assert lamer == pytest.approx(gigpo(table_of_one, over="turns").advantages, abs=1e-9)
 
 
 def test_episodes_are_not_attempts_of_one_another_where_the_table_has_attempts():
@@ -316,9 +316,9 @@ def test_a_group_of_one_and_what_is_alone_keeps_its_own_as_released():
 @given(st.integers(0, 500), OPTIONS)
 def test_values_near_a_million(seed, options):
     turns = random_trials(seed, offset=1e6)
-    found = mage(turns, **options).advantages
-    assert np.isfinite(found).all()
-    assert found == pytest.approx(naive(turns, **options), abs=1e-7)
+    advantages = mage(turns, **options).advantages
+    assert np.isfinite(advantages).all()
+    assert advantages == pytest.approx(naive(turns, **options), abs=1e-7)
 
 
 def test_only_those_against_the_same_players_are_compared():

@@ -70,8 +70,8 @@ def vtrace_random_turns(seed, spread=1.0):
 def vtrace_naive(turns, gamma, lam, rho_bar, c_bar):
     targets, advantages = [], []
     for number in np.unique(turns.trajectory):
-        own = turns.trajectory == number
-        r, v, w = turns.reward[own], np.append(turns.value[own], 0.0), np.exp((turns.old_logprob - turns.logprob)[own])
+        mask = turns.trajectory == number
+        r, v, w = turns.reward[mask], np.append(turns.value[mask], 0.0), np.exp((turns.old_logprob - turns.logprob)[mask])
         rho, c = np.minimum(w, rho_bar), lam * np.minimum(w, c_bar)
         v_s = [v[s] + sum(gamma ** (t - s) * np.prod(c[s:t]) * rho[t] * (r[t] + gamma * v[t + 1] - v[t]) for t in range(s, len(r))) for s in range(len(r))] + [
             0.0
@@ -308,16 +308,16 @@ def test_spa_equals_plain_loops(seed, gamma, grounding, with_baseline):
     turns = spa_random_turns(seed)
     rows = [np.flatnonzero(turns.trajectory == number) for number in range(6)]
     step = [c + (grounding if legal else 0.0) for c, legal in zip(turns.value_after, turns.legal, strict=True)]
-    totals = [sum(step[row] for row in own) for own in rows]
+    totals = [sum(step[row] for row in members) for members in rows]
     expected = []
-    for number, own in enumerate(rows):
-        others = [totals[j] for j in range(6) if j != number and turns.group[rows[j][0]] == turns.group[own[0]]]
+    for number, members in enumerate(rows):
+        others = [totals[j] for j in range(6) if j != number and turns.group[rows[j][0]] == turns.group[members[0]]]
         base = (np.mean(others) if others else totals[number]) if with_baseline else 0.0
-        expected += [sum(gamma ** (k - t) * step[k] for k in own if k >= t) - base for t in own]
+        expected += [sum(gamma ** (k - t) * step[k] for k in members if k >= t) - base for t in members]
     credit = spa(turns, gamma=gamma, grounding=grounding, baseline="group" if with_baseline else "none")
     assert credit.advantages == pytest.approx(expected, abs=1e-9)
-    missing = [turns.reward[own].sum() - turns.value_after[own].sum() for own in rows]
-    targets = [turns.value_after[row] + missing[number] for number, own in enumerate(rows) for row in own]
+    missing = [turns.reward[members].sum() - turns.value_after[members].sum() for members in rows]
+    targets = [turns.value_after[row] + missing[number] for number, members in enumerate(rows) for row in members]
     assert credit.value_targets == pytest.approx(targets, abs=1e-9)
 
 
@@ -341,9 +341,9 @@ def test_spa_of_equal_turns_one_member_and_offsets():
 PLAYS = st.lists(st.lists(st.tuples(EIGHTHS, EIGHTHS, EIGHTHS, EIGHTHS), min_size=1, max_size=4), min_size=1, max_size=6)
 
 
-def valued(paid, before, after, shaping=None, **more):
+def valued(payoffs, before, after, shaping=None, **more):
     """A table of game payoffs, with values of whole games before and after every turn."""
-    turns = table(paid, **more)
+    turns = table(payoffs, **more)
     other = np.zeros(len(turns.reward)) if shaping is None else np.array(shaping)
     components = {"game": turns.reward, "best_action": other}
     return replace(turns, reward=turns.reward + other, components=components, playout_before=np.array(before), playout=np.array(after))
@@ -360,22 +360,22 @@ def test_vine_ppo_by_hand():
 def test_whitening_counts_a_turn_once_per_token():
     turns = valued([[0.0, 1.0], [0.0]], [0.5, 0.75, 0.5], [0.75, 1.0, 0.0], tokens=[1, 3, 2])
     raw = np.repeat(vine_ppo(turns, whiten=False).advantages, [1, 3, 2])
-    found = np.repeat(vine_ppo(turns).advantages, [1, 3, 2])
-    assert found == pytest.approx((raw - raw.mean()) / raw.std(ddof=1), abs=1e-6)
+    white = np.repeat(vine_ppo(turns).advantages, [1, 3, 2])
+    assert white == pytest.approx((raw - raw.mean()) / raw.std(ddof=1), abs=1e-6)
 
 
 @given(PLAYS, st.sampled_from([0.0, 0.5, 1.0]))
 def test_by_definition(plays, gamma):
-    paid = [[one[0] for one in play] for play in plays]
-    flat = [one for play in plays for one in play]
-    turns = valued(paid, [one[1] for one in flat], [one[2] for one in flat], [one[3] for one in flat])
-    wanted = []
+    payoffs = [[turn[0] for turn in play] for play in plays]
+    flat = [turn for play in plays for turn in play]
+    turns = valued(payoffs, [turn[1] for turn in flat], [turn[2] for turn in flat], [turn[3] for turn in flat])
+    expected = []
     for play in plays:
         so_far = 0.0
         for pay, before, after, shaping in play:
-            wanted.append(pay + shaping + gamma * (after - so_far - pay) - (before - so_far))
+            expected.append(pay + shaping + gamma * (after - so_far - pay) - (before - so_far))
             so_far += pay
-    assert vine_ppo(turns, gamma=gamma, whiten=False).advantages == pytest.approx(wanted, abs=1e-9)
+    assert vine_ppo(turns, gamma=gamma, whiten=False).advantages == pytest.approx(expected, abs=1e-9)
 
 
 def test_equal_differences_are_zero_and_not_rounding():
@@ -385,13 +385,13 @@ def test_equal_differences_are_zero_and_not_rounding():
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "said"),
+    ("changes", "error", "words"),
     [
         ({}, MissingError, "rollout.playouts: 4"),
         ({"rollout": {"playouts": 2}, "outcome_weight": 0.5}, ConfigError, "outcome_weight"),
         ({"rollout": {"playouts": 2}, "environments": [{"name": "kuhn_poker", "scale": 2.0}]}, ConfigError, "the scale of 'kuhn_poker'"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, said):
-    with pytest.raises(error, match=said):
+def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, words):
+    with pytest.raises(error, match=words):
         resolve({"environments": [{"name": "kuhn_poker"}], "credit": {"name": "vine_ppo"}, **changes})

@@ -59,18 +59,18 @@ def test_it_is_the_game_without_its_last_turn_ended_by_that_turns_value(estimate
     rewards = [generator.normal(size=generator.integers(2, 6)).tolist() for _ in range(3)]
     values = generator.normal(size=sum(map(len, rewards)))
     whole = cut_table(rewards, values, [True, False, True])
-    ended, kept = [], np.ones(len(values), dtype=bool)
-    ends = np.cumsum([len(own) for own in rewards]) - 1
-    for own, end, cut in zip(rewards, ends, [True, False, True], strict=True):
-        ended.append([*own[:-2], own[-2] + 0.9 * values[end]] if cut else own)
-        kept[end] = not cut
-    shorter = cut_table(ended, values[kept], [False] * 3)
-    shorter = replace(shorter, old_logprob=whole.old_logprob[kept])
+    ended, mask = [], np.ones(len(values), dtype=bool)
+    ends = np.cumsum([len(turn_rewards) for turn_rewards in rewards]) - 1
+    for turn_rewards, end, cut in zip(rewards, ends, [True, False, True], strict=True):
+        ended.append([*turn_rewards[:-2], turn_rewards[-2] + 0.9 * values[end]] if cut else turn_rewards)
+        mask[end] = not cut
+    shorter = cut_table(ended, values[mask], [False] * 3)
+    shorter = replace(shorter, old_logprob=whole.old_logprob[mask])
     credit, expected = estimate(whole, **options), estimate(shorter, **options)
-    assert credit.advantages[kept] == pytest.approx(expected.advantages, abs=1e-9)
-    assert credit.value_targets[kept] == pytest.approx(expected.value_targets, abs=1e-9)
-    assert credit.advantages[~kept].tolist() == [0.0, 0.0]
-    assert credit.value_targets[~kept] == pytest.approx(values[~kept])
+    assert credit.advantages[mask] == pytest.approx(expected.advantages, abs=1e-9)
+    assert credit.value_targets[mask] == pytest.approx(expected.value_targets, abs=1e-9)
+    assert credit.advantages[~mask].tolist() == [0.0, 0.0]
+    assert credit.value_targets[~mask] == pytest.approx(values[~mask])
 
 
 @pytest.mark.parametrize(("estimate", "options"), CASES)
@@ -81,8 +81,8 @@ def test_counted_as_ended_it_is_the_table_that_knows_of_no_cut(estimate, options
     plain = estimate(unaware, **options).advantages
     assert np.array_equal(estimate(turns, cut="zero", **options).advantages, plain)
     assert np.array_equal(estimate(none_cut, **options).advantages, plain)
-    found = estimate(turns, **options).advantages
-    assert np.array_equal(found[2:], plain[2:]) and not np.allclose(found[:2], plain[:2])
+    bootstrapped = estimate(turns, **options).advantages
+    assert np.array_equal(bootstrapped[2:], plain[2:]) and not np.allclose(bootstrapped[:2], plain[:2])
 
 
 @pytest.mark.parametrize(("estimate", "options"), CASES)
@@ -138,12 +138,12 @@ def test_a_game_that_ends_by_its_rules_is_not_cut_even_at_the_limit():
 
 
 def test_a_forfeit_is_no_cut():
-    class Mute:
+    class MutePlayer:
         name, renderer = "mute", None
 
         def act(self, turns):
             return [type(random().act([turn])[0])(text="?") for turn in turns]
 
     (spec,) = plays.specs(make_game("tic_tac_toe", illegal={"rule": "forfeit"}), 1, name="bot")
-    (episode,) = play([replace(spec, max_turns=1)], {"bot": Mute()})
+    (episode,) = play([replace(spec, max_turns=1)], {"bot": MutePlayer()})
     assert episode.forfeited_by == 0 and not episode.cut

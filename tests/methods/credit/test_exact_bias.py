@@ -69,12 +69,12 @@ def judged(turns):
 
 def share(name):
     estimate, total = bind_estimator(name), 0.0
-    paid = "best_action" in estimate.options.values()
+    is_judged = "best_action" in estimate.options.values()
     for chosen in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):
         turns = filled(chosen)
         if estimate.plugin.declarations.CRITIC == "contribution":
             turns = with_contributions(turns)
-        turns = judged(turns) if paid else dataclasses.replace(turns, components={"game": turns.reward})
+        turns = judged(turns) if is_judged else dataclasses.replace(turns, components={"game": turns.reward})
         advantages = per_turn(estimate(turns, {}), turns)
         scores = np.array([score for _, _, scores in chosen for score in scores])
         total += np.prod([p for p, _, _ in chosen]) * float(advantages @ scores) / MEMBERS

@@ -36,7 +36,7 @@ def test_where_one_action_leads_to_one_end_it_is_gae_with_a_right_critic(rewards
     size = sum(map(len, rewards))
     values = np.linspace(-1, 1, size)
     turns = table(rewards, values=values)
-    returns = np.concatenate([np.cumsum(own[::-1])[::-1] for own in rewards])
+    returns = np.concatenate([np.cumsum(turn_rewards[::-1])[::-1] for turn_rewards in rewards])
     exact = exact_advantage(dataclasses.replace(turns, action_value=returns, state_value=values))
     assert exact == pytest.approx(gae(turns, lam=1.0).advantages, abs=1e-9)
 
@@ -164,7 +164,7 @@ def test_by_hand_whatever_the_turns_are_paid():
     assert np.array_equal(candidate_value(unpaid).advantages, credit.advantages)
 
 
-class Given:
+class ColumnSource:
     """A source of columns."""
 
     def __init__(self, episodes):
@@ -179,7 +179,7 @@ def test_the_columns_are_the_scores_of_all_replies_in_the_order_of_the_table():
     episode = Episode(
         episode_id=0, group_id=0, game="g", seed=0, roles=("x", "y"), agents=("learner", "learner"), trained=(True, True), turns=turns, returns=(0.0, 0.0)
     )
-    source = Given([episode])
+    source = ColumnSource([episode])
     # seat 0's turns as they were played, then the other replies, then seat 1
     assert value_column(source).tolist() == [0.5, 0.0, -1.0, 0.0, 0.0]
     assert judged_column(source).tolist() == [True, False, True, False, True]

@@ -70,11 +70,11 @@ def test_it_equals_a_naive_derivation_and_the_weighted_sum_is_zero(rewards, seed
     groups = [index // 3 for index in range(len(rewards))]
     advantages = opo(table(rewards, tokens=tokens, groups=groups)).advantages
     for group in set(groups):
-        own = [index for index, number in enumerate(groups) if number == group]
-        baseline = sum(lengths[i] * sum(rewards[i]) for i in own) / sum(lengths[i] for i in own)
-        for index in own:
+        members = [index for index, number in enumerate(groups) if number == group]
+        baseline = sum(lengths[i] * sum(rewards[i]) for i in members) / sum(lengths[i] for i in members)
+        for index in members:
             assert advantages[bounds[index] : bounds[index + 1]] == pytest.approx(sum(rewards[index]) - baseline, abs=1e-9)
-        assert sum(lengths[i] * advantages[bounds[i]] for i in own) == pytest.approx(0, abs=1e-8)
+        assert sum(lengths[i] * advantages[bounds[i]] for i in members) == pytest.approx(0, abs=1e-8)
 
 
 def test_a_group_without_tokens_falls_back_to_the_plain_mean():

@@ -147,10 +147,10 @@ def test_with_one_success_at_most_it_is_dr_grpo(count, data):
 def test_s_grpo_it_equals_a_naive_derivation(members):
     rewards = []
     groups = [members[index : index + 5] for index in range(0, len(members), 5)]
-    for own in groups:
-        lengths = sorted(length for value, length in own if value)
+    for group in groups:
+        lengths = sorted(length for value, length in group if value)
         given_to = {length: np.mean([0.5**j for j, other in enumerate(lengths) if other == length]) for length in lengths}
-        values = [given_to[length] if value else 0.0 for value, length in own]
+        values = [given_to[length] if value else 0.0 for value, length in group]
         rewards += [value - sum(values) / len(values) for value in values]
     numbers = [index // 5 for index in range(len(members))]
     turns = table([[value] for value, _ in members], groups=numbers, tokens=[length for _, length in members])

@@ -24,10 +24,10 @@ from sparring.play.turn_table import with_components
 def scored(process, outcome, *, rest=None, names=("best_action", "game"), **others):
     """Return a table whose turns earn these process rewards, outcomes and other rewards, per trajectory and turn."""
     turns = table(process, **others)
-    paid = np.array([value for own in outcome for value in own], dtype=np.float64)
-    more = np.zeros(len(paid)) if rest is None else np.array([value for own in rest for value in own])
-    parts = {names[0]: turns.reward, names[1]: paid, "rest": more}
-    return dataclasses.replace(turns, reward=turns.reward + paid + more, components=parts)
+    outcomes = np.array([value for values in outcome for value in values], dtype=np.float64)
+    more = np.zeros(len(outcomes)) if rest is None else np.array([value for values in rest for value in values])
+    parts = {names[0]: turns.reward, names[1]: outcomes, "rest": more}
+    return dataclasses.replace(turns, reward=turns.reward + outcomes + more, components=parts)
 
 
 # two games: one wins after two turns scored 1 and 0.5, one draws after a turn scored 0
@@ -96,8 +96,8 @@ def test_ppr_it_equals_plain_loops(seed, centring):
             rewards = [p - process.mean() + share + more for p, more in zip(process, rest, strict=True)]
         togo += [sum(0.9**k * r for k, r in enumerate(rewards[turn:])) for turn in range(len(rows))]
         keys += [(turns.group[row], turns.role[row]) for row in rows]
-    alike = [[value for value, key in zip(togo, keys, strict=True) if key == own] for own in keys]
-    expected = [value - np.mean(own) for value, own in zip(togo, alike, strict=True)]
+    alike = [[value for value, key in zip(togo, keys, strict=True) if key == mine] for mine in keys]
+    expected = [value - np.mean(mine) for value, mine in zip(togo, alike, strict=True)]
     options = {"centring": centring, "largest_process": 3.0, "lowest_outcome": -2.0, "highest_outcome": 3.0, "gamma": 0.9}
     assert ppr(turns, divide_by_std=False, **options).advantages == pytest.approx(expected, abs=1e-9)
 
@@ -112,7 +112,7 @@ def test_ppr_of_one_turn_and_of_equals(centring):
 def probed(outcome, accuracy, confidence, *, names=("best_action", "sure"), **others):
     """Return a table with these outcomes, and probed accuracies and confidences, per trajectory and turn."""
     turns = table(outcome, **others)
-    right, sure = (np.array([value for own in column for value in own], dtype=np.float64) for column in (accuracy, confidence))
+    right, sure = (np.array([value for values in column for value in values], dtype=np.float64) for column in (accuracy, confidence))
     parts = {"game": turns.reward, names[0]: right, names[1]: sure}
     return dataclasses.replace(turns, reward=turns.reward + right + sure, components=parts)
 
@@ -161,11 +161,11 @@ def test_the_probe_is_no_part_of_the_return_either_way():
 
 @given(outcomes=st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6))
 def test_without_weight_and_reduction_it_is_grpo_of_what_the_probes_leave(outcomes):
-    ones = [[1.0] * len(own) for own in outcomes]
+    ones = [[1.0] * len(turns) for turns in outcomes]
     groups = [0] * len(outcomes)
     expected = grpo(table(outcomes, groups=groups)).advantages
-    found = spae(probed(outcomes, ones, ones, groups=groups), confidence="sure", weight=0.0, reduction=1.0).advantages
-    assert found == pytest.approx(expected, abs=1e-5)
+    advantages = spae(probed(outcomes, ones, ones, groups=groups), confidence="sure", weight=0.0, reduction=1.0).advantages
+    assert advantages == pytest.approx(expected, abs=1e-5)
 
 
 @settings(deadline=None)
@@ -342,7 +342,7 @@ def test_by_hand():
 def test_by_definition(rewards, leave_one_out, divide_by_std):
     groups = [index // 4 for index in range(len(rewards))]
     turns = judged(rewards, groups=groups)
-    found = vpr(turns, leave_one_out=leave_one_out, divide_by_std=divide_by_std, epsilon=0.5)
+    credit = vpr(turns, leave_one_out=leave_one_out, divide_by_std=divide_by_std, epsilon=0.5)
     alike = list(zip(turns.group.tolist(), turns.turn_index.tolist(), strict=True))
     for row, reward in enumerate(turns.reward):
         members = [other for other in range(len(alike)) if alike[other] == alike[row]]
@@ -350,7 +350,7 @@ def test_by_definition(rewards, leave_one_out, divide_by_std):
         expected = reward - turns.reward[others].mean() if others else 0.0
         if divide_by_std and len(members) > 1:
             expected /= turns.reward[members].std(ddof=1) + 0.5
-        assert found.advantages[row] == pytest.approx(expected, abs=1e-9)
+        assert credit.advantages[row] == pytest.approx(expected, abs=1e-9)
 
 
 def test_by_hand_what_follows_and_the_outcome():
@@ -413,14 +413,14 @@ def expected_gradient(members, **options):
 
 
 def test_its_expected_gradient_is_that_of_each_turns_own_reward():
-    own = np.array([P * (1 - P) * (0.0 - 1.0), (1 - P) * Q * (1 - Q) * (1.0 - 0.0)])
-    assert expected_gradient(3, baseline="none") == pytest.approx(own)
+    gradient = np.array([P * (1 - P) * (0.0 - 1.0), (1 - P) * Q * (1 - Q) * (1.0 - 0.0)])
+    assert expected_gradient(3, baseline="none") == pytest.approx(gradient)
     alone = P**2 * (1 - P)  # one of three reaches turn 1, and has no one to be compared with
-    reached = own * [1, 1 - alone / (1 - P)]
+    reached = gradient * [1, 1 - alone / (1 - P)]
     assert expected_gradient(3, leave_one_out=True) == pytest.approx(reached)
     # the own reward in the mean takes 1/m off, m the members alive: 3 at turn 0, 2 or 3 at turn 1
     pairs, all_three = 2 * P * (1 - P), (1 - P) ** 2
-    assert expected_gradient(3) == pytest.approx(own * [2 / 3, pairs / 2 + all_three * 2 / 3])
+    assert expected_gradient(3) == pytest.approx(gradient * [2 / 3, pairs / 2 + all_three * 2 / 3])
 
 
 @pytest.mark.parametrize("baseline", ["turn_index", "state", "role", "none"])
@@ -435,18 +435,18 @@ def test_one_turn_alone_and_a_table_that_nothing_judged(baseline):
 def replies(process, committed=None, **changes):
     """Return a table of candidates: one prompt per list, the reply at ``committed`` played."""
     played = committed or [0] * len(process)
-    turns = judged([[value] for own in process for value in own], **changes)
-    prompts = [prompt for prompt, own in enumerate(process) for _ in own]
-    first = [place == played[prompt] for prompt, own in enumerate(process) for place in range(len(own))]
+    turns = judged([[value] for rewards in process for value in rewards], **changes)
+    prompts = [prompt for prompt, rewards in enumerate(process) for _ in rewards]
+    first = [place == played[prompt] for prompt, rewards in enumerate(process) for place in range(len(rewards))]
     return replace(turns, state_group=np.array(prompts), committed=np.array(first))
 
 
 def test_candidates_by_hand():
     # prompt 0: 1, 0, 0: mean 1/3, deviation 3^-0.5; prompt 1: all equal; prompt 2: alone
     turns = replies([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0]])
-    found = vpr(turns, baseline="candidates").advantages
+    advantages = vpr(turns, baseline="candidates").advantages
     high, low = 2 / 3 * 3**0.5, -1 / 3 * 3**0.5
-    assert found == pytest.approx([high, low, low, 0, 0, 0, 0], abs=1e-5)
+    assert advantages == pytest.approx([high, low, low, 0, 0, 0, 0], abs=1e-5)
     assert vpr(turns, baseline="candidates", divide_by_std=False, leave_one_out=True).advantages == pytest.approx([1.0, -0.5, -0.5, 0, 0, 0, 0])
 
 
@@ -456,15 +456,15 @@ def test_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out
     options = {"leave_one_out": leave_one_out, "divide_by_std": divide_by_std}
     turns = replies(rewards)
     as_groups = replace(turns, group=turns.state_group, turn_index=np.zeros_like(turns.turn_index), state_group=None, committed=None)
-    found = vpr(turns, baseline="candidates", **options).advantages
-    assert found == pytest.approx(vpr(as_groups, **options).advantages)
+    advantages = vpr(turns, baseline="candidates", **options).advantages
+    assert advantages == pytest.approx(vpr(as_groups, **options).advantages)
 
 
 def test_the_outcome_goes_to_the_replies_that_were_played():
     turns = replies([[0.0, 0.0], [0.0, 0.0]], committed=[1, 0])
     turns = replace(turns, reward=np.array([0.0, 1.0, -1.0, 0.0]), role=np.zeros(4, dtype=int))
-    found = vpr(turns, baseline="candidates", outcome=1.0, divide_by_std=False).advantages
-    assert found.tolist() == [0.0, 1.0, -1.0, 0.0]
+    advantages = vpr(turns, baseline="candidates", outcome=1.0, divide_by_std=False).advantages
+    assert advantages.tolist() == [0.0, 1.0, -1.0, 0.0]
 
 
 def test_candidates_that_nothing_judged_have_no_advantage():
@@ -478,52 +478,52 @@ RELEASED = {"baseline": "candidates", "divide_by_std": False, "whiten": True, "e
 def test_as_released_by_hand():
     # three prompts; centred: 1, -1; equal, so no part of anything; 2, -1, -1. Deviation of (1, -1, 2, -1, -1): (8/5)^0.5
     turns = replies([[2.0, 0.0], [0.5, 0.5, 0.5], [2.0, -1.0, -1.0]])
-    found = vpr(turns, **RELEASED)
+    credit = vpr(turns, **RELEASED)
     scale = (8 / 5) ** 0.5
-    assert found.advantages == pytest.approx([1 / scale, -1 / scale, 0, 0, 0, 2 / scale, -1 / scale, -1 / scale], abs=1e-6)
-    assert found.trained.tolist() == [True] * 2 + [False] * 3 + [True] * 3
-    assert found.metrics == pytest.approx({"judged_share": 1.0, "equal_share": 1 / 3, "skipped_update": 0.0})
-    assert bind("credit", "vpr", preset="as_released")(turns, {}).advantages == pytest.approx(found.advantages, abs=1e-9)
+    assert credit.advantages == pytest.approx([1 / scale, -1 / scale, 0, 0, 0, 2 / scale, -1 / scale, -1 / scale], abs=1e-6)
+    assert credit.trained.tolist() == [True] * 2 + [False] * 3 + [True] * 3
+    assert credit.metrics == pytest.approx({"judged_share": 1.0, "equal_share": 1 / 3, "skipped_update": 0.0})
+    assert bind("credit", "vpr", preset="as_released")(turns, {}).advantages == pytest.approx(credit.advantages, abs=1e-9)
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
 def test_as_released_by_definition(rewards):
     turns = replies(rewards)
-    found = vpr(turns, **RELEASED)
-    centred = np.concatenate([np.array(own) - np.mean(own) for own in rewards])
-    train = np.concatenate([[len(set(own)) > 1] * len(own) for own in rewards])
-    assert found.trained.tolist() == train.tolist()
-    wanted = np.zeros(len(centred))
+    credit = vpr(turns, **RELEASED)
+    centred = np.concatenate([np.array(group) - np.mean(group) for group in rewards])
+    train = np.concatenate([[len(set(group)) > 1] * len(group) for group in rewards])
+    assert credit.trained.tolist() == train.tolist()
+    expected = np.zeros(len(centred))
     if train.any():
-        wanted[train] = (centred[train] - centred[train].mean()) / (centred[train].std() + 1e-8)
-    assert found.advantages == pytest.approx(wanted, abs=1e-6)
+        expected[train] = (centred[train] - centred[train].mean()) / (centred[train].std() + 1e-8)
+    assert credit.advantages == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(("most", "trains"), [(1.0, True), (0.7, True), (2 / 3, True), (0.66, False), (0.0, False)])
 def test_a_step_is_skipped_above_a_share_of_equal_groups(most, trains):
     turns = replies([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    found = vpr(turns, **RELEASED, skip_above=most)
-    assert found.trained.tolist() == [trains, trains, False, False, False, False]
-    assert found.metrics["skipped_update"] == float(not trains)
+    credit = vpr(turns, **RELEASED, skip_above=most)
+    assert credit.trained.tolist() == [trains, trains, False, False, False, False]
+    assert credit.metrics["skipped_update"] == float(not trains)
 
 
 def test_whitened_without_masks_counts_the_equal_ones():
     turns = replies([[2.0, 0.0], [1.0, 1.0]])
-    found = vpr(turns, baseline="candidates", divide_by_std=False, whiten=True)
-    assert found.advantages == pytest.approx([2**0.5, -(2**0.5), 0, 0], abs=1e-5) and found.trained is None
+    credit = vpr(turns, baseline="candidates", divide_by_std=False, whiten=True)
+    assert credit.advantages == pytest.approx([2**0.5, -(2**0.5), 0, 0], abs=1e-5) and credit.trained is None
 
 
 def test_what_nothing_judged_does_not_train():
     turns = replace(replies([[1.0, 0.0], [5.0, 2.0]]), judged=np.array([True, True, False, False]))
-    found = vpr(turns, **RELEASED)
-    assert found.trained.tolist() == [True, True, False, False] and found.advantages[2:].tolist() == [0, 0]
-    assert found.metrics["equal_share"] == 0.0 and found.metrics["judged_share"] == 0.5
+    credit = vpr(turns, **RELEASED)
+    assert credit.trained.tolist() == [True, True, False, False] and credit.advantages[2:].tolist() == [0, 0]
+    assert credit.metrics["equal_share"] == 0.0 and credit.metrics["judged_share"] == 0.5
     nothing = replace(turns, judged=None, components={"game": turns.reward})
     for options in (RELEASED, {"baseline": "candidates"}):
         with pytest.raises(CreditError, match="abstains on every turn"):
             vpr(nothing, **options)
-        found = vpr(with_components(nothing, ["best_action"]), **options)
-        assert found.metrics["judged_share"] == 0.0 and not found.advantages.any()
+        credit = vpr(with_components(nothing, ["best_action"]), **options)
+        assert credit.metrics["judged_share"] == 0.0 and not credit.advantages.any()
     assert not vpr(with_components(nothing, ["best_action"]), **RELEASED).trained.any()
 
 

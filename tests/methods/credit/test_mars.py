@@ -107,9 +107,9 @@ def released(trajectories, seats, tokens, gamma, games=None):
             out.append(running)
         summed.append(out[::-1])
     for seat in set(seats):
-        distinct = {round(value, 9) for values, own in zip(summed, seats, strict=True) if own == seat for value in values} | {0.0}
+        distinct = {round(value, 9) for values, player_seat in zip(summed, seats, strict=True) if player_seat == seat for value in values} | {0.0}
         mean = sum(distinct) / len(distinct)
-        summed = [[v - mean for v in values] if own == seat else values for values, own in zip(summed, seats, strict=True)]
+        summed = [[v - mean for v in values] if player_seat == seat else values for values, player_seat in zip(summed, seats, strict=True)]
     return [value for values in whiten(summed) for value in values]
 
 

@@ -156,8 +156,8 @@ def test_over_tokens_equals_a_naive_whitening_of_the_tokens(rewards, seed, basel
     turns = table(rewards, tokens=tokens, groups=groups)
     totals = [sum(values) for values in rewards]
     stream = []
-    for values, total, own in zip(rewards, totals, groups, strict=True):
-        peers = [other for other, group in zip(totals, groups, strict=True) if group == own]
+    for values, total, number in zip(rewards, totals, groups, strict=True):
+        peers = [other for other, group in zip(totals, groups, strict=True) if group == number]
         for turn in range(len(values)):
             stream.append(total - sum(peers) / len(peers) if baseline == "group" else sum(values[turn:]))
     flat = np.repeat(stream, tokens)

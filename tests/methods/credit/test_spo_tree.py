@@ -22,8 +22,8 @@ def grown(seed, games=14):
             keys.append(known.setdefault(past, len(known)))
             past = (*past, action, int(generator.integers(0, 2)))
         plain.append(((groups[game], roles[game]), keys, actions, generator.normal(size=length).tolist()))
-    turns = table([own[3] for own in plain], groups=groups, roles=roles, keys=[key for own in plain for key in own[1]])
-    return acting(turns, [action for own in plain for action in own[2]]), plain
+    turns = table([episode[3] for episode in plain], groups=groups, roles=roles, keys=[key for episode in plain for key in episode[1]])
+    return acting(turns, [action for episode in plain for action in episode[2]]), plain
 
 
 def acting(turns, actions):
@@ -62,7 +62,7 @@ def test_segments_of_branches_by_hand():
 @settings(max_examples=40, deadline=None)
 def test_segments_share_out_the_same_sums(seed, average):
     turns, plain = grown(seed)
-    own = spo_tree(turns, average=average).advantages
+    plainly = spo_tree(turns, average=average).advantages
     shared = spo_tree(turns, average=average, segments="branches").advantages
     ways = {}
     for start, keys, actions, _ in plain:
@@ -73,7 +73,7 @@ def test_segments_share_out_the_same_sums(seed, average):
         segment = []
         for place, key in enumerate([*keys, None]):
             if segment and (key is None or len(ways[start, place, key]) > 1):
-                assert shared[segment] == pytest.approx([own[segment].sum()] * len(segment), abs=1e-9)
+                assert shared[segment] == pytest.approx([plainly[segment].sum()] * len(segment), abs=1e-9)
                 segment = []
             segment.append(row + place)
         row += len(keys)
@@ -95,41 +95,41 @@ def naive(plain, gamma, average, leave_one_out):
     """The estimator in plain Python: values by recursion over lists of trajectories."""
 
     def through(owner, key):
-        return [(own, own[1].index(key)) for own in plain if own[0] == owner and key in own[1]]
+        return [(episode, episode[1].index(key)) for episode in plain if episode[0] == owner and key in episode[1]]
 
-    def togo(own, turn):
-        return sum(gamma**k * r for k, r in enumerate(own[3][turn:]))
+    def togo(episode, turn):
+        return sum(gamma**k * r for k, r in enumerate(episode[3][turn:]))
 
-    def way(own, turn):
-        return ("to", own[1][turn + 1]) if turn + 1 < len(own[1]) else ("end", own[2][turn])
+    def way(episode, turn):
+        return ("to", episode[1][turn + 1]) if turn + 1 < len(episode[1]) else ("end", episode[2][turn])
 
-    def step(own, turn):
-        return own[3][turn] + (gamma * value(own[0], own[1][turn + 1]) if turn + 1 < len(own[1]) else 0.0)
+    def step(episode, turn):
+        return episode[3][turn] + (gamma * value(episode[0], episode[1][turn + 1]) if turn + 1 < len(episode[1]) else 0.0)
 
     def ways(owner, key):
-        found = {}
+        steps = {}
         for other, turn in through(owner, key):
-            found.setdefault(way(other, turn), []).append(step(other, turn))
-        return {name: sum(values) / len(values) for name, values in found.items()}
+            steps.setdefault(way(other, turn), []).append(step(other, turn))
+        return {name: sum(values) / len(values) for name, values in steps.items()}
 
     def value(owner, key):
         values = [togo(*place) for place in through(owner, key)] if average == "trajectories" else list(ways(owner, key).values())
         return sum(values) / len(values)
 
-    def baseline(own, turn):
+    def baseline(episode, turn):
         if not leave_one_out:
-            return value(own[0], own[1][turn])
+            return value(episode[0], episode[1][turn])
         if average == "trajectories":
-            others = [togo(*place) for place in through(own[0], own[1][turn]) if place[0] is not own]
+            others = [togo(*place) for place in through(episode[0], episode[1][turn]) if place[0] is not episode]
         else:
-            others = [v for name, v in ways(own[0], own[1][turn]).items() if name != way(own, turn)]
+            others = [v for name, v in ways(episode[0], episode[1][turn]).items() if name != way(episode, turn)]
         return sum(others) / len(others) if others else None
 
     result = []
-    for own in plain:
-        for turn in range(len(own[1])):
-            edge = step(own, turn) if average == "trajectories" else ways(own[0], own[1][turn])[way(own, turn)]
-            base = baseline(own, turn)
+    for episode in plain:
+        for turn in range(len(episode[1])):
+            edge = step(episode, turn) if average == "trajectories" else ways(episode[0], episode[1][turn])[way(episode, turn)]
+            base = baseline(episode, turn)
             result.append(0.0 if base is None else edge - base)
     return result
 

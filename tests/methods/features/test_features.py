@@ -15,9 +15,9 @@ def test_centred_logit_by_hand():
 
 def test_impossible_tokens_do_not_count_and_gradients_stay_finite():
     logits = torch.tensor([[1.0, 3.0, -torch.inf], [5.0, -torch.inf, -torch.inf]], requires_grad=True)
-    found = centred_logit(logits)
-    assert found.tolist() == [[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
-    found[0, 1].backward()
+    centred = centred_logit(logits)
+    assert centred.tolist() == [[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    centred[0, 1].backward()
     assert logits.grad.tolist() == [[-0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
 
 

@@ -113,13 +113,13 @@ def test_gradient_is_that_of_the_segments_ratios(make_whole, gradient_of, rows, 
     gains = [1.0, -2.0, 0.5]
     batches, free = make_whole([r[0] for r in rows], old=[0.1] * len(rows), advantages=[gains[t] for t in trajectory], trajectory=trajectory)
     term = gspo(batches[0], length_normalised=length_normalised, clip_low=1.0, clip_high=1e12)
-    found = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), free)[0]
+    gradient = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), free)[0]
     direct = 0.0
     for number in range(len(names)):
-        own = free[[t == number for t in trajectory]] - 0.1
-        ratio = own.mean().exp() if length_normalised else own.sum().exp() / len(own)
+        log_ratios = free[[t == number for t in trajectory]] - 0.1
+        ratio = log_ratios.mean().exp() if length_normalised else log_ratios.sum().exp() / len(log_ratios)
         direct = direct - gains[number] * ratio / len(names)
-    assert torch.allclose(found, torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient, torch.autograd.grad(direct, free)[0])
 
 
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-3, 3)), min_size=1, max_size=6), st.sampled_from(["sequence", "turn"]))
@@ -155,12 +155,12 @@ def gmpo_naive(free, advantages, trajectory, low, high):
     """Return the mean over sequences of -mean(A) times the product of clipped ratios to the power 1 / length."""
     total = 0.0
     for number in sorted(set(trajectory)):
-        product, own = 0.0 * free.sum() + 1.0, [i for i, t in enumerate(trajectory) if t == number]
-        for i in own:
+        product, members = 0.0 * free.sum() + 1.0, [i for i, t in enumerate(trajectory) if t == number]
+        for i in members:
             ratio, bound = free[i].exp(), free[i].clamp(-low, high).exp()
-            held = torch.minimum(ratio, bound) if advantages[i] > 0 else torch.maximum(ratio, bound)
-            product = product * (held if advantages[i] != 0 else 1.0)
-        total = total - sum(advantages[i] for i in own) / len(own) * product ** (1 / len(own))
+            clipped_ratio = torch.minimum(ratio, bound) if advantages[i] > 0 else torch.maximum(ratio, bound)
+            product = product * (clipped_ratio if advantages[i] != 0 else 1.0)
+        total = total - sum(advantages[i] for i in members) / len(members) * product ** (1 / len(members))
     return total / len(set(trajectory))
 
 
@@ -178,11 +178,11 @@ def test_value_and_gradient_are_those_of_a_loop(make_whole, rows):
     names = sorted({row[2] for row in rows})
     logs, advantages, trajectory = [r[0] for r in rows], [r[1] for r in rows], [names.index(r[2]) for r in rows]
     (batch,), free = make_whole(logs, old=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
-    found = reduce(gmpo(batch, clip_low=0.3).values, batch.sequence, len(names), "sequence_mean")
+    result = reduce(gmpo(batch, clip_low=0.3).values, batch.sequence, len(names), "sequence_mean")
     direct = gmpo_naive(free, advantages, trajectory, 0.3, 0.4)
-    assert found.item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    assert result.item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
     (expected,) = torch.autograd.grad(direct, free, retain_graph=True)
-    assert torch.allclose(torch.autograd.grad(found, free)[0], expected, atol=1e-12)
+    assert torch.allclose(torch.autograd.grad(result, free)[0], expected, atol=1e-12)
 
 
 def test_advantages_by_turn_ask_for_the_turn_level(make_whole):

@@ -51,10 +51,10 @@ def test_value_is_ppo_clip_s_and_the_gradient_differs_only_above_the_bound(make_
     logs, advantages = [row[0] for row in rows], [row[1] for row in rows]
     batches, free = make_whole(logs, old=[0.0] * len(rows), advantages=advantages, entropy=[1.0] * len(rows))
     assert torch.allclose(aepo_clip(batches[0]).values, ppo_clip(batches[0]).values)
-    found, plain = gradient_of(aepo_clip, batches, free), gradient_of(ppo_clip, batches, free)
+    slopes, plain = gradient_of(aepo_clip, batches, free), gradient_of(ppo_clip, batches, free)
     above = [a > 0 and math.exp(x) > 1.2 for x, a in rows]
     expected = [-1.2 * a if up else g for a, up, g in zip(advantages, above, plain.tolist(), strict=True)]
-    assert found.tolist() == pytest.approx(expected)
+    assert slopes.tolist() == pytest.approx(expected)
 
 
 def test_widths_and_metrics(make_whole):
@@ -97,8 +97,8 @@ def test_clip_cov_the_share_is_of_the_minibatch_not_of_a_forward_pass(make_whole
     uniform = [0.9, 0.1, 0.0, 0.3, 0.5, 0.0]
     whole, _ = make_whole(LOGPROBS, advantages=ADVANTAGES, uniform=uniform)
     parts, _ = make_whole(LOGPROBS, advantages=ADVANTAGES, uniform=uniform, cut=(1, 4))
-    found = torch.cat([clip_cov(part, share=0.5).values for part in parts])
-    assert torch.equal(found, clip_cov(whole[0], share=0.5).values)
+    values = torch.cat([clip_cov(part, share=0.5).values for part in parts])
+    assert torch.equal(values, clip_cov(whole[0], share=0.5).values)
 
 
 def test_tokens_that_ppo_cuts_are_not_drawn(make_whole):
@@ -149,11 +149,11 @@ def test_d3s_tokens_the_share_is_of_the_minibatch_not_of_a_forward_pass(make_who
 @given(ROWS_OF_D3S_TOKENS, st.floats(0.01, 1))
 def test_as_many_are_kept_as_asked_and_none_below_one_left_out(make_whole, rows, keep):
     (batch,), _ = make_whole([0.0] * len(rows), advantages=[r[0] for r in rows], entropy=[r[1] for r in rows])
-    kept, scores = d3s_tokens(batch, keep=keep).values.bool(), batch.advantages.abs() * batch.entropy
-    assert int(kept.sum()) >= math.ceil(keep * len(rows) - 1e-9)
+    mask, scores = d3s_tokens(batch, keep=keep).values.bool(), batch.advantages.abs() * batch.entropy
+    assert int(mask.sum()) >= math.ceil(keep * len(rows) - 1e-9)
     if len(scores.unique()) == len(rows):
-        assert int(kept.sum()) == math.ceil(keep * len(rows) - 1e-9)
-    assert kept.all() or scores[kept].min() > scores[~kept].max()
+        assert int(mask.sum()) == math.ceil(keep * len(rows) - 1e-9)
+    assert mask.all() or scores[mask].min() > scores[~mask].max()
     assert d3s_tokens(batch, keep=1.0).values.all()
 
 
@@ -350,8 +350,8 @@ def test_standardised_by_hand(values, expected):
 
 def test_a_loss_without_the_tokens_has_gradient_zero(make_whole, gradient_of):
     batches, free = make_whole([-1.0, -2.0])
-    found = gradient_of(lambda batch: LossTerm(values=through_tokens(batch, lambda _: torch.zeros((), dtype=torch.float64))), batches, free)
-    assert found.tolist() == [0.0, 0.0]
+    gradient = gradient_of(lambda batch: LossTerm(values=through_tokens(batch, lambda _: torch.zeros((), dtype=torch.float64))), batches, free)
+    assert gradient.tolist() == [0.0, 0.0]
 
 
 def test_without_the_whole_minibatch_the_cause_is_named(make_whole):

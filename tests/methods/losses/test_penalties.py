@@ -105,8 +105,8 @@ def test_where_a_clamp_acts_a_token_is_not_pulled(make_batch):
 WORDS = {"pass": (1, 9), "bet": (2, 9), "bet all": (2, 3, 9), "fold": (4, 9)}
 
 
-def next_tokens(said, *legal):
-    return LegalReplies(WORDS.__getitem__).next_tokens(legal, said)
+def next_tokens(ids, *legal):
+    return LegalReplies(WORDS.__getitem__).next_tokens(legal, ids)
 
 
 def divergences(distributions, logits):
@@ -125,41 +125,41 @@ def test_where_no_legal_reply_begins_so_there_is_nothing():
 
 
 @given(st.lists(st.sampled_from(sorted(WORDS)), min_size=1, unique=True), st.lists(st.integers(1, 9), max_size=4))
-def test_each_is_a_distribution_and_the_product_along_a_reply_is_its_share(legal, said):
-    for found in next_tokens(tuple(said), *legal):
-        assert not found or sum(share for _, share in found) == pytest.approx(1)
+def test_each_is_a_distribution_and_the_product_along_a_reply_is_its_share(legal, ids):
+    for options in next_tokens(tuple(ids), *legal):
+        assert not options or sum(share for _, share in options) == pytest.approx(1)
     for action in legal:
-        shares = [dict(found)[token] for found, token in zip(next_tokens(WORDS[action], *legal), WORDS[action], strict=True)]
+        shares = [dict(options)[token] for options, token in zip(next_tokens(WORDS[action], *legal), WORDS[action], strict=True)]
         assert math.prod(shares) == pytest.approx(1 / len(legal))
 
 
 def test_legal_magnet_by_hand():
     logits = [[math.log(0.7), math.log(0.1), math.log(0.2)]]
-    found = divergences([((0, 0.5), (1, 0.5))], logits)
-    assert found["forward"].item() == pytest.approx(0.5 * math.log(0.5 / 0.7) + 0.5 * math.log(0.5 / 0.1))
+    values = divergences([((0, 0.5), (1, 0.5))], logits)
+    assert values["forward"].item() == pytest.approx(0.5 * math.log(0.5 / 0.7) + 0.5 * math.log(0.5 / 0.1))
     legal = [0.875, 0.125]
-    assert found["reverse"].item() == pytest.approx(sum(p * math.log(p / 0.5) for p in legal))
+    assert values["reverse"].item() == pytest.approx(sum(p * math.log(p / 0.5) for p in legal))
 
 
 def test_the_forward_gradient_is_the_policy_less_the_magnet_and_does_not_vanish():
     logits = torch.tensor([[50.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)  # the second is as good as gone
-    found = magnet([((0, 0.5), (1, 0.5))]).divergences(logits.log_softmax(-1), torch.tensor([0]))
-    (gradient,) = torch.autograd.grad(found["forward"].sum(), logits, retain_graph=True)
+    values = magnet([((0, 0.5), (1, 0.5))]).divergences(logits.log_softmax(-1), torch.tensor([0]))
+    (gradient,) = torch.autograd.grad(values["forward"].sum(), logits, retain_graph=True)
     assert gradient[0].tolist() == pytest.approx([0.5, -0.5, 0.0], abs=1e-12)
-    (gradient,) = torch.autograd.grad(found["reverse"].sum(), logits)
+    (gradient,) = torch.autograd.grad(values["reverse"].sum(), logits)
     assert gradient.abs().max().item() < 1e-12
 
 
 @given(st.lists(st.floats(-700, 700), min_size=4, max_size=4))
 def test_both_are_divergences_and_reduce_to_known_forms(logits):
-    found = divergences([((0, 0.25), (1, 0.25), (2, 0.25), (3, 0.25)), (), ((2, 1.0),)], [logits] * 3)
-    assert torch.isfinite(torch.stack([*found.values()])).all()
-    assert (found["forward"] >= -1e-9).all() and (found["reverse"] >= -1e-9).all()
+    values = divergences([((0, 0.25), (1, 0.25), (2, 0.25), (3, 0.25)), (), ((2, 1.0),)], [logits] * 3)
+    assert torch.isfinite(torch.stack([*values.values()])).all()
+    assert (values["forward"] >= -1e-9).all() and (values["reverse"] >= -1e-9).all()
     log_p = torch.tensor(logits, dtype=torch.float64).log_softmax(-1)
     entropy = -(log_p.exp() * log_p).sum()
-    assert found["reverse"][0].item() == pytest.approx((math.log(4) - entropy).item(), abs=1e-9)  # an entropy bonus
-    assert found["forward"][2].item() == pytest.approx(-log_p[2].item(), abs=1e-9)  # imitation of the only legal reply
-    assert found["forward"][1].item() == found["reverse"][1].item() == found["reverse"][2].item() == 0.0
+    assert values["reverse"][0].item() == pytest.approx((math.log(4) - entropy).item(), abs=1e-9)  # an entropy bonus
+    assert values["forward"][2].item() == pytest.approx(-log_p[2].item(), abs=1e-9)  # imitation of the only legal reply
+    assert values["forward"][1].item() == values["reverse"][1].item() == values["reverse"][2].item() == 0.0
 
 
 @pytest.mark.parametrize("divergence", ["forward", "reverse"])
@@ -190,11 +190,11 @@ def test_by_itself_it_teaches_uniform_legal_play(rollout):
 
 
 def test_thoughts_are_refused():
-    class Thinks:
+    class ThinkingRenderer:
         scorable = False
 
     with pytest.raises(ConfigError, match=r"renderer\.thinking=false"):
-        legal_replies({"legal_replies"}, Thinks())
+        legal_replies({"legal_replies"}, ThinkingRenderer())
 
 
 def test_value_loss_by_hand(make_batch):

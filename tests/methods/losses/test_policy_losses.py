@@ -232,11 +232,11 @@ def test_the_agent_mean_is_the_mean_over_plays_of_the_mean_over_their_conversati
     lengths = generator.integers(1, 5, len(plays))
     values = [torch.from_numpy(generator.normal(size=length)) for length in lengths]
     sequence = torch.repeat_interleave(torch.arange(len(plays)), torch.from_numpy(lengths))
-    found = reduce(torch.cat(values), sequence, len(plays), "agent_mean", weight=torch.from_numpy(agent_weights(np.array(plays))))
-    means = {play: [own.mean() for own, which in zip(values, plays, strict=True) if which == play] for play in plays}
-    assert found.item() == pytest.approx(np.mean([np.mean(own) for own in means.values()]))
+    result = reduce(torch.cat(values), sequence, len(plays), "agent_mean", weight=torch.from_numpy(agent_weights(np.array(plays))))
+    means = {play: [losses.mean() for losses, which in zip(values, plays, strict=True) if which == play] for play in plays}
+    assert result.item() == pytest.approx(np.mean([np.mean(losses) for losses in means.values()]))
     if len(set(plays)) == len(plays):  # one agent in each play
-        assert found.item() == pytest.approx(reduce(torch.cat(values), sequence, len(plays), "sequence_mean").item())
+        assert result.item() == pytest.approx(reduce(torch.cat(values), sequence, len(plays), "sequence_mean").item())
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=10))

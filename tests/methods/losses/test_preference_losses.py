@@ -39,10 +39,10 @@ def dpo_naive(whole, free, beta, pairs, smoothing):
             if group[i] == group[j] and outcome[i] > outcome[j]:
                 groups.setdefault(group[i], []).append((i, j))
     means = []
-    for name, own in groups.items():
+    for name, ordered in groups.items():
         top = max(o for o, g in zip(outcome, group, strict=True) if g == name)
         low = min(o for o, g in zip(outcome, group, strict=True) if g == name)
-        chosen = own if pairs == "all" else [(i, j) for i, j in own if outcome[i] == top and outcome[j] == low]
+        chosen = ordered if pairs == "all" else [(i, j) for i, j in ordered if outcome[i] == top and outcome[j] == low]
         losses = []
         for i, j in chosen:
             p = torch.sigmoid(beta * (gain[i] - gain[j]))
@@ -99,8 +99,8 @@ def kto_naive(whole, free, beta, desirable, good_weight, bad_weight):
     z = max(0.0, sum(g.item() for g in gain) / len(gain))
     losses = []
     for i, value in enumerate(outcome):
-        own = [o for o, g in zip(outcome, group, strict=True) if g == group[i]]
-        bar = sum(own) / len(own) if desirable == "above_group_mean" else 0.0
+        outcomes = [o for o, g in zip(outcome, group, strict=True) if g == group[i]]
+        bar = sum(outcomes) / len(outcomes) if desirable == "above_group_mean" else 0.0
         if value > bar + 1e-8:
             losses.append(good_weight * (1 - torch.sigmoid(beta * (gain[i] - z))))
         elif value < bar - 1e-8:
@@ -179,16 +179,16 @@ def trajectory_dpo_laid_out(make_whole, tokens, outcomes, cut=()):
 def trajectory_dpo_naive(whole, free, beta, normalised, discount):
     gain, outcome = [], whole.outcome.tolist()
     for number in range(len(outcome)):
-        own = [m for m, t in enumerate(whole.trajectory.tolist()) if t == number]
-        turns = 1 + max(int(whole.turn_index[m]) for m in own)
+        tokens = [m for m, t in enumerate(whole.trajectory.tolist()) if t == number]
+        turns = 1 + max(int(whole.turn_index[m]) for m in tokens)
         total = 0.0
-        for m in own:
+        for m in tokens:
             t = int(whole.turn_index[m])
             phi = 1.0
             if discount is not None:  # sum of discount^k over k = t .. T-1, over the same from 0
                 phi = sum(discount**k for k in range(t, turns)) / sum(discount**k for k in range(turns))
             total = total + phi * (free[m] - whole.reference_logprobs[m])
-        gain.append(total / len(own) if normalised else total)
+        gain.append(total / len(tokens) if normalised else total)
     losses = [-torch.sigmoid(beta * (gain[i] - gain[j])).log()
               for i in range(len(gain)) for j in range(len(gain)) if outcome[i] > outcome[j]]  # fmt: skip
     return sum(losses) / len(losses) if losses else 0.0 * free.sum()

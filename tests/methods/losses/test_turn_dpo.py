@@ -35,9 +35,9 @@ def laid_out(make_whole, tokens, replies, cut=()):
 def naive(whole, free, beta, labels, pairs, reference, smoothing):
     anchor = whole.old_logprobs if reference == "step" else whole.reference_logprobs
     replies = sorted(set(whole.trajectory.tolist()))
-    own = [whole.trajectory == i for i in replies]
-    gain, value, prompt = [(free - anchor)[o].sum() for o in own], [whole.advantages[o][0].item() for o in own], [whole.prompt[o][0].item() for o in own]
-    found = []
+    masks = [whole.trajectory == i for i in replies]
+    gain, value, prompt = [(free - anchor)[o].sum() for o in masks], [whole.advantages[o][0].item() for o in masks], [whole.prompt[o][0].item() for o in masks]
+    terms = []
     for name in sorted(set(prompt)):
         mine = [i for i in replies if prompt[i] == name]
         losses = []
@@ -51,8 +51,8 @@ def naive(whole, free, beta, labels, pairs, reference, smoothing):
                 right = 1 / (1 + math.exp(-beta * (value[i] - value[j]))) if labels == "soft" else 1 - smoothing
                 p = torch.sigmoid(beta * (gain[i] - gain[j]))
                 losses.append(-right * p.log() - (1 - right) * (1 - p).log())
-        found += losses if pairs == "all" or not losses else [sum(losses) / len(losses)]
-    return sum(found) / len(found) if found else 0.0 * free.sum()
+        terms += losses if pairs == "all" or not losses else [sum(losses) / len(losses)]
+    return sum(terms) / len(terms) if terms else 0.0 * free.sum()
 
 
 def test_by_hand(make_whole, gradient_of):
@@ -68,8 +68,8 @@ def test_by_hand(make_whole, gradient_of):
     soft = turn_dpo(batches[0], labels="soft", reference="step")  # at the reference: log 2 whatever is preferred
     assert soft.values.sum().item() == pytest.approx(math.log(2))
     right = 1 / (1 + math.exp(-0.1))
-    found = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, free)
-    assert found.tolist() == pytest.approx([-0.1 * (right - 0.5)] * 2 + [0.1 * (right - 0.5)])
+    gradient = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, free)
+    assert gradient.tolist() == pytest.approx([-0.1 * (right - 0.5)] * 2 + [0.1 * (right - 0.5)])
 
 
 @pytest.mark.parametrize(("labels", "pairs", "reference"), EVERY)
@@ -97,8 +97,8 @@ def test_with_one_turn_a_game_it_is_dpo(make_whole, gradient_of, tokens, replies
         outcome=[float(replies[i][1]) for i in present],
     )
     options = {"beta": beta, "pairs": pairs, "label_smoothing": smoothing}
-    found = gradient_of(lambda batch: turn_dpo(batch, **options), batches, free)
-    assert torch.allclose(found, gradient_of(lambda batch: dpo(batch, **options), games, also))
+    gradient = gradient_of(lambda batch: turn_dpo(batch, **options), batches, free)
+    assert torch.allclose(gradient, gradient_of(lambda batch: dpo(batch, **options), games, also))
 
 
 def test_turns_of_one_trajectory_answer_prompts_of_their_own(make_whole, gradient_of):
@@ -121,13 +121,13 @@ def test_the_minimum_with_soft_labels_is_the_tilted_reference(make_whole, pairs)
         optimizer.zero_grad()
         now = logits.log_softmax(0)
         total = 0.0
-        for drawn in ((0, 1), (1, 2), (0, 2)):  # best_worst sees every pair, of prompts with two replies
+        for pair in ((0, 1), (1, 2), (0, 2)):  # best_worst sees every pair, of prompts with two replies
             batches, free = make_whole(
-                now[list(drawn)].tolist(), old=before[list(drawn)].log().tolist(), trajectory=[0, 1], prompt=[0, 0], advantages=advantages[list(drawn)].tolist()
+                now[list(pair)].tolist(), old=before[list(pair)].log().tolist(), trajectory=[0, 1], prompt=[0, 0], advantages=advantages[list(pair)].tolist()
             )
             value = turn_dpo(batches[0], labels="soft", beta=1.0, pairs=pairs, reference="step").values.sum()
             (grad,) = torch.autograd.grad(value, free)
-            (now[list(drawn)] * grad).sum().backward(retain_graph=True)
+            (now[list(pair)] * grad).sum().backward(retain_graph=True)
             total = total + value.detach()
         return total
 

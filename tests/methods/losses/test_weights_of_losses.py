@@ -39,8 +39,8 @@ def test_options(make_batch):
 @given(st.lists(st.floats(0.01, 50), min_size=1, max_size=8))
 def test_within_the_bounds_kept_ratios_are_those_of_truncated_is(make_batch, ratios):
     batch = masked_is_batch_of(make_batch, ratios)
-    mask, kept = masked_is(batch).values, masked_is(batch, keep_ratio=True).values
-    assert torch.equal(kept, mask * truncated_is(batch, cap=1e9).values)
+    mask, ratio = masked_is(batch).values, masked_is(batch, keep_ratio=True).values
+    assert torch.equal(ratio, mask * truncated_is(batch, cap=1e9).values)
     assert torch.equal(mask, mask**2)
 
 
@@ -117,8 +117,8 @@ def test_log_ratio_clip_by_hand(make_whole, gradient_of):
 
 def test_divided_scales_the_advantage_and_has_no_penalty(make_whole, gradient_of):
     batches, free = make_whole([-1.0, -1.0], old=[-1.1, -1.5], advantages=[2.0, 3.0])
-    found = gradient_of(lambda batch: log_ratio_clip(batch, form="divided", tau=0.5), batches, free)
-    assert found.tolist() == pytest.approx([-4 * math.exp(0.1), 0.0], rel=1e-5)
+    gradient = gradient_of(lambda batch: log_ratio_clip(batch, form="divided", tau=0.5), batches, free)
+    assert gradient.tolist() == pytest.approx([-4 * math.exp(0.1), 0.0], rel=1e-5)
     preset = bind("losses", "log_ratio_clip", {}, preset="divided")(batches[0], progress=0.0)
     assert preset.values.tolist() == pytest.approx([-2 * math.exp(0.1), -3 * math.exp(0.2)], rel=1e-5)
 
@@ -126,8 +126,8 @@ def test_divided_scales_the_advantage_and_has_no_penalty(make_whole, gradient_of
 def test_bounds_both_ways(make_whole, gradient_of):
     batches, free = make_whole([-1.0, -1.0], old=[-1.5, -0.5], advantages=[1.0, 1.0])
     for bounds, expected in (({"high": 0.6}, [-math.exp(0.5), 0.0]), ({"low": -0.6}, [0.0, -math.exp(-0.5)])):
-        found = gradient_of(lambda batch, bounds=bounds: log_ratio_clip(batch, tau=1e-9, **bounds), batches, free)
-        assert found.tolist() == pytest.approx(expected, abs=1e-6)
+        gradient = gradient_of(lambda batch, bounds=bounds: log_ratio_clip(batch, tau=1e-9, **bounds), batches, free)
+        assert gradient.tolist() == pytest.approx(expected, abs=1e-6)
 
 
 rows = st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_size=1, max_size=6)
@@ -145,9 +145,9 @@ def test_where_ppo_s_clip_is_active_it_agrees_but_for_the_other_sign(make_whole,
     batches, free = make_whole([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
     ours = gradient_of(lambda batch: log_ratio_clip(batch, low=math.log(0.8), high=math.log(1.2), tau=1e-12), batches, free)
     theirs = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.2), batches, free)
-    for own, other, (x, _) in zip(ours.tolist(), theirs.tolist(), rows, strict=True):
+    for slope, other, (x, _) in zip(ours.tolist(), theirs.tolist(), rows, strict=True):
         inside = math.log(0.8) <= x <= math.log(1.2)
-        assert own == (pytest.approx(other, abs=1e-5) if inside else pytest.approx(0.0, abs=1e-5))
+        assert slope == (pytest.approx(other, abs=1e-5) if inside else pytest.approx(0.0, abs=1e-5))
 
 
 @pytest.mark.parametrize("old", [-1e6, 1e6])

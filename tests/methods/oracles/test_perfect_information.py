@@ -38,11 +38,11 @@ SMALL_FOUR = openspiel_game("connect_four", {"rows": 3, "columns": 3, "x_in_row"
 )
 def test_brute_force_says_the_same(game, least):
     states = played(game, 12, least=least)
-    for state, found in zip(states, minimax_made().judge(states), strict=True):
-        assert found.values == solved_actions(state)
-        assert found.actions == state.legal_actions()
-        assert found.best == {a for a, value in zip(found.actions, found.values, strict=True) if value == max(found.values)}
-        assert (found.certainty, found.bound) == (1.0, 0.0)
+    for state, verdict in zip(states, minimax_made().judge(states), strict=True):
+        assert verdict.values == solved_actions(state)
+        assert verdict.actions == state.legal_actions()
+        assert verdict.best == {a for a, value in zip(verdict.actions, verdict.values, strict=True) if value == max(verdict.values)}
+        assert (verdict.certainty, verdict.bound) == (1.0, 0.0)
 
 
 def test_the_known_values_of_tic_tac_toe():
@@ -55,8 +55,8 @@ def test_the_known_values_of_tic_tac_toe():
 
 def test_four_by_four_connect_four_is_a_draw_by_its_first_search():
     oracle = minimax_made()
-    found = oracle.judge([openspiel_game("connect_four", {"rows": 4, "columns": 4}).reset(Stream.from_seed(0))])[0]
-    assert set(found.values) == {0.0}
+    verdict = oracle.judge([openspiel_game("connect_four", {"rows": 4, "columns": 4}).reset(Stream.from_seed(0))])[0]
+    assert set(verdict.values) == {0.0}
 
 
 def test_finished_positions_count_against_the_budget():
@@ -84,13 +84,13 @@ def test_a_position_is_judged_once_however_it_was_reached():
 @pytest.mark.parametrize("max_states", [1, 5, 40, 300])
 def test_a_budget_that_runs_out_abstains_and_is_counted(max_states):
     oracle, states = minimax_made(max_states=max_states), played(TIC, 10)
-    found = oracle.judge(states)
-    for state, verdict, exact in zip(states, found, ORACLE.judge(states), strict=True):
+    verdicts = oracle.judge(states)
+    for state, verdict, exact in zip(states, verdicts, ORACLE.judge(states), strict=True):
         assert verdict is None or verdict == exact
         assert verdict is not None or state.plies < 8
-    assert found[0] is None
-    assert oracle.metrics["abstained"] == found.count(None)
-    assert oracle.metrics["over_budget"] == len({oracle.key(s) for s, v in zip(states, found, strict=True) if v is None})
+    assert verdicts[0] is None
+    assert oracle.metrics["abstained"] == verdicts.count(None)
+    assert oracle.metrics["over_budget"] == len({oracle.key(s) for s, v in zip(states, verdicts, strict=True) if v is None})
 
 
 @settings(max_examples=15, deadline=None)
@@ -150,18 +150,18 @@ def mcts_made(**options):
 def test_what_it_proves_is_what_brute_force_says():
     oracle, states = mcts_made(simulations=3000), played(TIC, 12, least=5)
     verdicts = oracle.judge(states)
-    proven = [(state, found) for state, found in zip(states, verdicts, strict=True) if found.certainty == 1.0]
+    proven = [(state, verdict) for state, verdict in zip(states, verdicts, strict=True) if verdict.certainty == 1.0]
     assert len(proven) > 15
-    for state, found in proven:
-        assert found.values == solved_actions(state)
-        assert found.bound == 0.0
+    for state, verdict in proven:
+        assert verdict.values == solved_actions(state)
+        assert verdict.bound == 0.0
     assert oracle.metrics["proven"] == len({oracle.key(state) for state, _ in proven})
 
 
 def test_nothing_is_certain_without_proof():
-    for found in mcts_made(solve=False, simulations=50).judge([state for state in played(TIC, 5) if state.plies < 7]):
-        assert 0.0 <= found.certainty < 1.0
-        assert found.bound == 2.0
+    for verdict in mcts_made(solve=False, simulations=50).judge([state for state in played(TIC, 5) if state.plies < 7]):
+        assert 0.0 <= verdict.certainty < 1.0
+        assert verdict.bound == 2.0
 
 
 def test_its_best_action_is_mostly_a_best_one_and_more_simulations_help():
@@ -169,7 +169,7 @@ def test_its_best_action_is_mostly_a_best_one_and_more_simulations_help():
     right = []
     for simulations in (10, 1000):
         pairs = zip(mcts_made(simulations=simulations).judge(states), ORACLE.judge(states), strict=True)
-        right.append(sum(bool(found.best & exact.best) for found, exact in pairs) / len(states))
+        right.append(sum(bool(verdict.best & exact.best) for verdict, exact in pairs) / len(states))
     assert right[1] > 0.93
     assert right[0] < right[1] - 0.05
 
@@ -177,29 +177,29 @@ def test_its_best_action_is_mostly_a_best_one_and_more_simulations_help():
 def test_values_are_means_over_visits_and_certainty_is_the_share_of_the_best():
     oracle = mcts_made(simulations=60, solve=False)
     state = after(TIC, "b2", "a1")
-    found = oracle.judge([state])[0]
+    verdict = oracle.judge([state])[0]
     root = oracle.searcher.search(state, oracle._stream.child(str(TIC.spiel)).child(oracle.key(state)))
     by_action = {child.action: child for child in root.children}
     children = [by_action[index] for index in state.spiel.legal_actions()]
-    assert found.values == tuple(child.total_reward / child.explore_count for child in children)
+    assert verdict.values == tuple(child.total_reward / child.explore_count for child in children)
     best = max(children, key=lambda child: child.total_reward / child.explore_count)
-    assert found.best == {TIC.words[best.action]}
-    assert found.certainty == pytest.approx(best.explore_count / (1 + sum(child.explore_count for child in children)))
+    assert verdict.best == {TIC.words[best.action]}
+    assert verdict.certainty == pytest.approx(best.explore_count / (1 + sum(child.explore_count for child in children)))
 
 
 def test_an_action_never_tried_is_worth_least():
-    found = mcts_made(simulations=4, solve=False).judge([after(TIC)])[0]
-    assert sorted(found.values)[:5] == [-1.0] * 5
+    verdict = mcts_made(simulations=4, solve=False).judge([after(TIC)])[0]
+    assert sorted(verdict.values)[:5] == [-1.0] * 5
 
 
 def test_a_margin_lets_near_equals_be_best():
     state = after(TIC, "b2")
-    one, four = (mcts_made(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2))
-    assert len(one.best) == 1
-    assert four.values == one.values
-    assert four.best == {action for action, value in zip(four.actions, four.values, strict=True) if value >= max(four.values) - 0.2}
-    assert four.best > one.best
-    assert four.certainty > one.certainty
+    strict, lenient = (mcts_made(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2))
+    assert len(strict.best) == 1
+    assert lenient.values == strict.values
+    assert lenient.best == {action for action, value in zip(lenient.actions, lenient.values, strict=True) if value >= max(lenient.values) - 0.2}
+    assert lenient.best > strict.best
+    assert lenient.certainty > strict.certainty
 
 
 def test_the_verdict_is_a_function_of_seed_and_position():
@@ -211,8 +211,8 @@ def test_the_verdict_is_a_function_of_seed_and_position():
 
 def test_games_of_chance_are_judged_and_states_that_wait_for_chance_refused():
     game = make_game("pig")
-    found = mcts_made(simulations=50).judge([game.reset(Stream.from_seed(0))])[0]
-    assert len(found.values) == 2
+    verdict = mcts_made(simulations=50).judge([game.reset(Stream.from_seed(0))])[0]
+    assert len(verdict.values) == 2
     waiting = game.state_of(game.spiel.new_initial_state())
     waiting.apply_index(0)
     assert waiting.seat == -1
@@ -258,8 +258,8 @@ def test_the_best_are_those_of_the_largest_value_unless_the_judgement_says_other
     plain = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3, 3.0], bound=0.5, certainty=0.25))
     assert plain.best == {"b", "c"} and plain.values == (1.0, 3.0, 3.0)
     assert (plain.certainty, plain.bound, plain.entropy) == (0.25, 0.5, None)
-    said = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3.0, 3.0], best=[True, False, False], entropy=0.7))
-    assert said.best == {"a"} and said.entropy == 0.7 and (said.certainty, said.bound) == (1.0, 0.0)
+    explicit = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3.0, 3.0], best=[True, False, False], entropy=0.7))
+    assert explicit.best == {"a"} and explicit.entropy == 0.7 and (explicit.certainty, explicit.bound) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("wrong", [Judgement(values=[1.0]), Judgement(values=[1.0, 2.0], best=[True])], ids=["values", "best"])

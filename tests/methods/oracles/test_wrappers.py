@@ -34,8 +34,8 @@ STATES_OF_NOISY = list({(state.seat, str(state.spiel)): state for state in playe
 TRUE = EXACT.judge(STATES_OF_NOISY)
 
 
-def wrong(found):
-    return [action for action in found.actions if action not in found.best]
+def wrong(opinion):
+    return [action for action in opinion.actions if action not in opinion.best]
 
 
 def test_without_noise_it_is_the_oracle_within():
@@ -43,14 +43,14 @@ def test_without_noise_it_is_the_oracle_within():
 
 
 def test_a_sure_flip_names_the_others_best_where_there_are_any():
-    for found, exact in zip(noisy_made(flip=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
-        assert found.best == (set(wrong(exact)) or exact.best)
+    for flipped, exact in zip(noisy_made(flip=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
+        assert flipped.best == (set(wrong(exact)) or exact.best)
         if wrong(exact):
-            assert set(found.values) == {min(exact.values), max(exact.values)}
+            assert set(flipped.values) == {min(exact.values), max(exact.values)}
         else:
-            assert found == exact
-        assert {a for a, value in zip(found.actions, found.values, strict=True) if value == max(found.values)} == found.best
-        assert (found.actions, found.certainty, found.bound) == (exact.actions, exact.certainty, exact.bound)
+            assert flipped == exact
+        assert {a for a, value in zip(flipped.actions, flipped.values, strict=True) if value == max(flipped.values)} == flipped.best
+        assert (flipped.actions, flipped.certainty, flipped.bound) == (exact.actions, exact.certainty, exact.bound)
 
 
 def test_a_sure_bias_calls_all_best_and_a_sure_abstention_says_nothing():
@@ -70,11 +70,11 @@ def streams(count, seed=0):
 def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
     oracle = noisy_made(flip=flip, bias=bias, abstain=abstain, seed=3, per=per)
     pairs = [(f, t) for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True) if wrong(t)]
-    kept = [(found, exact) for found, exact in pairs if found is not None]
-    assert len(kept) > 1000
-    assert 1 - len(kept) / len(pairs) == pytest.approx(abstain, abs=0.04)
-    true_positive = sum(min(t.best) in f.best for f, t in kept) / len(kept)
-    false_positive = sum(min(wrong(t)) in f.best for f, t in kept) / len(kept)
+    judged = [(noisy, exact) for noisy, exact in pairs if noisy is not None]
+    assert len(judged) > 1000
+    assert 1 - len(judged) / len(pairs) == pytest.approx(abstain, abs=0.04)
+    true_positive = sum(min(t.best) in f.best for f, t in judged) / len(judged)
+    false_positive = sum(min(wrong(t)) in f.best for f, t in judged) / len(judged)
     assert true_positive == pytest.approx(1 - flip * (1 - bias), abs=0.04)
     assert false_positive == pytest.approx(flip + bias - flip * bias, abs=0.04)
     assert true_positive - false_positive == pytest.approx((1 - bias) * (1 - 2 * flip), abs=0.06)
@@ -85,14 +85,14 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
 def test_right_and_wrong_actions_are_called_so_at_rates_of_their_own(tpr, fpr, per):
     oracle = noisy_made(flip=0.0, tpr=tpr, fpr=fpr, seed=3, per=per)
     pairs = list(zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True))
-    right = [action in found.best for found, true in pairs for action in true.best]
-    passed = [action in found.best for found, true in pairs for action in wrong(true)]
+    right = [action in noisy.best for noisy, true in pairs for action in true.best]
+    passed = [action in noisy.best for noisy, true in pairs for action in wrong(true)]
     assert min(len(right), len(passed)) > 1000
     assert sum(right) / len(right) == pytest.approx(tpr, abs=0.03)
     assert sum(passed) / len(passed) == pytest.approx(fpr, abs=0.03)
-    for found, true in pairs:
-        held = {action for action, value in zip(found.actions, found.values, strict=True) if value == max(true.values)}
-        assert found.best == held or len(set(true.values)) == 1
+    for noisy, true in pairs:
+        highest = {action for action, value in zip(noisy.actions, noisy.values, strict=True) if value == max(true.values)}
+        assert noisy.best == highest or len(set(true.values)) == 1
     assert oracle.metrics["missed"] == len(right) - sum(right)
     assert oracle.metrics["false_alarms"] == sum(passed)
 
@@ -100,11 +100,11 @@ def test_right_and_wrong_actions_are_called_so_at_rates_of_their_own(tpr, fpr, p
 def test_actions_of_one_position_err_independently():
     state, number = after(TIC_OF_NOISY, "a1"), 4000
     (exact,) = EXACT.judge([state])
-    found = noisy_made(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
-    one, other = wrong(exact)[:2]
-    both = sum({one, other} <= verdict.best for verdict in found) / number
+    verdicts = noisy_made(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
+    first, other = wrong(exact)[:2]
+    both = sum({first, other} <= verdict.best for verdict in verdicts) / number
     assert both == pytest.approx(0.09, abs=0.02)
-    assert all(exact.best <= verdict.best for verdict in found)
+    assert all(exact.best <= verdict.best for verdict in verdicts)
 
 
 def test_per_turn_one_position_gets_verdicts_that_differ():
@@ -120,17 +120,17 @@ def test_per_turn_one_position_gets_verdicts_that_differ():
 
 
 def test_per_turn_faults_are_those_of_the_stream_and_the_seed():
-    states, drawn = STATES_OF_NOISY[:300], streams(300)
-    together, backwards = noisy_made(per="turn").judge(states, drawn), noisy_made(per="turn")
-    alone = [backwards.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(drawn), strict=True)]
+    states, turn_streams = STATES_OF_NOISY[:300], streams(300)
+    together, backwards = noisy_made(per="turn").judge(states, turn_streams), noisy_made(per="turn")
+    alone = [backwards.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(turn_streams), strict=True)]
     assert alone[::-1] == together
-    assert noisy_made(per="turn", seed=1).judge(states, drawn) != together
+    assert noisy_made(per="turn", seed=1).judge(states, turn_streams) != together
     assert noisy_made(per="turn").judge(states, streams(300, seed=1)) != together
-    twice = noisy_made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(states, drawn)
-    assert [found.best for found in twice] == [exact.best for exact in TRUE[:300]]
-    for given in (None, drawn[:1]):
+    twice = noisy_made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(states, turn_streams)
+    assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE[:300]]
+    for wrong_streams in (None, turn_streams[:1]):
         with pytest.raises(OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"):
-            noisy_made(per="turn").judge(states, given)
+            noisy_made(per="turn").judge(states, wrong_streams)
     with pytest.raises(ConfigError, match="per"):
         noisy_made(per="game")
 
@@ -147,10 +147,10 @@ def test_a_position_has_one_verdict_by_seed():
 
 def test_it_counts_its_faults_and_shows_the_counts_within():
     oracle = noisy_made(flip=0.5, options={"max_states": 100})
-    found = oracle.judge(STATES_OF_NOISY)
+    verdicts = oracle.judge(STATES_OF_NOISY)
     metrics = oracle.metrics
-    assert metrics["abstained"] == found.count(None) == metrics["inner_over_budget"] > 0
-    changed = sum(f is not None and f != t for f, t in zip(found, TRUE, strict=True))
+    assert metrics["abstained"] == verdicts.count(None) == metrics["inner_over_budget"] > 0
+    changed = sum(f is not None and f != t for f, t in zip(verdicts, TRUE, strict=True))
     assert metrics["flipped"] == changed > 0
 
 
@@ -184,7 +184,7 @@ def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
     inner = registry.bind("oracles", "cfr", {"iterations": 5})()
     assert noisy_made(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best != inner.judge([state])[0].best
     twice = noisy_made(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES_OF_NOISY)
-    assert [found.best for found in twice] == [exact.best for exact in TRUE]
+    assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE]
     with pytest.raises(OracleError, match="hidden"):
         noisy_made().judge([state])
     with pytest.raises(UnknownNameError, match="oracle 'minimx'"):
@@ -247,11 +247,11 @@ def test_deals_and_all_that_verdicts_hold_come_through(name):
     within, options, rules = HIDDEN[name]
     states = played(make_game(name, options=rules), 6)
     oracle = parallel_made(within, options=options, workers=2, least=1)
-    found = oracle.judge(states)
+    verdicts = oracle.judge(states)
     expected = serial(within, options, states)
-    assert found == expected
-    assert [repr(verdict.values) for verdict in found] == [repr(verdict.values) for verdict in expected]
-    assert any(verdict.entropy for verdict in found) == (name == "minesweeper")
+    assert verdicts == expected
+    assert [repr(verdict.values) for verdict in verdicts] == [repr(verdict.values) for verdict in expected]
+    assert any(verdict.entropy for verdict in verdicts) == (name == "minesweeper")
 
 
 def test_small_batches_and_known_positions_start_nothing():

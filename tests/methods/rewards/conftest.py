@@ -11,10 +11,10 @@ def make_episode():
 
     def make(turns, *, returns=(0.0, 0.0), trained=(True, True), game="tic_tac_toe", forfeited_by=None, number=0):
         count = [0] * len(trained)
-        made = []
+        taken = []
         for seat, event, tokens, reward in turns:
-            prompt, said = Segment(kind="prompt", ids=(1, 2, 3)), Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens)
-            made.append(
+            prompt, reply = Segment(kind="prompt", ids=(1, 2, 3)), Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens)
+            taken.append(
                 Turn(
                     seat=seat,
                     turn_index=count[seat],
@@ -25,7 +25,7 @@ def make_episode():
                     action="bet",
                     event=event,
                     rewards={"game": reward},
-                    segments=(prompt, said) if tokens else (),
+                    segments=(prompt, reply) if tokens else (),
                 )
             )
             count[seat] += 1
@@ -37,7 +37,7 @@ def make_episode():
             roles=("first", "second")[: len(trained)],
             agents=("learner",) * len(trained),
             trained=trained,
-            turns=tuple(made),
+            turns=tuple(taken),
             returns=returns,
             forfeited_by=forfeited_by,
         )
@@ -53,14 +53,14 @@ def judged():
     """
 
     def make(turns, *, trained=(True, True), game="tic_tac_toe"):
-        made = []
+        taken = []
         for seat, event, values, chosen, *entropy in turns:
             actions = tuple("abcdefghij"[: len(values or "ab")])
-            own = sum(turn.seat == seat for turn in made)
+            index = sum(turn.seat == seat for turn in taken)
             action = actions[chosen] if event == "ok" else None
             best = frozenset(a for a, v in zip(actions, values or (), strict=False) if v == max(values))
-            found = Verdict(actions=actions, values=tuple(values), best=best, entropy=entropy[0] if entropy else None) if values else None
-            made.append(Turn(seat, own, "learner", "k", actions, "said", action, event, {"game": 0.0}, verdict=found))
+            verdict = Verdict(actions=actions, values=tuple(values), best=best, entropy=entropy[0] if entropy else None) if values else None
+            taken.append(Turn(seat, index, "learner", "k", actions, "a reply", action, event, {"game": 0.0}, verdict=verdict))
         return Episode(
             episode_id=0,
             group_id=0,
@@ -69,7 +69,7 @@ def judged():
             roles=("first", "second")[: len(trained)],
             agents=("learner",) * len(trained),
             trained=trained,
-            turns=tuple(made),
+            turns=tuple(taken),
             returns=(0.0,) * len(trained),
         )
 

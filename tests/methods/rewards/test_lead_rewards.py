@@ -154,65 +154,65 @@ def contribution_played(game=TEAM, count=12, player="random"):
 
 def noted(episode):
     """The cells that each seat noted, and the end of the play, from the record alone."""
-    found, state = {}, None
+    cells, state = {}, None
     for turn, state in zip(episode.turns, replay(TEAM, episode), strict=True):
         if turn.action.startswith("note"):
             _, column, value = turn.action.split()
-            found[state.start.names[state.calls[turn.seat].open], column] = turn.seat, value
-    return found, state.start
+            cells[state.start.names[state.calls[turn.seat].open], column] = turn.seat, value
+    return cells, state.start
 
 
-def alone(found, start, seats):
+def alone(cells, start, seats):
     """Item F1 of the table of these seats' cells."""
     table = {}
-    for (name, column), (seat, value) in found.items():
+    for (name, column), (seat, value) in cells.items():
         if seat in seats:
             table.setdefault(name, {})[column] = value
     return score(start.rows(), table, len(start.columns)).item_f1
 
 
-def by_seat(episode, paid):
+def by_seat(episode, rewards):
     """What each seat is paid in sum; only its last turn may be."""
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
-    assert all(value == 0.0 for number, value in enumerate(paid) if number not in last.values())
-    return {seat: paid[number] for seat, number in last.items()}
+    assert all(value == 0.0 for number, value in enumerate(rewards) if number not in last.values())
+    return {seat: rewards[number] for seat, number in last.items()}
 
 
 @pytest.fixture(scope="module")
 def episodes():
-    found = contribution_played()
-    assert any(len({turn.seat for turn in episode.turns}) == 4 for episode in found) and any(episode.returns[0] for episode in found)
-    return found
+    episodes = contribution_played()
+    assert any(len({turn.seat for turn in episode.turns}) == 4 for episode in episodes) and any(episode.returns[0] for episode in episodes)
+    return episodes
 
 
 def test_difference_is_what_is_missing_without_a_seat(episodes):
     for episode in episodes:
-        paid = by_seat(episode, contribution(episode, TEAM, by="difference"))
-        found, start = noted(episode)
-        workers = {seat for seat in paid if seat}
-        whole = alone(found, start, workers)
-        assert paid[0] == episode.returns[0] == pytest.approx(whole)  # the lead has no part of its own
+        rewards = by_seat(episode, contribution(episode, TEAM, by="difference"))
+        cells, start = noted(episode)
+        workers = {seat for seat in rewards if seat}
+        whole = alone(cells, start, workers)
+        assert rewards[0] == episode.returns[0] == pytest.approx(whole)  # the lead has no part of its own
         for seat in workers:
-            assert paid[seat] == pytest.approx(whole - alone(found, start, workers - {seat}))
+            assert rewards[seat] == pytest.approx(whole - alone(cells, start, workers - {seat}))
 
 
 def test_shapley_shares_the_result_out(episodes):
     for episode in episodes:
-        paid = by_seat(episode, contribution(episode, TEAM, by="shapley"))
-        found, start = noted(episode)
-        workers = sorted(seat for seat in paid if seat)
-        worths = [alone(found, start, [seat for place, seat in enumerate(workers) if mask >> place & 1]) for mask in range(1 << len(workers))]
-        assert [paid[seat] for seat in workers] == pytest.approx(shapley_values(np.array(worths)).tolist())
+        rewards = by_seat(episode, contribution(episode, TEAM, by="shapley"))
+        cells, start = noted(episode)
+        workers = sorted(seat for seat in rewards if seat)
+        worths = [alone(cells, start, [seat for place, seat in enumerate(workers) if mask >> place & 1]) for mask in range(1 << len(workers))]
+        assert [rewards[seat] for seat in workers] == pytest.approx(shapley_values(np.array(worths)).tolist())
         if workers:
-            assert sum(paid[seat] for seat in workers) == pytest.approx(episode.returns[0])
+            assert sum(rewards[seat] for seat in workers) == pytest.approx(episode.returns[0])
 
 
 def test_own_is_the_right_cells_over_those_asked_for(episodes):
     asked_in_all = 0
     for episode in episodes:
-        paid = by_seat(episode, contribution(episode, TEAM, by="own"))
-        found, start = noted(episode)
-        asked = dict.fromkeys(paid, 0)
+        rewards = by_seat(episode, contribution(episode, TEAM, by="own"))
+        notes, start = noted(episode)
+        requested = dict.fromkeys(rewards, 0)
         fresh, done = {}, set()
         for state in replay(TEAM, episode):
             for seat, call in state.calls.items():
@@ -220,27 +220,27 @@ def test_own_is_the_right_cells_over_those_asked_for(episodes):
                     done.add((len(state.waves), seat))
                     fresh[len(state.waves), seat] = sum((item, column) not in state.notes for item in call.items for column in range(2))
         for (_, seat), cells in fresh.items():
-            asked[seat] += cells
+            requested[seat] += cells
             asked_in_all += cells
         truth = start.rows()
-        for seat in paid:
-            right = sum(truth[name][column] == value for (name, column), (by, value) in found.items() if by == seat)
-            assert paid[seat] == pytest.approx(right / asked[seat] if seat else episode.returns[0])
+        for seat in rewards:
+            right = sum(truth[name][column] == value for (name, column), (by, value) in notes.items() if by == seat)
+            assert rewards[seat] == pytest.approx(right / requested[seat] if seat else episode.returns[0])
     assert asked_in_all > 20
 
 
 def test_a_seat_alone_is_paid_for_all_of_it():
     game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 0, "turns": 9, "worlds": 3})
     for episode in contribution_played(game, 6):
-        (paid,) = by_seat(episode, contribution(episode, game, by="difference")).values()
-        assert paid == pytest.approx(episode.returns[0])
+        (reward,) = by_seat(episode, contribution(episode, game, by="difference")).values()
+        assert reward == pytest.approx(episode.returns[0])
 
 
 def test_all_are_paid_the_return_where_the_lead_writes_the_answer():
     game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 2, "turns": 4, "waves": 1, "worlds": 3, "answer": "written"})
-    found = contribution_played(game, 6, "searcher") + contribution_played(game, 6)
-    assert any(episode.returns[0] for episode in found)
-    for episode in found:
+    episodes = contribution_played(game, 6, "searcher") + contribution_played(game, 6)
+    assert any(episode.returns[0] for episode in episodes)
+    for episode in episodes:
         for by in ("difference", "shapley", "own"):
             assert set(by_seat(episode, contribution(episode, game, by=by)).values()) == {episode.returns[0]}
 
@@ -273,7 +273,7 @@ def test_contribution_around_a_team_it_is_refused_and_not_left_out_in_silence(op
 
 def test_too_many_parts_to_share_are_refused():
     game = make_game("wide_search", options={"items": 9, "columns": 1, "workers": 9, "turns": 2, "waves": 1, "worlds": 1})
-    episode = next(one for one in contribution_played(game, 40) if one.turns[0].action == "call 9")
+    episode = next(candidate for candidate in contribution_played(game, 40) if candidate.turns[0].action == "call 9")
     with pytest.raises(RewardError, match="9 seats have a part, and by: shapley is for at most 8"):
         contribution(episode, game, by="shapley")
     assert len(contribution(episode, game)) == len(episode.turns)

@@ -77,16 +77,16 @@ def judge(url, **options):
 def played(seed, *replies, trained=(True, True)):
     """Return the game of Kuhn poker in which these things were said; "!" begins an illegal reply after which the seat tries again."""
     key = Stream.from_seed(seed).key
-    state, turns, own = GAME.reset(Stream(key)), [], [0, 0]
+    state, turns, count = GAME.reset(Stream(key)), [], [0, 0]
     for reply in replies:
         seat, legal = state.seat, state.legal_actions()
         action = None if reply[0] == "!" else state.parse(reply)
-        turns.append(Turn(seat, own[seat], "a", "k", legal, reply, action, "ok" if action else "illegal", {"game": 0.0}))
-        own[seat] += 1
+        turns.append(Turn(seat, count[seat], "a", "k", legal, reply, action, "ok" if action else "illegal", {"game": 0.0}))
+        count[seat] += 1
         if action:
             state.apply(action)
-    one = {"episode_id": seed, "group_id": 0, "game": "kuhn_poker", "roles": ("a", "b"), "agents": ("a", "a"), "returns": (0.0, 0.0)}
-    return Episode(**one, seed=key, trained=trained, turns=tuple(turns))
+    fields = {"episode_id": seed, "group_id": 0, "game": "kuhn_poker", "roles": ("a", "b"), "agents": ("a", "a"), "returns": (0.0, 0.0)}
+    return Episode(**fields, seed=key, trained=trained, turns=tuple(turns))
 
 
 def by_action(number, question):
@@ -118,8 +118,8 @@ def test_only_a_last_line_with_a_score_in_range_is_one(text, share):
 @settings(max_examples=200, deadline=None)
 @given(text=st.text())
 def test_any_answer_is_a_share_or_nothing(text):
-    found = score(Answer(text))
-    assert found is None or 0 <= found <= 1
+    share = score(Answer(text))
+    assert share is None or 0 <= share <= 1
 
 
 def test_scores_by_turn_and_what_the_judge_is_shown(serve):
@@ -189,8 +189,8 @@ def test_nonsense_and_failures_are_abstentions_that_are_said(serve, caplog):
     answers = [completion("SCORE: 4"), completion("fish"), (500, {"error": "no"}), completion("SCORE: 9", finish_reason="length"), (200, {"a": 1})]
     url, _ = serve(lambda number, question: answers[number])
     with caplog.at_level(logging.WARNING, logger="sparring.methods.rewards.llm_judge"):
-        found = opinions(judge(url, concurrency=1), five(), GAMES)
-    assert found == [(0.4,), (None,), (None,), (None,), (None,)]
+        shares = opinions(judge(url, concurrency=1), five(), GAMES)
+    assert shares == [(0.4,), (None,), (None,), (None,), (None,)]
     (record,) = caplog.records
     assert "no score for 4 of 5 requests, 2 of them failed. The first: 'fish'" in record.getMessage()
 

@@ -26,7 +26,7 @@ def test_none_where_either_end_is_unknown(judged):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=4), min_size=1, max_size=9), gamma=st.floats(0, 1))
 def test_discounted_sums_telescope_whatever_was_played(judged, values, gamma):
-    given_rewards = potential(judged([(0, "ok", tuple(own), 0) for own in values]), gamma=gamma)
+    given_rewards = potential(judged([(0, "ok", tuple(actions), 0) for actions in values]), gamma=gamma)
     assert sum(gamma**t * r for t, r in enumerate(given_rewards)) == pytest.approx(-max(values[0]), abs=1e-9)
 
 
@@ -47,8 +47,8 @@ def histories(game, judge, seat):
             (verdict,) = judge(state)
             weights = [number + 1 for number in range(len(state.legal_actions()))]
             for number, (action, word) in enumerate(zip(spiel.legal_actions(), state.legal_actions(), strict=True)):
-                own, key = sum(turn.seat == state.seat for turn in turns), game.key(state, state.seat)
-                turn = Turn(state.seat, own, "any", key, state.legal_actions(), word, word, "ok", {}, verdict=verdict)
+                index, key = sum(turn.seat == state.seat for turn in turns), game.key(state, state.seat)
+                turn = Turn(state.seat, index, "any", key, state.legal_actions(), word, word, "ok", {}, verdict=verdict)
                 chosen, share = ({**choices, key: word}, 1.0) if state.seat == seat else (choices, weights[number] / sum(weights))
                 yield from walk(spiel.child(action), [*turns, turn], chosen, chance * share)
 
@@ -56,8 +56,8 @@ def histories(game, judge, seat):
 
 
 def episode(game, turns, returns):
-    one = {"episode_id": 0, "group_id": 0, "game": game.name, "seed": 0, "roles": ("a", "b"), "agents": ("any",) * 2, "trained": (True,) * 2}
-    return Episode(**one, turns=tuple(turns), returns=tuple(returns))
+    fields = {"episode_id": 0, "group_id": 0, "game": game.name, "seed": 0, "roles": ("a", "b"), "agents": ("any",) * 2, "trained": (True,) * 2}
+    return Episode(**fields, turns=tuple(turns), returns=tuple(returns))
 
 
 def policies(plays, limit=5000):
@@ -73,13 +73,13 @@ def policies(plays, limit=5000):
 
 def worths(plays, policies, seat, gamma, reward):
     """Return per policy its expected discounted return, the game's payoff at the last own turn and ``reward`` at every one."""
-    found = []
+    totals = []
     for choices, chance, played in plays:
-        own = [number for number, turn in enumerate(played.turns) if turn.seat == seat]
+        numbers = [number for number, turn in enumerate(played.turns) if turn.seat == seat]
         rewards = reward(played)
-        total = gamma ** (len(own) - 1) * played.returns[seat] + sum(gamma**t * rewards[number] for t, number in enumerate(own))
-        found.append((choices, chance, total))
-    return [sum(p * total for choices, p, total in found if choices.items() <= policy.items()) for policy in policies]
+        total = gamma ** (len(numbers) - 1) * played.returns[seat] + sum(gamma**t * rewards[number] for t, number in enumerate(numbers))
+        totals.append((choices, chance, total))
+    return [sum(p * total for choices, p, total in totals if choices.items() <= policy.items()) for policy in policies]
 
 
 def invented(state):

@@ -49,7 +49,7 @@ def test_both_rules_against_counting(judged, values):
 
     levels = sorted(set(values))
     assert grades("level", values) == pytest.approx([levels.index(v) / (len(levels) - 1) if len(levels) > 1 else 1.0 for v in values])
-    others = [[o for n, o in enumerate(values) if n != own] for own in range(len(values))]
+    others = [[o for n, o in enumerate(values) if n != skipped] for skipped in range(len(values))]
     wins = [[(v > o) + 0.5 * (v == o) for o in rest] for v, rest in zip(values, others, strict=True)]
     expected = [sum(won) / len(won) if won else 0.5 for won in wins]
     assert grades("mean", values) == pytest.approx(expected)
@@ -149,14 +149,14 @@ def test_the_game_s_range_is_the_game_s(judged):
 def test_within_its_range_and_free_of_scale(judged, values, data):
     chosen = data.draw(st.integers(0, len(values) - 1))
 
-    def paid(scaled, **options):
+    def regret_of(scaled, **options):
         return regret(judged([(0, "ok", tuple(scaled), chosen)]), TIC, **options)[0]
 
-    assert paid(values) == values[chosen] - max(values)
-    share = paid(values, scale="state", positive=True)
+    assert regret_of(values) == values[chosen] - max(values)
+    share = regret_of(values, scale="state", positive=True)
     assert 0 <= share <= 1
     assert (share == 1) or values[chosen] < max(values)
-    assert paid([4 * value for value in values], scale="state", positive=True) == pytest.approx(share, abs=1e-12)
+    assert regret_of([4 * value for value in values], scale="state", positive=True) == pytest.approx(share, abs=1e-12)
 
 
 def test_a_run_pays_what_it_reports():

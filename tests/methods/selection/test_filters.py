@@ -28,15 +28,15 @@ def advantages(turns):
     return np.array([r - returns[groups == g].mean() for r, g in zip(returns, groups, strict=True)])
 
 
-@pytest.mark.parametrize(("share", "kept"), [(0.5, [0, 1, 4, 5]), (0.3, [0, 1, 5]), (0.25, [0, 5]), (0.01, [None]), (1.0, [0, 1, 2, 3, 4, 5, 6, 7])])
-def test_d3s_downsample_by_hand(share, kept):
+@pytest.mark.parametrize(("share", "expected"), [(0.5, [0, 1, 4, 5]), (0.3, [0, 1, 5]), (0.25, [0, 5]), (0.01, [None]), (1.0, [0, 1, 2, 3, 4, 5, 6, 7])])
+def test_d3s_downsample_by_hand(share, expected):
     """Advantages -4, -2, 0, 0, 3, 6, -1.5, -1.5; of three, -4, -2, 6 vary by 56 in sum of squares, -4, 3, 6 by 52.7."""
     turns = tables.table([[0.0], [2.0], [4.0], [4.0], [7.0], [10.0, 0.0], [2.5], [2.5]], groups=[0] * 8)
     rows = d3s_downsample(turns, STREAM, share=share)
-    found = sorted(set(turns.trajectory[rows].tolist()))
-    assert len(found) == len(kept)
-    if None not in kept:
-        assert found == kept
+    chosen = sorted(set(turns.trajectory[rows].tolist()))
+    assert len(chosen) == len(expected)
+    if None not in expected:
+        assert chosen == expected
 
 
 @settings(max_examples=80, deadline=None)
@@ -87,9 +87,9 @@ def test_a_group_of_nothing_but_zeros_is_equal_whatever_others_hold():
 ROUND = st.lists(st.tuples(st.lists(st.integers(-2, 2), min_size=1, max_size=3), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=10)
 
 
-def drawn(rows, factor=1.0):
+def table_of(rows, factor=1.0):
     """Return the table of rows (rewards, group, seat), rewards times a factor."""
-    rewards = [[factor * value for value in own] for own, _, _ in rows]
+    rewards = [[factor * value for value in turn_rewards] for turn_rewards, _, _ in rows]
     return tables.table(rewards, seats=[seat for _, _, seat in rows], groups=[group for _, group, _ in rows])
 
 
@@ -101,9 +101,9 @@ def dropped(turns):
 def test_a_group_goes_exactly_if_two_or_more_returns_are_all_one(rows):
     expected = []
     for rewards, group, seat in rows:
-        returns = [sum(own) for own, other, chair in rows if (other, chair) == (group, seat)]
+        returns = [sum(turn_rewards) for turn_rewards, other, chair in rows if (other, chair) == (group, seat)]
         expected += [len(returns) == 1 or len(set(returns)) > 1] * len(rewards)
-    assert dropped(drawn(rows)).tolist() == expected
+    assert dropped(table_of(rows)).tolist() == expected
 
 
 def test_large_returns_do_not_hide_small_groups_from_another_scale_and_a_wrong_policy_is_refused():
@@ -118,18 +118,18 @@ def test_large_returns_do_not_hide_small_groups_from_another_scale_and_a_wrong_p
 def group_of(good, bad, *, slips=None, turns=4):
     """Return a group of so many successes and failures, with so many illegal turns each."""
     count = good + bad
-    made = tables.table([[1.0 if i < good else 0.0] + [0.0] * (turns - 1) for i in range(count)], groups=[0] * count)
+    plain = tables.table([[1.0 if i < good else 0.0] + [0.0] * (turns - 1) for i in range(count)], groups=[0] * count)
     slips = slips or [0] * count
-    return replace(made, legal=np.concatenate([np.arange(turns) >= slips[i] for i in range(count)]))
+    return replace(plain, legal=np.concatenate([np.arange(turns) >= slips[i] for i in range(count)]))
 
 
-def kept(turns, mask):
+def trajectories_of(turns, mask):
     return sorted(set(turns.trajectory[mask].tolist()))
 
 
 def test_the_published_numbers_twenty_and_twelve_become_ten_and_six():
     turns = group_of(20, 12)
-    stays = kept(turns, roc_resample(turns, STREAM, keep=16))
+    stays = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
     assert (sum(i < 20 for i in stays), sum(i >= 20 for i in stays)) == (10, 6)
 
 
@@ -138,34 +138,34 @@ def test_the_published_numbers_twenty_and_twelve_become_ten_and_six():
 )
 def test_neither_kind_falls_below_the_least_there_can_be(good, bad, numbers):
     turns = group_of(good, bad)
-    stays = kept(turns, roc_resample(turns, STREAM, keep=16))
+    stays = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
     assert (sum(i < good for i in stays), sum(i >= good for i in stays)) == numbers
 
 
 def test_the_cleanest_successes_stay_and_failures_are_drawn():
     turns = group_of(4, 4, slips=[3, 0, 2, 1, 4, 0, 0, 0])
-    runs = [kept(turns, roc_resample(turns, Stream.from_seed(s), keep=4)) for s in range(30)]
+    runs = [trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4)) for s in range(30)]
     assert {tuple(i for i in run if i < 4) for run in runs} == {(1, 3)}
     assert len({tuple(i for i in run if i >= 4) for run in runs}) == 6
-    released = [kept(turns, roc_resample(turns, Stream.from_seed(s), keep=4, negatives="penalty")) for s in range(30)]
+    released = [trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4, negatives="penalty")) for s in range(30)]
     assert all(4 not in run for run in released)
 
 
 def test_a_component_that_pays_for_form_lowers_the_penalty():
     turns = group_of(3, 3, slips=[1, 1, 0, 0, 0, 0])
-    paid = replace(turns, components={"form": np.where(turns.trajectory == 0, 1.0, 0.0)})
-    assert kept(turns, roc_resample(turns, STREAM, keep=2, least=1))[0] == 2
-    assert kept(turns, roc_resample(paid, STREAM, keep=2, least=1, component="form"))[0] == 0
+    formed = replace(turns, components={"form": np.where(turns.trajectory == 0, 1.0, 0.0)})
+    assert trajectories_of(turns, roc_resample(turns, STREAM, keep=2, least=1))[0] == 2
+    assert trajectories_of(turns, roc_resample(formed, STREAM, keep=2, least=1, component="form"))[0] == 0
     with pytest.raises(CreditError, match=r"'forms'.*have: form"):
-        roc_resample(paid, STREAM, keep=2, least=1, component="forms")
+        roc_resample(formed, STREAM, keep=2, least=1, component="forms")
 
 
 def test_the_penalty_is_a_share_of_the_turns():
     turns = tables.table([[1.0] * 4, [1.0], [0.0], [0.0]], groups=[0] * 4)
     one_slip_each = replace(turns, legal=np.array([False, True, True, True, False, True, True]))
-    assert kept(one_slip_each, roc_resample(one_slip_each, STREAM, keep=2, least=1))[0] == 0
+    assert trajectories_of(one_slip_each, roc_resample(one_slip_each, STREAM, keep=2, least=1))[0] == 0
     two_slips = replace(turns, legal=np.array([False, False, True, True, False, True, True]))
-    assert kept(two_slips, roc_resample(two_slips, STREAM, keep=2, least=1))[0] == 0
+    assert trajectories_of(two_slips, roc_resample(two_slips, STREAM, keep=2, least=1))[0] == 0
 
 
 def test_equal_groups_go_and_small_ones_stay_unless_asked():
@@ -179,7 +179,7 @@ def test_equal_groups_go_and_small_ones_stay_unless_asked():
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(2, 12), st.integers(0, 1), st.integers(0, 99))
 def test_a_group_has_its_number_and_its_ratio(good, bad, keep, least, seed):
     turns = group_of(good, bad, turns=1)
-    stays = kept(turns, roc_resample(turns, Stream.from_seed(seed), keep=keep, least=least))
+    stays = trajectories_of(turns, roc_resample(turns, Stream.from_seed(seed), keep=keep, least=least))
     assert len(stays) == min(keep, good + bad)
     successes = sum(i < good for i in stays)
     assert abs(successes - len(stays) * good / (good + bad)) <= max(0.5, least)
@@ -256,10 +256,10 @@ def test_snr_filter_by_hand(options, groups):
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=9), st.floats(0.05, 1.0))
 def test_it_is_the_loop_over_sorted_groups(gaps, top_p):
     turns = of_gaps(*map(float, gaps))
-    left, covered, number = sorted((gap * gap / 2 for gap in gaps), reverse=True), 0.0, 0
-    total = sum(left)
-    while left and left[0] > 0 and covered < top_p * total - 1e-9:
-        covered += left.pop(0)
+    variances, covered, number = sorted((gap * gap / 2 for gap in gaps), reverse=True), 0.0, 0
+    total = sum(variances)
+    while variances and variances[0] > 0 and covered < top_p * total - 1e-9:
+        covered += variances.pop(0)
         number += 1
     assert len(kept_groups(turns, snr_filter(turns, STREAM, top_p=top_p))) == number
 
@@ -321,11 +321,11 @@ def test_the_stream_decides_among_equals_and_not_the_order():
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), min_size=1, max_size=8), st.floats(0.01, 1.0))
 def test_no_group_that_goes_varies_more_than_one_that_stays(groups, keep):
-    turns = tables.table([[r] for own in groups for r in own], groups=[g for g, own in enumerate(groups) for _ in own])
+    turns = tables.table([[r] for group_returns in groups for r in group_returns], groups=[g for g, group_returns in enumerate(groups) for _ in group_returns])
     mask = variance_filter(turns, STREAM, keep=keep)
     stays = kept_groups(turns, mask)
     assert len(stays) == max(1, int(keep * len(groups) + 1e-9))
-    deviation = [np.std(own) * np.sqrt(len(own) / max(len(own) - 1, 1)) for own in groups]
+    deviation = [np.std(group_returns) * np.sqrt(len(group_returns) / max(len(group_returns) - 1, 1)) for group_returns in groups]
     gone = [d for g, d in enumerate(deviation) if g not in stays]
     assert max(gone, default=0.0) <= min(deviation[g] for g in stays) + 1e-6
 

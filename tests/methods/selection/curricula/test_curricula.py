@@ -80,13 +80,13 @@ def test_records_by_hand():
         groups = sorted({group for group, name in arm_of.items() if name == arm.name})
         assert len(records) == len(groups)
         for group, summary in zip(groups, records, strict=True):
-            own = [episode for episode in episodes if episode.group_id == group]
-            returns = np.array([[sum(sum(t.rewards.values()) for t in e.turns if t.seat == s) for s in (0, 1)] for e in own])
-            asked = np.array([[any(t.seat == s for t in e.turns) for s in (0, 1)] for e in own])
-            assert (summary.step, summary.size) == (7, asked.sum())
-            assert summary.successes == (returns[asked] > 0).sum()
-            assert summary.mean == pytest.approx(returns[asked].mean())
-            if asked.all():
+            members = [episode for episode in episodes if episode.group_id == group]
+            returns = np.array([[sum(sum(t.rewards.values()) for t in e.turns if t.seat == s) for s in (0, 1)] for e in members])
+            has_turns = np.array([[any(t.seat == s for t in e.turns) for s in (0, 1)] for e in members])
+            assert (summary.step, summary.size) == (7, has_turns.sum())
+            assert summary.successes == (returns[has_turns] > 0).sum()
+            assert summary.mean == pytest.approx(returns[has_turns].mean())
+            if has_turns.all():
                 assert summary.deviation == pytest.approx(np.sqrt(returns.var(axis=0).mean()))
 
 
@@ -138,16 +138,16 @@ def test_shares_of_games_hold_inside_the_band():
 
 def test_the_target_moves_with_the_run():
     bound = bind("selection.curricula", "difficulty", {"floor": 0.0, "width": 0.0}, preset="easy_to_hard")
-    asked = request(*[[record(n, 10)] for n in (8, 3)], groups=20)
-    assert set(bound(asked, progress=0.0).tolist()) == {0}
-    assert set(bound(asked, progress=1.0).tolist()) == {1}
+    arm_request = request(*[[record(n, 10)] for n in (8, 3)], groups=20)
+    assert set(bound(arm_request, progress=0.0).tolist()) == {0}
+    assert set(bound(arm_request, progress=1.0).tolist()) == {1}
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 999))
 def test_with_a_band_of_everything_it_is_by_weight(arms, seed):
-    asked = request(*[[record(n, 5)] for n in range(arms)], groups=3000, seed=seed)
-    mine, plain = (np.bincount(choose, minlength=arms) / 3000 for choose in (difficulty(asked, width=1.0), by_weight(asked)))
+    arm_request = request(*[[record(n, 5)] for n in range(arms)], groups=3000, seed=seed)
+    mine, plain = (np.bincount(choose, minlength=arms) / 3000 for choose in (difficulty(arm_request, width=1.0), by_weight(arm_request)))
     assert mine == pytest.approx(plain, abs=0.06)
 
 
@@ -176,8 +176,8 @@ def test_prioritised_by_hand(options, expected):
 
 def test_arms_never_played_have_their_part():
     arms = (Arm("a", 0, 1.0), Arm("a", 1, 1.0), Arm("b", 0, 3.0), Arm("b", 1, 3.0))
-    found = prioritised_shares(HISTORY[1], [], [record(deviation=0.0)], [], arms=arms, staleness=0.0)
-    assert found == pytest.approx([0.5, 0.5 / 4, 0.0, 0.5 * 3 / 4], abs=0.025)
+    shares = prioritised_shares(HISTORY[1], [], [record(deviation=0.0)], [], arms=arms, staleness=0.0)
+    assert shares == pytest.approx([0.5, 0.5 / 4, 0.0, 0.5 * 3 / 4], abs=0.025)
     assert prioritised_shares([], []) == pytest.approx([0.5, 0.5], abs=0.025)
 
 
@@ -224,8 +224,8 @@ def test_each_sign_by_hand(options, weights):
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=4), min_size=1, max_size=5), st.integers(0, 999))
 def test_without_signs_it_is_by_weight(rates, seed):
-    asked = request(*[[record(rate) for rate in own] for own in rates], groups=40, seed=seed)
-    assert signals_triage(asked, failure=0.0, stagnation=0.0, decline=0.0).tolist() == by_weight(asked).tolist()
+    arm_request = request(*[[record(rate) for rate in arm] for arm in rates], groups=40, seed=seed)
+    assert signals_triage(arm_request, failure=0.0, stagnation=0.0, decline=0.0).tolist() == by_weight(arm_request).tolist()
 
 
 def test_belief_by_hand():
@@ -269,8 +269,8 @@ def naive(known, groups, size, exploration, confidence):
             return stats.t.ppf((1 + confidence) / 2, n - 1) * s / np.sqrt(n)
 
         total = sum(counts)
-        found = [half(n, s) - half(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n) for n, (_, s) in zip(counts, known, strict=True)]
-        best = int(np.argmax(found))
+        priorities = [half(n, s) - half(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n) for n, (_, s) in zip(counts, known, strict=True)]
+        best = int(np.argmax(priorities))
         chosen.append(best)
         counts[best] += size
     return chosen

@@ -23,7 +23,7 @@ TEAM = {"items": 4, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds"
 
 
 class ScriptedPlayer(TextAgent):
-    """ScriptedPlayer what it is given for a seat, in turn, and the last of it again."""
+    """A player that gives the lines of its seat in turn, and then the last of them again."""
 
     def __init__(self, lines):
         super().__init__("says")
@@ -175,7 +175,7 @@ def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
 
 @pytest.mark.parametrize("trains", ["unfailed", "as_released"])
 def test_a_run_trains_no_other_turns(trains):
-    """Of a whole step: the engine asks for the column, and the tokens of other turns are in no loss."""
+    """The engine asks for the column in a whole step, and the tokens of other turns are in no loss."""
     config = resolve(
         {
             "environments": [{"name": "wide_search", "options": {**TEAM, "items": 2, "answer": "merged"}, "illegal": {"rule": "random"}}],

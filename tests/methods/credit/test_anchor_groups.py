@@ -326,7 +326,6 @@ def test_hgpo_of_one_trajectory_of_equals_and_of_large_returns():
 
 
 def test_a_seat_that_sees_one_view_twice_is_compared_with_itself():
-    """Also in a group of equal returns."""
     turns = seeing(table([[0.0, 1.0], [1.0]], groups=[0, 0], roles=[0, 0]), [0, 0, 1])
     assert hgpo(turns).advantages == pytest.approx([-1, 1, 0], abs=1e-4)
     assert hgpo(turns, gamma=1.0).advantages.tolist() == [0, 0, 0]

@@ -154,7 +154,7 @@ def naive(
     outcome=None,
     per_opponent=False,
 ):
-    """Every option by its sentence in the docstring and by LaMer's formula, turn by turn."""
+    """Return the advantages of every option, turn by turn."""
     size = len(turns.reward)
     base = (turns.reward if outcome is None else turns.components[outcome]).copy()
     besides, unfollowed = turns.reward - base, np.zeros(size)

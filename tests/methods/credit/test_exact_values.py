@@ -165,8 +165,6 @@ def test_by_hand_whatever_the_turns_are_paid():
 
 
 class ColumnSource:
-    """A source of columns."""
-
     def __init__(self, episodes):
         self.episodes, self.turns = episodes, turn_table(episodes, candidates=True)
 

@@ -452,7 +452,6 @@ def test_candidates_by_hand():
 
 @given(st.lists(st.lists(EIGHTHS, min_size=2, max_size=5), min_size=1, max_size=6), st.booleans(), st.booleans())
 def test_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out, divide_by_std):
-    """Each prompt's replies are what a group of plays of one turn would be."""
     options = {"leave_one_out": leave_one_out, "divide_by_std": divide_by_std}
     turns = replies(rewards)
     as_groups = replace(turns, group=turns.state_group, turn_index=np.zeros_like(turns.turn_index), state_group=None, committed=None)

@@ -298,11 +298,11 @@ def test_what_does_not_fit_is_refused(output, match):
         check_output(bind("knowledge", "latent_space"), output, data, {})
 
 
-def bluff_turn(seat, key, *actions):
-    """Return a turn in which the first of these actions is played and the other is a candidate."""
-    (other,) = actions[1:]
-    turn = reply(seat, actions[0], others=(reply(seat, other, 1, legal=actions)._replace(state_key=key),), legal=actions)
-    return turn._replace(state_key=key, moment=seat)
+def bluff_turn(seat, key, played, other):
+    """Return a turn whose other action is a candidate."""
+    legal = tuple(sorted((played, other)))
+    candidate = reply(seat, other, 1, legal=legal)._replace(state_key=key)
+    return reply(seat, played, others=(candidate,), legal=legal)._replace(state_key=key, moment=seat)
 
 
 def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():

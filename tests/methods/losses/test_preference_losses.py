@@ -11,11 +11,11 @@ from sparring.methods.losses.kto import kto
 from sparring.methods.losses.trajectory_dpo import trajectory_dpo
 
 # a token: its trajectory, log-probability now and by the reference; a trajectory: its group and outcome
-TOKENS_OF_DPO = st.lists(st.tuples(st.integers(0, 4), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=14)
-GAMES_OF_DPO = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
+TOKENS = st.lists(st.tuples(st.integers(0, 4), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=14)
+GAMES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
 
 
-def dpo_laid_out(make_whole, tokens, games, cut=()):
+def laid_out(make_whole, tokens, games, cut=()):
     """Return the minibatch of these tokens, the trajectories that have any renumbered."""
     present = sorted({token[0] for token in tokens})
     tokens = sorted(tokens)
@@ -64,9 +64,9 @@ def test_dpo_by_hand(make_whole, gradient_of):
     assert term.metrics["margin"].item() == pytest.approx(0.15)
 
 
-@given(TOKENS_OF_DPO, GAMES_OF_DPO, st.sampled_from(["best_worst", "all"]), st.floats(0.05, 2), st.sampled_from([0.0, 0.2]), st.integers(1, 13))
+@given(TOKENS, GAMES, st.sampled_from(["best_worst", "all"]), st.floats(0.05, 2), st.sampled_from([0.0, 0.2]), st.integers(1, 13))
 def test_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, tokens, games, pairs, beta, smoothing, cut):
-    batches, free = dpo_laid_out(make_whole, tokens, games, cut=(cut,))
+    batches, free = laid_out(make_whole, tokens, games, cut=(cut,))
 
     def loss(batch):
         return dpo(batch, beta=beta, pairs=pairs, label_smoothing=smoothing)
@@ -87,10 +87,6 @@ def test_wild_margins_stay_finite(make_whole, gradient_of):
     batches, free = make_whole([-1e9, 0.0], reference_logprobs=[0.0, -1e9], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert dpo(batches[0], beta=1.0).values.sum().item() == pytest.approx(2e9)
     assert gradient_of(lambda batch: dpo(batch, beta=1.0), batches, free).tolist() == pytest.approx([-1.0, 1.0])
-
-
-TOKENS_OF_KTO = st.lists(st.tuples(st.integers(0, 3), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=12)
-GAMES_OF_KTO = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=4, max_size=4)
 
 
 def kto_naive(whole, free, beta, desirable, good_weight, bad_weight):
@@ -126,17 +122,9 @@ def test_kto_by_hand(make_whole, gradient_of):
     assert positive.metrics["desirable_fraction"].item() == 1.0
 
 
-@given(TOKENS_OF_KTO, GAMES_OF_KTO, st.sampled_from(["above_group_mean", "positive"]), st.floats(0, 2), st.floats(0, 2), st.integers(1, 11))
+@given(TOKENS, GAMES, st.sampled_from(["above_group_mean", "positive"]), st.floats(0, 2), st.floats(0, 2), st.integers(1, 11))
 def test_kto_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, tokens, games, desirable, good, bad, cut):
-    tokens, present = sorted(tokens), sorted({token[0] for token in tokens})
-    batches, free = make_whole(
-        [t[1] for t in tokens],
-        reference_logprobs=[t[2] for t in tokens],
-        trajectory=[present.index(t[0]) for t in tokens],
-        group=[games[i][0] for i in present],
-        outcome=[games[i][1] for i in present],
-        cut=[cut] if cut < len(tokens) else [],
-    )
+    batches, free = laid_out(make_whole, tokens, games, cut=(cut,))
 
     def loss(batch):
         return kto(batch, beta=0.5, desirable=desirable, desirable_weight=good, undesirable_weight=bad)

@@ -60,7 +60,7 @@ def test_four_by_four_connect_four_is_a_draw_by_its_first_search():
 
 
 def test_finished_positions_count_against_the_budget():
-    """A trade of 10 turns has 200 moves at each: of 200,000 positions to be looked at it looked at 40 million that end it."""
+    """A trade of 10 turns has 200 moves at each, most of which end it."""
     trade = make_game("simple_negotiation")
     search = Search(trade, 2000)
     assert search.bounds(trade.first_node()) == (trade.min_utility, trade.max_utility) and search.cut

@@ -28,9 +28,9 @@ def noisy_made(**options):
     return registry.bind("oracles", "noisy", options)()
 
 
-TIC_OF_NOISY = make_game("tic_tac_toe")
+TIC = make_game("tic_tac_toe")
 EXACT = registry.bind("oracles", "minimax")()
-STATES_OF_NOISY = list({(state.seat, str(state.spiel)): state for state in played(TIC_OF_NOISY, 700)}.values())
+STATES_OF_NOISY = list({(state.seat, str(state.spiel)): state for state in played(TIC, 700)}.values())
 TRUE = EXACT.judge(STATES_OF_NOISY)
 
 
@@ -98,7 +98,7 @@ def test_right_and_wrong_actions_are_called_so_at_rates_of_their_own(tpr, fpr, p
 
 
 def test_actions_of_one_position_err_independently():
-    state, number = after(TIC_OF_NOISY, "a1"), 4000
+    state, number = after(TIC, "a1"), 4000
     (exact,) = EXACT.judge([state])
     verdicts = noisy_made(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
     first, other = wrong(exact)[:2]
@@ -108,7 +108,7 @@ def test_actions_of_one_position_err_independently():
 
 
 def test_per_turn_one_position_gets_verdicts_that_differ():
-    state, number = after(TIC_OF_NOISY, "a1"), 4000
+    state, number = after(TIC, "a1"), 4000
     oracle = noisy_made(flip=0.3, abstain=0.1, per="turn")
     verdicts = oracle.judge([state] * number, streams(number))
     right = [verdict.best == {"b2"} for verdict in verdicts if verdict is not None]
@@ -141,7 +141,7 @@ def test_a_position_has_one_verdict_by_seed():
     assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
     assert noisy_made(seed=2).judge(states) != together
     oracle = noisy_made(flip=0.5)
-    first, second = oracle.judge([after(TIC_OF_NOISY, "a1", "b2", "c3"), after(TIC_OF_NOISY, "c3", "b2", "a1")])
+    first, second = oracle.judge([after(TIC, "a1", "b2", "c3"), after(TIC, "c3", "b2", "a1")])
     assert first is second
 
 
@@ -166,7 +166,7 @@ class Anything(CachedOracle):
 
 def test_its_faults_do_not_depend_on_the_game_judged_before():
     kuhn, states = make_game("kuhn_poker"), []
-    for game in (TIC_OF_NOISY, kuhn, TIC_OF_NOISY, kuhn):
+    for game in (TIC, kuhn, TIC, kuhn):
         states += played(game, 3)[:6]
 
     def fresh():
@@ -176,7 +176,7 @@ def test_its_faults_do_not_depend_on_the_game_judged_before():
 
     assert [fresh().judge([state])[0] for state in states] == fresh().judge(states)
     assert hides(kuhn)
-    assert not hides(TIC_OF_NOISY)
+    assert not hides(TIC)
 
 
 def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
@@ -207,8 +207,7 @@ def serial(oracle, options, states):
     return registry.bind("oracles", oracle, options)().judge(states)
 
 
-TIC_OF_PARALLEL = make_game("tic_tac_toe")
-STATES_OF_PARALLEL = played(TIC_OF_PARALLEL, 6)
+STATES_OF_PARALLEL = played(TIC, 6)
 HIDDEN = {
     "sudoku": ("constraint", {"lost": "solution"}, {"blanks": 4, "wrong": "continues"}),
     "minesweeper": ("posterior", {}, {"rows": 3, "columns": 3, "mines": 2}),
@@ -234,7 +233,7 @@ def test_any_number_of_processes_gives_the_same_verdicts_in_order():
 
 def test_all_games_go_through_one_set_of_processes():
     """Games with chance, with notes of their own, and two with one name but other options."""
-    games = [make_game("pig", options={"winscore": 10}), make_game("connect_four"), TIC_OF_PARALLEL, make_game("pig", options={"winscore": 14})]
+    games = [make_game("pig", options={"winscore": 10}), make_game("connect_four"), TIC, make_game("pig", options={"winscore": 14})]
     states = [state for game in games for state in played(game, 2)[:20]]
     oracle = parallel_made(options=SEARCH, workers=2, least=1)
     assert oracle.judge(states) == serial("mcts", SEARCH, states)
@@ -307,7 +306,7 @@ def test_other_rules_in_a_process_are_noticed():
 
 
 def finished():
-    state = played(TIC_OF_PARALLEL, 1)[-1]
+    state = played(TIC, 1)[-1]
     while not state.done:
         state.apply(state.legal_actions()[0])
     return state
@@ -378,8 +377,7 @@ def alive(process):
         return False
 
 
-TIC_OF_JUDGE, NIM = make_game("tic_tac_toe"), make_game("kuhn_poker")
-MINIMAX = registry.bind("oracles", "minimax")()
+KUHN = make_game("kuhn_poker")
 
 
 def episodes(game, trained=(True, True)):
@@ -388,21 +386,21 @@ def episodes(game, trained=(True, True)):
 
 
 def test_every_turn_gets_the_verdict_on_its_own_state():
-    played = episodes(TIC_OF_JUDGE) + episodes(NIM)
-    judged = judge_episodes(played, {"tic_tac_toe": TIC_OF_JUDGE, "kuhn_poker": NIM}, {"tic_tac_toe": MINIMAX})
+    played = episodes(TIC) + episodes(KUHN)
+    judged = judge_episodes(played, {"tic_tac_toe": TIC, "kuhn_poker": KUHN}, {"tic_tac_toe": EXACT})
     for before, later in zip(played, judged, strict=True):
         assert replace(later, turns=tuple(turn._replace(verdict=None) for turn in later.turns)) == before
         if later.game == "kuhn_poker":
             assert later is before
         else:
-            assert [turn.verdict for turn in later.turns] == MINIMAX.judge(replay(TIC_OF_JUDGE, before))
+            assert [turn.verdict for turn in later.turns] == EXACT.judge(replay(TIC, before))
 
 
 @pytest.mark.parametrize("everyone", [False, True])
 def test_only_trained_seats_unless_everyone_is_asked_for(everyone):
-    judged = judge_episodes(episodes(TIC_OF_JUDGE, trained=(False, True)), {"tic_tac_toe": TIC_OF_JUDGE}, {"tic_tac_toe": MINIMAX}, everyone=everyone)
+    judged = judge_episodes(episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, everyone=everyone)
     assert {turn.seat for episode in judged for turn in episode.turns if turn.verdict is not None} == ({0, 1} if everyone else {1})
-    assert judge_episodes([], {"tic_tac_toe": TIC_OF_JUDGE}, {"tic_tac_toe": MINIMAX}) == []
+    assert judge_episodes([], {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}) == []
 
 
 def test_an_oracle_that_errs_by_turn_gets_a_stream_of_every_turn():
@@ -414,12 +412,12 @@ def test_an_oracle_that_errs_by_turn_gets_a_stream_of_every_turn():
             self.seen = [stream.key for stream in streams]
             return [None] * len(states)
 
-    recorder, played = Recorder(), episodes(TIC_OF_JUDGE)
-    judged = judge_episodes(played, {"tic_tac_toe": TIC_OF_JUDGE}, {"tic_tac_toe": recorder})
+    recorder, played = Recorder(), episodes(TIC)
+    judged = judge_episodes(played, {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
     first = recorder.seen
     assert len(set(first)) == len(first) == sum(len(episode.turns) for episode in played)
     assert all(turn.verdict is None for episode in judged for turn in episode.turns)
-    judge_episodes(played[::-1], {"tic_tac_toe": TIC_OF_JUDGE}, {"tic_tac_toe": recorder})
+    judge_episodes(played[::-1], {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
     assert sorted(recorder.seen) == sorted(first)
 
 
@@ -438,6 +436,6 @@ def test_what_a_turn_lost(action, event, right, lost):
 
 def test_an_oracle_that_cannot_judge_its_game_is_refused_before_anything_runs():
     sections = [EnvironmentConfig(name="tic_tac_toe", oracle={"name": "minimax"}), EnvironmentConfig(name="kuhn_poker")]
-    assert list(configured_oracles(sections, [TIC_OF_JUDGE, NIM])) == ["tic_tac_toe"]
+    assert list(configured_oracles(sections, [TIC, KUHN])) == ["tic_tac_toe"]
     with pytest.raises(ConfigError, match="'kuhn_poker' has the oracle 'minimax', which cannot judge it"):
-        configured_oracles([EnvironmentConfig(name="kuhn_poker", oracle={"name": "minimax"})], [NIM])
+        configured_oracles([EnvironmentConfig(name="kuhn_poker", oracle={"name": "minimax"})], [KUHN])

@@ -8,14 +8,14 @@ import pytest
 from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.methods.knowledge.base import KnowledgeRequest, replies, with_scores
-from tests.methods.knowledge.said import GAME, drawn
+from tests.methods.knowledge.rps_plays import GAME, request_in_shares
 
 SHARES = {"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05}
 
 
 @pytest.fixture(scope="module")
 def steps():
-    return [drawn(SHARES, step=step) for step in range(3)]
+    return [request_in_shares(SHARES, step=step) for step in range(3)]
 
 
 @pytest.mark.parametrize("name", registry.names("knowledge"))

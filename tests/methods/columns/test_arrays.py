@@ -48,8 +48,8 @@ def test_grpo_by_hand():
 
 def test_a_critics_estimator_reads_the_values_given():
     turns = sparring.turn_table(reward=[0.0, 1.0], episode=[0, 0], value=[0.25, 0.5])
-    found = sparring.advantages("gae", turns, gamma=1.0, lam=0.0)
-    assert found.advantages == pytest.approx([0.25, 0.5])  # r + V(next) - V
+    credit = sparring.advantages("gae", turns, gamma=1.0, lam=0.0)
+    assert credit.advantages == pytest.approx([0.25, 0.5])  # r + V(next) - V
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=20))
@@ -98,9 +98,9 @@ def test_an_empty_table_has_no_rows():
 
 @pytest.mark.parametrize("name", [name for name in registry.names("columns") if name != "token_value"])
 def test_every_column_may_be_given(name):
-    given = [3, 5] if name in ("state_group", "opponents") else [0.5, 0.25]  # those that only tell rows apart are whole
-    turns = sparring.turn_table(reward=[1.0, 2.0], episode=[0, 1], **{name: given})
-    assert turns.column(name).tolist() == given and (turns.column(name).dtype == np.int64) == (given == [3, 5])
+    values = [3, 5] if name in ("state_group", "opponents") else [0.5, 0.25]  # those that only tell rows apart are whole
+    turns = sparring.turn_table(reward=[1.0, 2.0], episode=[0, 1], **{name: values})
+    assert turns.column(name).tolist() == values and (turns.column(name).dtype == np.int64) == (values == [3, 5])
 
 
 def test_arrays_may_be_of_trials():
@@ -108,7 +108,7 @@ def test_arrays_may_be_of_trials():
         reward=[-1, 0, -1, 0, 1, 1], episode=[0] * 5 + [1], attempt=[0, 0, 1, 1, 2, 0], note=[0, 1, 0, 1, 0, 0], view=["x"] * 6, opponents=[4, 4, 4, 4, 4, 9]
     )
     assert turns.attempt.tolist() == [0, 0, 1, 1, 2, 0] and turns.note.tolist() == [False, True, False, True, False, False]
-    found = sparring.advantages("mage", turns, step_weight=0.0, per_opponent=True).advantages
-    assert found == pytest.approx(np.array([-1, 0, 0, 0, 2, 1]) - np.array([1 / 3, 0, 1 / 3, 0, 1 / 3, 1]))
+    advantages = sparring.advantages("mage", turns, step_weight=0.0, per_opponent=True).advantages
+    assert advantages == pytest.approx(np.array([-1, 0, 0, 0, 2, 1]) - np.array([1 / 3, 0, 1 / 3, 0, 1 / 3, 1]))
     with pytest.raises(ConfigError, match=r"attempt is 0\.5 in row 0; give whole numbers"):
         sparring.turn_table(reward=[1.0], episode=[0], attempt=[0.5])

@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.play import plays
 
 from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import CreditError, RolloutError
 from sparring.core.records import Segment
-from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.seating import starts
@@ -17,30 +17,27 @@ from sparring.methods.credit.grpo import grpo
 from sparring.play.players.base import TextAgent
 from sparring.play.replay import FAILED, conversations
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import ordered_turns, turn_table
 
 TEAM = {"items": 4, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3, "answer": "written"}
 
 
-class Says(TextAgent):
-    """Says what it is given for a seat, in turn, and the last of it again."""
+class ScriptedPlayer(TextAgent):
+    """A player that gives the lines of its seat in turn, and then the last of them again."""
 
     def __init__(self, lines):
         super().__init__("says")
         self.lines, self.at = lines, Counter()
 
     def choose(self, state, seat, stream):
-        said = self.lines[seat][min(self.at[seat], len(self.lines[seat]) - 1)]
+        line = self.lines[seat][min(self.at[seat], len(self.lines[seat]) - 1)]
         self.at[seat] += 1
-        return state.legal(seat)[0] if said is None else said
+        return state.legal(seat)[0] if line is None else line
 
 
-def one(game, lines, trained=None):
-    root = Stream.from_seed(0)
-    seats = game.num_seats
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("it",) * seats, trained=trained or (True,) * seats)
-    (episode,) = play([spec], {"it": Says(lines)})
+def episode_of(game, lines, trained=None):
+    (spec,) = plays.specs(game, 1, name="it")
+    (episode,) = play([replace(spec, trained=trained or spec.trained)], {"it": ScriptedPlayer(lines)})
     return episode
 
 
@@ -71,30 +68,30 @@ BAD = {**GOOD, 0: ["call 2", "what?"]}
 
 def test_of_an_answer_that_can_be_read_all_train_but_failed_workers():
     game = game_of()
-    episode = one(game, GOOD)
+    episode = episode_of(game, GOOD)
     assert who(episode, released(game, episode)) == {*LEAD, (2, 0), (2, 1)}
-    nobody = one(game, {**GOOD, 1: ["done"]})
+    nobody = episode_of(game, {**GOOD, 1: ["done"]})
     assert released(game, nobody) == {*range(len(nobody.turns))}
 
 
 def test_of_a_lead_that_failed_its_own_turns_alone_train():
     game = game_of()
-    episode = one(game, GOOD)
+    episode = episode_of(game, GOOD)
     lost = with_turn(episode, -1, 0, truncated=True, reply="")  # it outgrew the model, and yet a table is read
     assert who(lost, released(game, lost)) == {*LEAD}
 
 
 def test_of_an_answer_that_cannot_be_read_the_last_reply_trains_and_failed_workers():
     game = game_of()
-    episode = one(game, BAD)
+    episode = episode_of(game, BAD)
     assert who(episode, released(game, episode)) == {(0, 1), (1, 0), (1, 1)}
-    fine = one(game, {**BAD, 1: ["done"]})
+    fine = episode_of(game, {**BAD, 1: ["done"]})
     assert who(fine, released(game, fine)) == {(0, 1)}
 
 
 def test_where_a_reply_repeats_it_trains_and_no_other_failure():
     game = game_of()
-    episode = one(game, BAD)
+    episode = episode_of(game, BAD)
     place = place_of(episode, 1, 1)
     long = with_turn(episode, place, REPEATED, truncated=True)
     assert who(long, released(game, long)) == {(0, 1), (1, 1)}
@@ -102,39 +99,37 @@ def test_where_a_reply_repeats_it_trains_and_no_other_failure():
     assert who(short, released(game, short)) == {(0, 1), (1, 0), (1, 1)}
     whole = with_turn(episode, place, REPEATED)  # long, but not cut short
     assert who(whole, released(game, whole)) == {(0, 1), (1, 0), (1, 1)}
-    own = with_turn(episode, -1, REPEATED, truncated=True)  # the lead's own answer repeats: it has not ended by itself
-    assert who(own, released(game, own)) == {(0, 1)}
+    repeated = with_turn(episode, -1, REPEATED, truncated=True)  # the lead's own answer repeats: it has not ended by itself
+    assert who(repeated, released(game, repeated)) == {(0, 1)}
 
 
 def test_a_malformed_answer_that_was_cut_short_is_a_failure_of_the_lead():
     game = game_of()
-    episode = with_turn(one(game, {**BAD, 1: ["done"]}), -1, 5, truncated=True)
+    episode = with_turn(episode_of(game, {**BAD, 1: ["done"]}), -1, 5, truncated=True)
     assert who(episode, released(game, episode)) == {*LEAD}
 
 
 def test_who_forfeits_ends_the_play_without_an_answer():
     game = game_of()
-    episode = one(game, {**GOOD, 2: ["what?"]})
+    episode = episode_of(game, {**GOOD, 2: ["what?"]})
     assert episode.forfeited_by == 2 and who(episode, released(game, episode)) == {(2, 0)}
 
 
 def test_one_alone_and_a_table_of_notes():
     alone = game_of(workers=0)
-    episode = one(alone, {0: [None, "done", "what?"]})
+    episode = episode_of(alone, {0: [None, "done", "what?"]})
     assert who(episode, released(alone, episode)) == {(0, 2)}
     merged = game_of(answer="merged")
-    episode = one(merged, GOOD)  # it can always be read, and a lead without a call left has not failed
+    episode = episode_of(merged, GOOD)  # it can always be read, and a lead without a call left has not failed
     assert who(episode, released(merged, episode)) == {(0, 0), (2, 0), (2, 1)}
     single = game_of(workers=0, answer="merged")
-    episode = one(single, {0: [None, None]})
+    episode = episode_of(single, {0: [None, None]})
     assert conversations(single, episode)[0].end == "turns" and released(single, episode) == {0, 1}
 
 
 def test_without_a_lead_it_is_refused():
     game = make_game("tic_tac_toe")
-    root = Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("it", "it"), trained=(True, True))
-    (episode,) = play([spec], {"it": registry.bind("players", "random")()})
+    (episode,) = plays.played(game, 1)
     with pytest.raises(CreditError, match=r"tic_tac_toe: none of its 2 seats leads.*trains: unfailed"):
         released(game, episode)
 
@@ -147,24 +142,24 @@ class Source:
 def test_columns_follow_the_rows_of_who_is_trained():
     game = game_of()
     for trained in ((True, True, True), (False, True, True), (True, False, False)):
-        episodes = [replace(one(game, lines, trained), episode_id=number) for number, lines in enumerate((GOOD, BAD))]
+        episodes = [replace(episode_of(game, lines, trained), episode_id=number) for number, lines in enumerate((GOOD, BAD))]
         source = Source(episodes)
         rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
         assert {row for row, is_ in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_} == {row for row in rows if row[1] == 1}
-        found = registry.bind("columns", "wideseek_turns")(source)
-        wanted = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
+        column = registry.bind("columns", "wideseek_turns")(source)
+        expected = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
         # the lead's end counts for the workers' rows also where the lead is not trained
-        assert {row for row, is_ in zip(rows, found, strict=True) if is_} == wanted & {*rows} and found.dtype == bool
+        assert {row for row, is_ in zip(rows, column, strict=True) if is_} == expected & {*rows} and column.dtype == bool
 
 
 def test_a_record_without_an_environment_says_nothing():
     with pytest.raises(RolloutError, match="has no environment in its record"):
-        registry.bind("columns", "failed")(Source([replace(one(game_of(), GOOD), environment=None)]))
+        registry.bind("columns", "failed")(Source([replace(episode_of(game_of(), GOOD), environment=None)]))
 
 
 def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
     game = game_of()
-    episodes = [replace(one(game, lines), episode_id=number, returns=(number,) * 3) for number, lines in enumerate((GOOD, BAD))]
+    episodes = [replace(episode_of(game, lines), episode_id=number, returns=(number,) * 3) for number, lines in enumerate((GOOD, BAD))]
     turns = turn_table(episodes)
     reward = np.where(turns.done, turns.episode, 0.0)
     turns = replace(turns, reward=reward.astype(float))
@@ -172,15 +167,15 @@ def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
     assert plain.trained is None and not plain.metrics
     for trains, name in (("unfailed", "failed"), ("as_released", "wideseek_turns")):
         column = registry.bind("columns", name)(Source(episodes))
-        found = grpo(replace(turns, **{name: column}), trains=trains)
-        assert found.advantages.tolist() == plain.advantages.tolist() and plain.advantages.any()
-        assert found.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
-        assert found.metrics == {"trained_share": found.trained.mean()} and 0 < found.trained.mean() < 1
+        masked = grpo(replace(turns, **{name: column}), trains=trains)
+        assert masked.advantages.tolist() == plain.advantages.tolist() and plain.advantages.any()
+        assert masked.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
+        assert masked.metrics == {"trained_share": masked.trained.mean()} and 0 < masked.trained.mean() < 1
 
 
 @pytest.mark.parametrize("trains", ["unfailed", "as_released"])
 def test_a_run_trains_no_other_turns(trains):
-    """Of a whole step: the engine asks for the column, and the tokens of other turns are in no loss."""
+    """The engine asks for the column in a whole step, and the tokens of other turns are in no loss."""
     config = resolve(
         {
             "environments": [{"name": "wide_search", "options": {**TEAM, "items": 2, "answer": "merged"}, "illegal": {"rule": "random"}}],
@@ -200,18 +195,18 @@ def test_a_run_trains_no_other_turns(trains):
     credit = config.credit.bind("credit")(batch.turns, {}, progress=0.0)
     game = run.environments[0][0]
     failed = {
-        (one.episode_id, own.seat, one.turns[place].turn_index)
-        for one in episodes
-        for own in conversations(game, one)
-        if own.end in FAILED
-        for place in own.turns
+        (episode.episode_id, conversation.seat, episode.turns[place].turn_index)
+        for episode in episodes
+        for conversation in conversations(game, episode)
+        if conversation.end in FAILED
+        for place in conversation.turns
     }
-    rows = [(one.episode_id, turn.seat, turn.turn_index) for one, turn in ordered_turns(episodes)]
+    rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
     assert 0 < len(failed) < len(rows)
     lost = {number for number, seat, _ in failed if not seat}  # plays whose lead has failed
     assert trains == "unfailed" or {number for number, *_ in rows} > lost
-    wanted = [row[1] == 0 if trains == "as_released" and row[0] in lost else row not in failed for row in rows]
-    assert wanted == credit.trained.tolist()  # no answer is malformed here
+    expected = [row[1] == 0 if trains == "as_released" and row[0] in lost else row not in failed for row in rows]
+    assert expected == credit.trained.tolist()  # no answer is malformed here
     tokens = batch.trained(credit)
     assert tokens.sum() == batch.turns.n_tokens[credit.trained].sum() < len(tokens)
     assert np.isfinite(run.learn(batch, credit, step=0, progress=0.0)["loss"])

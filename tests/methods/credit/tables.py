@@ -1,6 +1,7 @@
 """Turn tables for tests: small ones by hand, random ones by seed."""
 
 import numpy as np
+from hypothesis import strategies as st
 
 from sparring.core.records import TurnTable
 
@@ -39,6 +40,19 @@ def table(rewards, *, seats=None, roles=None, groups=None, games=None, values=No
         role_names=("first", "second", "third"),
         agent_names=("learner",),
     )
+
+
+EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
+
+
+def group_of(returns, **columns):
+    """Return the table of one group of trajectories of one turn."""
+    return table([[value] for value in returns], groups=[0] * len(returns), **columns)
+
+
+def fours(returns):
+    """Return the table of trajectories of one turn in groups of four."""
+    return table([[value] for value in returns], groups=[index // 4 for index in range(len(returns))])
 
 
 # two episodes of two seats: seat 0 takes 2 turns then 1, seat 1 takes 1 turn then 3 (lengths differ on purpose)

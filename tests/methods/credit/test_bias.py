@@ -23,10 +23,6 @@ TRAJECTORIES = [(P, [1.0], [1 - P]), ((1 - P) * P, [-0.5, 3.0], [-P, 1 - P]), ((
 EXACT = sum(p * sum(rewards) * sum(score) for p, rewards, score in TRAJECTORIES)
 
 
-def expectation(number_of):
-    return sum(p * number_of(rewards, scores) for p, rewards, scores in TRAJECTORIES)
-
-
 def expected_gradient(estimator, members, trajectories=TRAJECTORIES, values=None):
     """Mean over all tuples of trajectories of the gradient per trajectory that the estimator's advantages give."""
     total = 0.0
@@ -84,27 +80,6 @@ def test_the_bias_of_mars_is_that_of_a_mean_over_turns(members):
         bias -= np.prod([p for p, _, _ in chosen]) * np.mean(returns) * score / members
     assert expected_gradient(mars, members) - EXACT == pytest.approx(bias, abs=1e-12)
     assert abs(bias) > 0.01
-
-
-def test_the_bias_of_mars_falls_as_one_over_the_batch():
-    """To first order -(cov(turn returns, score) - mean per turn * cov(length, score)) / (mean length * n)."""
-
-    def total(rewards, _):
-        return sum(sum(rewards[turn:]) for turn in range(len(rewards)))
-
-    length, mean = expectation(lambda r, _: len(r)), expectation(total)
-    covariance = expectation(lambda r, s: total(r, s) * sum(s)) - mean / length * expectation(lambda r, s: len(r) * sum(s))
-    predicted = -covariance / length
-    two, three, six = (members * (expected_gradient(mars, members) - EXACT) for members in (2, 3, 6))
-    assert abs(two - predicted) > abs(three - predicted) > abs(six - predicted)
-    assert 2 * six - three == pytest.approx(predicted, rel=0.02)  # extrapolated to large batches: the next order is removed
-
-
-def test_mars_is_unbiased_up_to_scale_when_all_games_have_one_turn():
-    """With one turn per game the mean over turns is the mean over games."""
-    one_turn = [(P, [1.0], [1 - P]), (1 - P, [-2.0], [-P])]
-    exact = sum(p * rewards[0] * score[0] for p, rewards, score in one_turn)
-    assert expected_gradient(mars, 3, one_turn) == pytest.approx(exact * 2 / 3)
 
 
 def test_gae_is_unbiased_with_lambda_one_whatever_the_critic_and_below_one_with_a_right_one():

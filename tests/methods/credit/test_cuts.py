@@ -1,12 +1,12 @@
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
+from tests.play import plays
 
-from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.methods.credit.bi_level_gae import bi_level_gae
 from sparring.methods.credit.gae import gae
@@ -14,7 +14,6 @@ from sparring.methods.credit.hiper import hiper
 from sparring.methods.credit.vtrace import vtrace
 from sparring.play.players.random import random
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 from sparring.play.turn_table import turn_table
 
 CASES = [
@@ -29,7 +28,7 @@ def cut_table(rewards, values, cut):
     """Return a table of one token per turn whose trajectories were cut or not; all columns that critics read are there."""
     turns = table(rewards, values=values, tokens=[1] * sum(map(len, rewards)))
     ratio = np.linspace(-0.5, 0.5, len(turns.reward))
-    return dataclasses.replace(
+    return replace(
         turns, token_value=turns.value, logprob=np.zeros(len(ratio)), old_logprob=ratio, cut=turns.done & np.array(cut, dtype=bool)[turns.trajectory]
     )
 
@@ -60,30 +59,30 @@ def test_it_is_the_game_without_its_last_turn_ended_by_that_turns_value(estimate
     rewards = [generator.normal(size=generator.integers(2, 6)).tolist() for _ in range(3)]
     values = generator.normal(size=sum(map(len, rewards)))
     whole = cut_table(rewards, values, [True, False, True])
-    ended, kept = [], np.ones(len(values), dtype=bool)
-    ends = np.cumsum([len(own) for own in rewards]) - 1
-    for own, end, cut in zip(rewards, ends, [True, False, True], strict=True):
-        ended.append([*own[:-2], own[-2] + 0.9 * values[end]] if cut else own)
-        kept[end] = not cut
-    shorter = cut_table(ended, values[kept], [False] * 3)
-    shorter = dataclasses.replace(shorter, old_logprob=whole.old_logprob[kept])
+    ended, mask = [], np.ones(len(values), dtype=bool)
+    ends = np.cumsum([len(turn_rewards) for turn_rewards in rewards]) - 1
+    for turn_rewards, end, cut in zip(rewards, ends, [True, False, True], strict=True):
+        ended.append([*turn_rewards[:-2], turn_rewards[-2] + 0.9 * values[end]] if cut else turn_rewards)
+        mask[end] = not cut
+    shorter = cut_table(ended, values[mask], [False] * 3)
+    shorter = replace(shorter, old_logprob=whole.old_logprob[mask])
     credit, expected = estimate(whole, **options), estimate(shorter, **options)
-    assert credit.advantages[kept] == pytest.approx(expected.advantages, abs=1e-9)
-    assert credit.value_targets[kept] == pytest.approx(expected.value_targets, abs=1e-9)
-    assert credit.advantages[~kept].tolist() == [0.0, 0.0]
-    assert credit.value_targets[~kept] == pytest.approx(values[~kept])
+    assert credit.advantages[mask] == pytest.approx(expected.advantages, abs=1e-9)
+    assert credit.value_targets[mask] == pytest.approx(expected.value_targets, abs=1e-9)
+    assert credit.advantages[~mask].tolist() == [0.0, 0.0]
+    assert credit.value_targets[~mask] == pytest.approx(values[~mask])
 
 
 @pytest.mark.parametrize(("estimate", "options"), CASES)
 def test_counted_as_ended_it_is_the_table_that_knows_of_no_cut(estimate, options):
     turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
-    unaware = dataclasses.replace(turns, cut=None)
-    none_cut = dataclasses.replace(turns, cut=np.zeros(5, dtype=bool))
+    unaware = replace(turns, cut=None)
+    none_cut = replace(turns, cut=np.zeros(5, dtype=bool))
     plain = estimate(unaware, **options).advantages
     assert np.array_equal(estimate(turns, cut="zero", **options).advantages, plain)
     assert np.array_equal(estimate(none_cut, **options).advantages, plain)
-    found = estimate(turns, **options).advantages
-    assert np.array_equal(found[2:], plain[2:]) and not np.allclose(found[:2], plain[:2])
+    bootstrapped = estimate(turns, **options).advantages
+    assert np.array_equal(bootstrapped[2:], plain[2:]) and not np.allclose(bootstrapped[:2], plain[:2])
 
 
 @pytest.mark.parametrize(("estimate", "options"), CASES)
@@ -107,20 +106,14 @@ def test_what_is_not_known_stays_0_when_the_rest_is_normalised(estimate, options
 
 def test_a_turn_without_tokens_at_the_cut_leaves_the_mark_to_the_one_before():
     turns = table([[1.0, 2.0, 4.0]], tokens=[1, 2, 0])
-    turns = dataclasses.replace(turns, token_value=np.array([0.5, 0.25, 0.75]), cut=turns.done)
+    turns = replace(turns, token_value=np.array([0.5, 0.25, 0.75]), cut=turns.done)
     credit = bi_level_gae(turns, gamma_turn=1.0)
     assert credit.advantages == pytest.approx([1.0 + 0.75 - 0.5, 0.75 - 0.25, 0.0])
 
 
-def games(max_turns, rule="random"):
-    game = make_game("tic_tac_toe", illegal={"rule": rule})
-    root = Stream.from_seed(0)
-    specs = [
-        EpisodeSpec(
-            game=game, episode_id=number, group_id=number, deal=root, stream=root.child(number), seats=("bot", "bot"), trained=(True, True), max_turns=max_turns
-        )
-        for number in range(20)
-    ]
+def games(max_turns):
+    game = make_game("tic_tac_toe", illegal={"rule": "random"})
+    specs = [replace(spec, max_turns=max_turns) for spec in plays.specs(game, 20, name="bot")]
     return play(specs, {"bot": random()})
 
 
@@ -129,7 +122,7 @@ def test_a_game_that_the_limit_ends_is_cut_for_all_its_seats():
     assert all(episode.cut for episode in episodes)
     turns = turn_table(episodes)
     assert turns.cut.tolist() == turns.done.tolist() == [False, True, True] * 20  # two turns of X, one of O
-    with_critic = dataclasses.replace(turns, value=np.full(len(turns.reward), 0.7))
+    with_critic = replace(turns, value=np.full(len(turns.reward), 0.7))
     assert gae(with_critic).value_targets == pytest.approx(np.full(60, 0.7))
 
 
@@ -145,14 +138,12 @@ def test_a_game_that_ends_by_its_rules_is_not_cut_even_at_the_limit():
 
 
 def test_a_forfeit_is_no_cut():
-    class Mute:
+    class MutePlayer:
         name, renderer = "mute", None
 
         def act(self, turns):
             return [type(random().act([turn])[0])(text="?") for turn in turns]
 
-    game = make_game("tic_tac_toe", illegal={"rule": "forfeit"})
-    root = Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=("bot", "bot"), trained=(True, True), max_turns=1)
-    (episode,) = play([spec], {"bot": Mute()})
+    (spec,) = plays.specs(make_game("tic_tac_toe", illegal={"rule": "forfeit"}), 1, name="bot")
+    (episode,) = play([replace(spec, max_turns=1)], {"bot": MutePlayer()})
     assert episode.forfeited_by == 0 and not episode.cut

@@ -69,12 +69,12 @@ def judged(turns):
 
 def share(name):
     estimate, total = bind_estimator(name), 0.0
-    paid = "best_action" in estimate.options.values()
+    is_judged = "best_action" in estimate.options.values()
     for chosen in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):
         turns = filled(chosen)
         if estimate.plugin.declarations.CRITIC == "contribution":
             turns = with_contributions(turns)
-        turns = judged(turns) if paid else dataclasses.replace(turns, components={"game": turns.reward})
+        turns = judged(turns) if is_judged else dataclasses.replace(turns, components={"game": turns.reward})
         advantages = per_turn(estimate(turns, {}), turns)
         scores = np.array([score for _, _, scores in chosen for score in scores])
         total += np.prod([p for p, _, _ in chosen]) * float(advantages @ scores) / MEMBERS
@@ -102,10 +102,3 @@ def test_contributions_add_up_to_the_return_and_without_a_bonus_they_bias_nothin
 
 def test_the_numbers_are_those_of_estimators_that_there_are():
     assert set(SHARES) <= set(estimator_names("all"))
-
-
-def test_the_columns_are_those_of_the_game():
-    turns = filled(exact.TRAJECTORIES)
-    assert turns.action.tolist() == [STOP, GO, STOP, GO, GO]
-    assert turns.action_value - turns.state_value == pytest.approx([-0.6 * 0.6, 0.6 * 0.4, 1.5 * 0.6, 0.6 * 0.4, -1.5 * 0.4])
-    assert turns.components["best_action"].tolist() == [0, 1, 1, 1, 0]

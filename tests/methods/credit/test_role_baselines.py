@@ -1,14 +1,12 @@
 import dataclasses
 import json
-import runpy
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.credit.tables import BY_HAND, table
+from tests.methods.credit.tables import BY_HAND, EIGHTHS, table
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError, CreditError
@@ -79,12 +77,6 @@ def test_gamma_weakens_early_turns():
     assert credit.advantages == pytest.approx([0.25, 0.5, 1.0, 0.5, 1.0])
 
 
-def test_the_given_state_is_not_changed():
-    state = {"game/first": 0.5}
-    assert rae(table([[1.0]]), state).advantages.tolist() == [0.5]
-    assert state == {"game/first": 0.5}
-
-
 def test_its_baselines_are_logged():
     assert rae(table([[1.0]]), {}, decay=0.5).metrics == {"baseline/game/first": 0.5}
 
@@ -95,27 +87,12 @@ def test_baselines_belong_to_roles_whatever_the_seat():
     assert credit.state == {"game/second": 0.75}
 
 
-@given(st.lists(st.floats(-10, 10), min_size=1, max_size=8), st.floats(0.1, 10))
-def test_scaling_rewards_scales_advantages_and_baselines(returns, factor):
-    plain, scaled = rae(table([[v] for v in returns]), {}), rae(table([[factor * v] for v in returns]), {})
-    assert scaled.advantages == pytest.approx(factor * plain.advantages, abs=1e-9)
-    assert scaled.state["game/first"] == pytest.approx(factor * plain.state["game/first"], abs=1e-9)
-
-
-def test_an_offset_of_a_million_fades_as_the_baseline_learns():
-    credit = rae(table([[1e6 + 1]] * 600), {})
-    assert credit.advantages[0] == 1e6 + 1
-    assert abs(credit.advantages[-1]) < 1e-6
-    assert credit.advantages == pytest.approx((1e6 + 1) * 0.95 ** np.arange(600), rel=1e-6, abs=1e-8)
-
-
 def test_an_empty_table_leaves_the_baselines():
     credit = rae(table([]), {"game/first": 0.5})
     assert credit.advantages.shape == (0,)
     assert credit.state == {"game/first": 0.5}
 
 
-EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 REWARDS_OF_REBN = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=2, max_size=6)
 
 
@@ -143,14 +120,6 @@ def test_by_default_roles_and_games_share_one_mean_and_by_role_they_do_not():
     turns = table([[1.0], [3.0], [10.0], [30.0]], seats=[0, 0, 1, 1], games=[0, 0, 0, 1])
     assert rebn(turns).advantages == pytest.approx((np.array([1, 3, 10, 30]) - 11) / np.std([1, 3, 10, 30], ddof=1))
     assert rebn(turns, by_role=True).advantages == pytest.approx([-(2**-0.5), 2**-0.5, 0, 0])
-
-
-@given(REWARDS_OF_REBN)
-def test_the_batch_has_mean_zero_and_deviation_one_or_nothing(rewards):
-    advantages = rebn(table(rewards), epsilon=0.0).advantages
-    assert advantages.mean() == pytest.approx(0, abs=1e-6)
-    if advantages.any():
-        assert advantages.std(ddof=1) == pytest.approx(1, abs=1e-6)
 
 
 def test_rebn_epsilon_is_added_to_the_deviation():
@@ -187,8 +156,8 @@ def test_over_tokens_equals_a_naive_whitening_of_the_tokens(rewards, seed, basel
     turns = table(rewards, tokens=tokens, groups=groups)
     totals = [sum(values) for values in rewards]
     stream = []
-    for values, total, own in zip(rewards, totals, groups, strict=True):
-        peers = [other for other, group in zip(totals, groups, strict=True) if group == own]
+    for values, total, number in zip(rewards, totals, groups, strict=True):
+        peers = [other for other, group in zip(totals, groups, strict=True) if group == number]
         for turn in range(len(values)):
             stream.append(total - sum(peers) / len(peers) if baseline == "group" else sum(values[turn:]))
     flat = np.repeat(stream, tokens)
@@ -199,37 +168,11 @@ def test_over_tokens_equals_a_naive_whitening_of_the_tokens(rewards, seed, basel
     assert advantages == pytest.approx((np.array(stream) - flat.mean()) / np.sqrt(flat.var(ddof=1) + 1e-8), abs=1e-6)
 
 
-def test_counting_turns_or_tokens_differs():
-    turns = table([[3.0], [0.0]], tokens=[3, 1])
-    assert reinforce_plus_plus(turns).advantages == pytest.approx([2**-0.5, -(2**-0.5)])
-    # tokens 3, 3, 3, 0: mean 2.25, sample variance 2.25
-    assert reinforce_plus_plus(turns, over="tokens").advantages == pytest.approx([0.5, -1.5])
-
-
-@given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.floats(-1e3, 1e3))
-def test_with_a_groups_mean_a_shift_of_one_groups_returns_changes_nothing(rewards, shift):
-    groups = [index // 2 for index in range(len(rewards))]
-    shifted = [[*values[:-1], values[-1] + shift] if group == 0 else values for values, group in zip(rewards, groups, strict=True)]
-    totals = np.array([sum(values) for values in rewards])
-    spread = max(np.ptp(totals[np.array(groups) == group]) for group in groups)
-    if spread > 1e-2 or spread == 0:
-        plain = reinforce_plus_plus(table(rewards, groups=groups), baseline="group").advantages
-        assert reinforce_plus_plus(table(shifted, groups=groups), baseline="group").advantages == pytest.approx(plain, abs=1e-4)
-
-
-@pytest.mark.parametrize("baseline", ["none", "group"])
 @pytest.mark.parametrize("over", ["turns", "tokens"])
-def test_reinforce_plus_plus_hard_inputs(baseline, over):
-    def estimate(rewards, **kwargs):
-        return reinforce_plus_plus(table(rewards, **kwargs), baseline=baseline, over=over).advantages
-
-    assert estimate([[5.0]]).tolist() == [0.0]
-    assert estimate([]).shape == (0,)
-    assert not estimate([[0.1]] * 7).any()
-    assert not estimate([[1e6 + 0.1]] * 7, groups=[0] * 7).any()
-    assert estimate([[5.0], [6.0]], tokens=[0, 0], groups=[0, 0]).shape == (2,)
-    near = estimate([[1e6 + 1], [1e6 + 3]], groups=[0, 0], tokens=[1, 1])
-    assert near == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-6)
+def test_reinforce_plus_plus_of_one_turn_or_without_tokens(over):
+    assert reinforce_plus_plus(table([[5.0]]), over=over).advantages.tolist() == [0.0]
+    silent = table([[5.0], [6.0]], tokens=[0, 0], groups=[0, 0])
+    assert reinforce_plus_plus(silent, baseline="group", over=over).advantages.shape == (2,)
 
 
 REWARDS_OF_DR_MAS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
@@ -244,13 +187,6 @@ def test_by_hand_per_agent():
     # seat 0: samples 3, 3, -1: mean 5/3, sample deviation 4/sqrt(3); seat 1: -3, 1, 1, 1: mean 0, sample deviation 2
     expected = [1 / 3**0.5, 1 / 3**0.5, -1.5, -2 / 3**0.5, 0.5, 0.5, 0.5]
     assert dr_mas(table(**BY_HAND)).advantages == pytest.approx(expected, abs=1e-5)
-
-
-def test_by_hand_global():
-    # samples 3, 3, -3, -1, 1, 1, 1: mean 5/7
-    samples = np.array([3, 3, -3, -1, 1, 1, 1])
-    advantages = bind("credit", "dr_mas", preset="global")(table(**BY_HAND), {}).advantages
-    assert advantages == pytest.approx((samples - 5 / 7) / samples.std(ddof=1), abs=1e-5)
 
 
 def test_each_statistic_has_its_own_scope():
@@ -283,14 +219,6 @@ def test_agents_may_be_told_apart_by_name():
     assert dr_mas(named).advantages == pytest.approx(np.array([-1, -1, 1, 1]) / 2**0.5, abs=1e-5)
 
 
-@given(REWARDS_OF_DR_MAS, st.floats(0.1, 10), st.floats(-10, 10))
-def test_one_agents_scale_and_shift_do_not_touch_the_others(rewards, factor, shift):
-    moved = [[factor * v for v in values[:-1]] + [factor * values[-1] + shift] if i % 2 else values for i, values in enumerate(rewards)]
-    before, after = dr_mas(team(rewards)).advantages, dr_mas(team(moved)).advantages
-    first = team(rewards).role == 0
-    assert after[first] == pytest.approx(before[first], abs=1e-9)
-
-
 def test_dr_mas_epsilon_is_added_to_the_deviation():
     turns = team([[1.0], [0.0], [-1.0], [0.0]])
     assert dr_mas(turns, epsilon=2**0.5).advantages == pytest.approx([8**-0.5, 0, -(8**-0.5), 0])
@@ -303,45 +231,16 @@ def test_every_turn_gets_the_whole_return():
     assert outcome(table(**BY_HAND)).advantages.tolist() == [3.0, 3.0, -3.0, -1.0, 1.0, 1.0, 1.0]
 
 
-@given(REWARDS_OF_OUTCOME, st.floats(-10, 10))
-def test_it_is_linear_in_the_rewards(rewards, factor):
-    scaled = outcome(table([[factor * value for value in turns] for turns in rewards])).advantages
-    assert scaled == pytest.approx(factor * outcome(table(rewards)).advantages, abs=1e-9)
-
-
-@given(REWARDS_OF_OUTCOME, st.integers(0, 3), st.integers(0, 3))
-def test_where_in_a_trajectory_a_reward_falls_is_irrelevant(rewards, first, second):
-    moved = [list(turns) for turns in rewards]
-    moved[0][first % len(moved[0])] += 1.0
-    elsewhere = [list(turns) for turns in rewards]
-    elsewhere[0][second % len(elsewhere[0])] += 1.0
-    assert outcome(table(moved)).advantages == pytest.approx(outcome(table(elsewhere)).advantages)
-
-
 def test_offset_is_kept_exactly():
     assert np.array_equal(outcome(table([[1e6, 1.0]])).advantages, [1e6 + 1, 1e6 + 1])
 
 
-def test_two_games_of_both_seats_by_hand():
-    """Game 0: the first seat earns -1 on the way and 3 at the end, its opponent 0 and -2; game 1 ends after one turn of the first seat."""
-    turns = table([[-1.0, 3.0], [0.0, -2.0], [-1.0]], seats=[0, 1, 0], groups=[0, 0, 0])
-    assert outcome(turns).advantages.tolist() == [2.0, 2.0, -2.0, -2.0, -1.0]
-
-
 @given(REWARDS_OF_OUTCOME)
-def test_it_is_a_running_baseline_that_never_moves_from_zero(rewards):
-    assert np.array_equal(outcome(table(rewards)).advantages, rae(table(rewards), {}, decay=1.0).advantages)
-
-
-@given(REWARDS_OF_OUTCOME, st.randoms())
-def test_a_trajectory_is_judged_by_itself_whatever_stands_beside_it(rewards, random):
-    together = outcome(table(rewards)).advantages
+def test_a_trajectory_is_judged_by_itself_whatever_stands_beside_it(rewards):
     alone = np.concatenate([outcome(table([turns])).advantages for turns in rewards])
-    assert np.array_equal(together, alone)
-    assert len(set(outcome(table([random.choice(rewards)])).advantages)) == 1
+    assert np.array_equal(outcome(table(rewards)).advantages, alone)
 
 
-BIAS = runpy.run_path(str(Path(__file__).with_name("test_bias.py")))
 TEAMS = {"first": "attackers", "second": "defenders", "third": "defenders"}
 RETURNS_OF_ADV_EVO = st.lists(st.tuples(st.floats(-10, 10), st.integers(0, 2), st.integers(0, 1), st.integers(0, 1)), max_size=10)
 
@@ -373,11 +272,6 @@ def test_without_teams_over_groups_it_is_grpo_without_deviations(rows):
     groups = [2 * row[2] + row[3] for row in rows]
     turns = table([[row[0]] for row in rows], roles=[row[1] for row in rows], groups=groups, games=[row[3] for row in rows])
     assert adv_evo(turns, over="group").advantages == pytest.approx(grpo(turns, divide_by_std=False).advantages, abs=1e-9)
-
-
-@pytest.mark.parametrize("members", [2, 3])
-def test_its_bias_is_the_factor_of_the_own_return_in_the_mean(members):
-    assert BIAS["expected_gradient"](adv_evo, members) == pytest.approx(BIAS["EXACT"] * (members - 1) / members)
 
 
 def test_whitening():
@@ -429,13 +323,6 @@ def test_without_a_past_or_without_shaping_it_is_rloo(returns):
     assert marti(turns, STATE, shaping="none", baseline="group").advantages == pytest.approx(expected, abs=1e-9)
 
 
-@given(RETURNS_OF_MARTI, st.sampled_from(["margin", "quality"]))
-def test_within_a_role_shaping_only_scales(returns, shaping):
-    turns = table([[value] for value in returns], groups=[0] * len(returns))
-    credit = marti(turns, STATE, shaping=shaping, alpha=0.5, baseline="group")
-    assert credit.advantages == pytest.approx(1.5 * rloo(turns).advantages, abs=1e-8)
-
-
 def test_the_team_tells_roles_apart_by_their_records():
     turns = table([[1.0], [1.0]], roles=[0, 1], groups=[0, 0])
     assert marti(turns, STATE, alpha=1.0).advantages == pytest.approx([-0.75, 0.75])
@@ -453,11 +340,9 @@ def test_records_sum_up_over_batches_and_through_json(returns, data):
 
 
 def test_marti_all_equal_one_member_offsets_and_no_turns():
-    assert marti(table([[1e6], [1e6]], groups=[0, 0]), STATE).advantages.tolist() == [0.0, 0.0]
-    assert marti(table([[3.0]]), STATE).advantages.tolist() == [0.0]
-    empty = marti(table([]), STATE)
-    assert empty.advantages.shape == (0,)
-    assert empty.state == STATE
+    for turns in (table([[1e6], [1e6]], groups=[0, 0]), table([[3.0]])):
+        assert not marti(turns, STATE).advantages.any()
+    assert marti(table([]), STATE).state == STATE
 
 
 def test_a_win_below_a_loss_is_refused():
@@ -547,24 +432,12 @@ def test_with_the_baseline_seats_share_what_was_more_than_expected():
     assert plain[:2] - above[:2] == pytest.approx(plain[2:] - above[2:])  # the same for every episode: no bias
 
 
-@given(st.lists(st.sampled_from([(0,), (1,), (0, 2), (0, 1, 2)]), min_size=1, max_size=8), st.integers(0, 99))
-def test_batches_one_by_one_sum_up_as_one(coalitions, seed):
-    worths = np.random.Generator(np.random.Philox(seed)).normal(size=len(coalitions)).tolist()
-    whole, state = shapley(played(coalitions, worths), {}, decay=1.0).state, {}
-    for coalition, worth in zip(coalitions, worths, strict=True):
-        state = json.loads(json.dumps(shapley(played([coalition], [worth]), state, decay=1.0).state))
-    assert state["game"].keys() == whole["game"].keys()
-    for name, entry in state["game"].items():
-        assert entry == pytest.approx(whole["game"][name])
-
-
 def test_games_are_kept_apart():
     turns = dataclasses.replace(played([(0, 1)], [7.0]), game=np.array([1, 1]))
     assert shapley(turns, KNOWN).advantages == pytest.approx([3.5, 3.5])
 
 
-def test_large_worths_and_no_turns():
-    assert shapley(played([(0, 1)], [1e6]), {}).advantages == pytest.approx([5e5, 5e5])
+def test_without_turns_the_values_stay():
     assert shapley(table([]), KNOWN, decay=1.0).state == KNOWN
 
 

@@ -1,5 +1,4 @@
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -23,8 +22,8 @@ def grown(seed, games=14):
             keys.append(known.setdefault(past, len(known)))
             past = (*past, action, int(generator.integers(0, 2)))
         plain.append(((groups[game], roles[game]), keys, actions, generator.normal(size=length).tolist()))
-    turns = table([own[3] for own in plain], groups=groups, roles=roles, keys=[key for own in plain for key in own[1]])
-    return acting(turns, [action for own in plain for action in own[2]]), plain
+    turns = table([episode[3] for episode in plain], groups=groups, roles=roles, keys=[key for episode in plain for key in episode[1]])
+    return acting(turns, [action for episode in plain for action in episode[2]]), plain
 
 
 def acting(turns, actions):
@@ -63,7 +62,7 @@ def test_segments_of_branches_by_hand():
 @settings(max_examples=40, deadline=None)
 def test_segments_share_out_the_same_sums(seed, average):
     turns, plain = grown(seed)
-    own = spo_tree(turns, average=average).advantages
+    plainly = spo_tree(turns, average=average).advantages
     shared = spo_tree(turns, average=average, segments="branches").advantages
     ways = {}
     for start, keys, actions, _ in plain:
@@ -74,17 +73,10 @@ def test_segments_share_out_the_same_sums(seed, average):
         segment = []
         for place, key in enumerate([*keys, None]):
             if segment and (key is None or len(ways[start, place, key]) > 1):
-                assert shared[segment] == pytest.approx([own[segment].sum()] * len(segment), abs=1e-9)
+                assert shared[segment] == pytest.approx([plainly[segment].sum()] * len(segment), abs=1e-9)
                 segment = []
             segment.append(row + place)
         row += len(keys)
-
-
-def test_segments_of_branches_with_nothing_and_one():
-    empty = acting(table([], groups=[], keys=[]), [])
-    assert len(spo_tree(empty, segments="branches").advantages) == 0
-    alone = acting(table([[1.0, 2.0]], groups=[0], keys=[0, 1]), [0, 0])
-    assert spo_tree(alone, segments="branches").advantages == pytest.approx([0, 0])
 
 
 def test_by_hand_over_children():
@@ -103,41 +95,41 @@ def naive(plain, gamma, average, leave_one_out):
     """The estimator in plain Python: values by recursion over lists of trajectories."""
 
     def through(owner, key):
-        return [(own, own[1].index(key)) for own in plain if own[0] == owner and key in own[1]]
+        return [(episode, episode[1].index(key)) for episode in plain if episode[0] == owner and key in episode[1]]
 
-    def togo(own, turn):
-        return sum(gamma**k * r for k, r in enumerate(own[3][turn:]))
+    def togo(episode, turn):
+        return sum(gamma**k * r for k, r in enumerate(episode[3][turn:]))
 
-    def way(own, turn):
-        return ("to", own[1][turn + 1]) if turn + 1 < len(own[1]) else ("end", own[2][turn])
+    def way(episode, turn):
+        return ("to", episode[1][turn + 1]) if turn + 1 < len(episode[1]) else ("end", episode[2][turn])
 
-    def step(own, turn):
-        return own[3][turn] + (gamma * value(own[0], own[1][turn + 1]) if turn + 1 < len(own[1]) else 0.0)
+    def step(episode, turn):
+        return episode[3][turn] + (gamma * value(episode[0], episode[1][turn + 1]) if turn + 1 < len(episode[1]) else 0.0)
 
     def ways(owner, key):
-        found = {}
+        steps = {}
         for other, turn in through(owner, key):
-            found.setdefault(way(other, turn), []).append(step(other, turn))
-        return {name: sum(values) / len(values) for name, values in found.items()}
+            steps.setdefault(way(other, turn), []).append(step(other, turn))
+        return {name: sum(values) / len(values) for name, values in steps.items()}
 
     def value(owner, key):
         values = [togo(*place) for place in through(owner, key)] if average == "trajectories" else list(ways(owner, key).values())
         return sum(values) / len(values)
 
-    def baseline(own, turn):
+    def baseline(episode, turn):
         if not leave_one_out:
-            return value(own[0], own[1][turn])
+            return value(episode[0], episode[1][turn])
         if average == "trajectories":
-            others = [togo(*place) for place in through(own[0], own[1][turn]) if place[0] is not own]
+            others = [togo(*place) for place in through(episode[0], episode[1][turn]) if place[0] is not episode]
         else:
-            others = [v for name, v in ways(own[0], own[1][turn]).items() if name != way(own, turn)]
+            others = [v for name, v in ways(episode[0], episode[1][turn]).items() if name != way(episode, turn)]
         return sum(others) / len(others) if others else None
 
     result = []
-    for own in plain:
-        for turn in range(len(own[1])):
-            edge = step(own, turn) if average == "trajectories" else ways(own[0], own[1][turn])[way(own, turn)]
-            base = baseline(own, turn)
+    for episode in plain:
+        for turn in range(len(episode[1])):
+            edge = step(episode, turn) if average == "trajectories" else ways(episode[0], episode[1][turn])[way(episode, turn)]
+            base = baseline(episode, turn)
             result.append(0.0 if base is None else edge - base)
     return result
 
@@ -174,29 +166,3 @@ def test_on_games_of_one_turn_leaving_oneself_out_is_rloo(returns):
     expected = rloo(turns).advantages
     for average in ("trajectories", "children"):
         assert spo_tree(turns, average=average, leave_one_out=True).advantages == pytest.approx(expected, abs=1e-9)
-
-
-P = 0.4
-# (probability, rewards, scores): stop with P at any of two turns; the third turn ends; states are the turns
-TRAJECTORIES = [(P, [1.0], [1 - P]), ((1 - P) * P, [-0.5, 3.0], [-P, 1 - P]), ((1 - P) ** 2, [-0.5, 1.5], [-P, -P])]
-
-
-def test_leaving_oneself_out_each_states_gradient_is_exact_times_the_chance_that_it_is_shared():
-    q = {(0, "stop"): 1.0, (0, "on"): -0.5 + P * 3.0 + (1 - P) * 1.5, (1, "stop"): 3.0, (1, "on"): 1.5}
-    reach = (1.0, 1 - P)
-    exact = [reach[s] * (P * (1 - P) * q[s, "stop"] - (1 - P) * P * q[s, "on"]) for s in (0, 1)]
-    for members in (2, 3):
-        found = np.zeros(2)
-        for chosen in itertools.product(TRAJECTORIES, repeat=members):
-            keys = [turn for _, rewards, _ in chosen for turn in range(len(rewards))]
-            turns = table([rewards for _, rewards, _ in chosen], groups=[0] * members, keys=keys)
-            terms = spo_tree(turns, leave_one_out=True).advantages * [s for _, _, scores in chosen for s in scores]
-            weight = np.prod([p for p, _, _ in chosen]) / members
-            found += weight * np.bincount(keys, weights=terms, minlength=2)
-        shared = [1 - (1 - reach[s]) ** (members - 1) for s in (0, 1)]
-        assert found == pytest.approx(np.array(exact) * shared)
-
-
-def test_roles_and_games_have_trees_of_their_own():
-    turns = table([[1.0], [3.0], [10.0], [20.0]], groups=[0, 0, 0, 1], roles=[0, 1, 0, 0], games=[0, 0, 0, 1])
-    assert spo_tree(turns).advantages == pytest.approx([-4.5, 0, 4.5, 0])

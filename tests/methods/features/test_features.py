@@ -15,9 +15,9 @@ def test_centred_logit_by_hand():
 
 def test_impossible_tokens_do_not_count_and_gradients_stay_finite():
     logits = torch.tensor([[1.0, 3.0, -torch.inf], [5.0, -torch.inf, -torch.inf]], requires_grad=True)
-    found = centred_logit(logits)
-    assert found.tolist() == [[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
-    found[0, 1].backward()
+    centred = centred_logit(logits)
+    assert centred.tolist() == [[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    centred[0, 1].backward()
     assert logits.grad.tolist() == [[-0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
 
 
@@ -34,8 +34,10 @@ def test_entropy_by_hand():
 
 
 def test_impossible_tokens_count_as_probability_zero():
-    logits = torch.tensor([[0.0, 0.0, -torch.inf], [3.0, -torch.inf, -torch.inf]])
+    logits = torch.tensor([[0.0, 0.0, -torch.inf], [3.0, -torch.inf, -torch.inf]], requires_grad=True)
     assert torch.allclose(entropy(logits), torch.tensor([math.log(2), 0.0]))
+    entropy(logits).sum().backward()
+    assert torch.isfinite(logits.grad[0, :2]).all()
 
 
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=6), st.floats(-1e3, 1e3))

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.methods.knowledge.said import STREAM, drawn
+from tests.methods.knowledge.rps_plays import STREAM, request_in_shares
 from tests.play.players.served import Server
 
 from sparring.config import resolve
@@ -41,15 +41,15 @@ def test_ngrams_of_masked_statements_are_those_of_the_statements():
 def test_hidden_states_are_means_over_the_tokens_of_a_text_alone(chat_folder, layer):
     network, tokenizer = load_pretrained(str(chat_folder))
     embedding, texts = bind(SLOT, "hidden_states", {"model": str(chat_folder), "layer": layer}), ["bet pass", "pass", "bet bet pass"]
-    wanted = []
+    means = []
     for text in texts:
         ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
         with torch.no_grad():
             states = network(ids, output_hidden_states=True).hidden_states[layer][0]
-        wanted.append(states.double().numpy().mean(axis=0))
-    found = embedding(texts)
-    assert found == pytest.approx(length_one(wanted), abs=1e-9)
-    assert (embedding(texts[1:]) == found[1:]).all()  # whatever stands beside it
+        means.append(states.double().numpy().mean(axis=0))
+    vectors = embedding(texts)
+    assert vectors == pytest.approx(length_one(means), abs=1e-9)
+    assert (embedding(texts[1:]) == vectors[1:]).all()  # whatever stands beside it
     assert (embedding([""]) == 0).all() and embedding([]).shape[0] == 0
 
 
@@ -81,8 +81,8 @@ def served():
         return servers[-1]
 
     yield serve
-    for one in servers:
-        one.close()
+    for server in servers:
+        server.close()
 
 
 def answer(request, of=lambda text: [float(len(text)), 1.0]):
@@ -135,10 +135,10 @@ def test_vectors_of_several_sizes_are_an_error(served):
         bind(SLOT, "endpoint", {"model": "embed", "base_url": server.url})(["rock", "paper"])
 
 
-@pytest.mark.parametrize("given", [np.zeros((1, 4)), np.zeros(2), np.array([[np.nan], [0.0]]), np.zeros((2, 3), dtype=int), None])
-def test_what_is_no_vector_for_each_text_is_refused(given):
+@pytest.mark.parametrize("vectors", [np.zeros((1, 4)), np.zeros(2), np.array([[np.nan], [0.0]]), np.zeros((2, 3), dtype=int), None])
+def test_what_is_no_vector_for_each_text_is_refused(vectors):
     with pytest.raises(PluginError, match="must return a vector of finite numbers for each of 2 texts"):
-        check_output(bind(SLOT, "ngrams"), given, ["a", "b"])
+        check_output(bind(SLOT, "ngrams"), vectors, ["a", "b"])
 
 
 def test_a_vector_of_nothing_stays_nothing():
@@ -149,13 +149,13 @@ def test_clusters_are_by_the_embedding_that_is_named(served):
     """By the endpoint statements are alike by their last word, which n-grams do not know to be a synonym."""
     near = {"wolf": [1.0, 0.0], "beast": [0.99, 0.05], "friend": [0.0, 1.0], "ally": [0.05, 0.99]}
     server = served(lambda number, request: answer(request, of=lambda text: near[text.split()[-1]]))
-    said = {"p1 is a wolf": 5, "i think p2 is some sort of beast": 3, "p1 is a friend": 4, "i think p2 is some sort of ally": 2}
+    counts = {"p1 is a wolf": 5, "i think p2 is some sort of beast": 3, "p1 is a friend": 4, "i think p2 is some sort of ally": 2}
     halves = {}
     for name, options in (("endpoint", {"model": "embed", "base_url": server.url}), ("ngrams", {})):
         space = LatentSpace(embedding=bind(SLOT, name, options), names=("p1", "p2"))
-        kind = cluster_statements(said, 2, None, space, STREAM)
+        kind = cluster_statements(counts, 2, None, space, STREAM)
         whole = LatentSpace(embedding=space.embedding, names=space.names, kinds={"speaks": kind})
-        halves[name] = dict(zip(said, whole.stand_ins("speaks", list(said)), strict=True))
+        halves[name] = dict(zip(counts, whole.stand_ins("speaks", list(counts)), strict=True))
     means, letters = halves["endpoint"], halves["ngrams"]
     assert means["p1 is a wolf"] == means["i think p2 is some sort of beast"] != means["p1 is a friend"]
     assert letters["p1 is a wolf"] == letters["p1 is a friend"] != letters["i think p2 is some sort of ally"]
@@ -163,18 +163,18 @@ def test_clusters_are_by_the_embedding_that_is_named(served):
 
 @pytest.mark.parametrize("embedding", ["ngrams size=64", {"name": "ngrams", "size": 64}])
 def test_latent_space_judges_by_the_embedding_that_is_named(embedding):
-    step = drawn({"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05})
-    found = bind("knowledge", "latent_space", {"embedding": embedding, "cfr_steps": 50})(step, {})
-    kinds = found.state["space"]["kinds"]
+    step = request_in_shares({"rock": 0.4, "paper": 0.3, "scissors": 0.2, "spock": 0.05, "lizard": 0.05})
+    output = bind("knowledge", "latent_space", {"embedding": embedding, "cfr_steps": 50})(step, {})
+    kinds = output.state["space"]["kinds"]
     assert {len(row) for kind in kinds.values() for row in kind["centres"]} == {64}
-    assert "embedding" not in found.state["space"]  # it is the configuration's to say
+    assert "embedding" not in output.state["space"]  # it is the configuration's to say
 
 
 @pytest.mark.parametrize(
-    ("embedding", "error", "said"),
+    ("embedding", "error", "words"),
     [("ngram", UnknownNameError, "embedding.*'ngram'"), ("{name: ngrams, size: 4}", ConfigError, "size"), ("hidden_states", ConfigError, "model")],
 )
-def test_a_wrong_embedding_is_refused_with_the_configuration(embedding, error, said):
+def test_a_wrong_embedding_is_refused_with_the_configuration(embedding, error, words):
     config = apply_overrides(load_recipe("lspo/rps_spock_lizard-tiny"), [f"knowledge.embedding={embedding}"])
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=words):
         resolve(config)

@@ -7,13 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.knowledge.said import GAME, STREAM, drawn, episode, gathered, reply
+from tests.methods.knowledge.rps_plays import (
+    GAME,
+    STREAM,
+    episode,
+    reply,
+    request_in_shares,
+    request_of,
+)
 
 from sparring import play_episodes
 from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import CheckpointError, ConfigError, GameError, PluginError
-from sparring.core.records import Episode, Observation, Turn
+from sparring.core.records import Episode, Observation
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import AbstractedEnvironment
 from sparring.environments.catalogue import make_game
@@ -41,7 +48,7 @@ from sparring.methods.knowledge.statements import (
     pattern,
 )
 
-PAYOFFS = np.array([[rps_spock_lizard.payoff(one, other) for other in MOVES] for one in MOVES])
+PAYOFFS = np.array([[rps_spock_lizard.payoff(move, other) for other in MOVES] for move in MOVES])
 
 
 def exploited(strategy, sentences):
@@ -55,30 +62,30 @@ NGRAMS, FEW = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size i
 BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 0.02}
 
 
-@pytest.mark.parametrize(("k", "words", "wanted"), [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)])
-def test_the_solution_of_the_abstracted_game_is_exploited_by_a_third_until_all_words_are_in_it(k, words, wanted):
+@pytest.mark.parametrize(("k", "words", "expected"), [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)])
+def test_the_solution_of_the_abstracted_game_is_exploited_by_a_third_until_all_words_are_in_it(k, words, expected):
     """The paper's .33, .33, 0: LSPO's three iterations on rock, paper, scissors, Spock, lizard."""
     space = LatentSpace(embedding=NGRAMS, names=())
     kind = cluster_statements(dict.fromkeys(words, 10), k, None, space, STREAM)
     assert sorted(kind.sentences) == sorted(words)
-    found = solve_exactly(GAME, {"throw": kind}, 4000)
-    assert sorted(found) == ["0 left", "1 right"]
-    for row in found.values():
-        assert exploited(row, kind.sentences) == pytest.approx(wanted, abs=2e-3)
+    strategies = solve_exactly(GAME, {"throw": kind}, 4000)
+    assert sorted(strategies) == ["0 left", "1 right"]
+    for row in strategies.values():
+        assert exploited(row, kind.sentences) == pytest.approx(expected, abs=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_three_iterations_of_a_base_that_hardly_says_two_words(seed):
     """From what is said alone: 3, 4 and 5 clusters, each iteration keeping the sentences of the one before."""
-    kind, found = None, []
+    kind, gains = None, []
     for iteration, k in enumerate((3, 4, 5)):
-        said = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
+        counts = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
         earlier = kind
-        kind = cluster_statements(said, k, kind, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration))
+        kind = cluster_statements(counts, k, kind, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration))
         if earlier is not None:
             assert kind.sentences[: len(earlier.sentences)] == earlier.sentences
-        found.append(exploited(solve_exactly(GAME, {"throw": kind}, 2000)["0 left"], kind.sentences))
-    assert found == pytest.approx([1 / 3, 1 / 3, 0], abs=5e-3)
+        gains.append(exploited(solve_exactly(GAME, {"throw": kind}, 2000)["0 left"], kind.sentences))
+    assert gains == pytest.approx([1 / 3, 1 / 3, 0], abs=5e-3)
 
 
 def knowledge(data, state=None, **options):
@@ -89,24 +96,24 @@ def test_by_hand_the_score_is_the_log_of_target_over_share():
     """12 replies: 6 rock, 4 paper, 2 scissors in both seats alike; the solution plays each with 1/3."""
     all_three, two = ["rock", "paper", "scissors"], ["rock", "paper", "rock"]
     plays = [(all_three, all_three), (two, two), (two, two), (all_three, all_three)]
-    data = gathered(*plays)
-    found = knowledge(data, floor=0.03)
+    data = request_of(*plays)
+    output = knowledge(data, floor=0.03)
     target = 0.97 / 3 + 0.01  # of each of three clusters
     share = {"rock": 6 / 12, "paper": 4 / 12, "scissors": 2 / 12}  # in each state as everywhere
-    for own, rows in zip(found.scores, plays, strict=True):
+    for scores, rows in zip(output.scores, plays, strict=True):
         for seat in (0, 1):
-            assert list(own[seat]) == pytest.approx([math.log(target / share[word]) for word in rows[seat]])
-    assert found.metrics["clusters"] == 3 and found.metrics["iteration"] == 1
-    assert found.metrics["apart"] == pytest.approx((abs(target - 1 / 2) + abs(target - 1 / 3) + abs(target - 1 / 6) + 0.01) / 2)
+            assert list(scores[seat]) == pytest.approx([math.log(target / share[word]) for word in rows[seat]])
+    assert output.metrics["clusters"] == 3 and output.metrics["iteration"] == 1
+    assert output.metrics["apart"] == pytest.approx((abs(target - 1 / 2) + abs(target - 1 / 3) + abs(target - 1 / 6) + 0.01) / 2)
 
 
 def test_a_share_is_that_of_the_state_and_a_little_of_all_states():
-    data = gathered((["rock"] * 3, ["paper"] * 3), (["rock", "rock", "scissors"], ["paper", "paper", "scissors"]))
-    found = knowledge(data, floor=0.03)
+    data = request_of((["rock"] * 3, ["paper"] * 3), (["rock", "rock", "scissors"], ["paper", "paper", "scissors"]))
+    output = knowledge(data, floor=0.03)
     everywhere, here = {"rock": 5 / 12, "paper": 5 / 12, "scissors": 2 / 12}, {"rock": 5, "scissors": 1}
     target = 0.97 / 3 + 0.01
-    wanted = [math.log(target / ((here[word] + 3 * everywhere[word]) / 9)) for word in ("rock", "rock", "scissors")]
-    assert list(found.scores[1][0]) == pytest.approx(wanted)
+    expected = [math.log(target / ((here[word] + 3 * everywhere[word]) / 9)) for word in ("rock", "rock", "scissors")]
+    assert list(output.scores[1][0]) == pytest.approx(expected)
 
 
 def test_the_sign_what_the_solution_plays_more_is_preferred_and_what_is_dominated_is_not():
@@ -114,44 +121,44 @@ def test_the_sign_what_the_solution_plays_more_is_preferred_and_what_is_dominate
 
     Update (1) of the paper gives rock the lower regret; to prefer the lower regret, as its text says, would prefer rock.
     """
-    data = drawn({"rock": 0.4, "paper": 0.2, "scissors": 0.2, "spock": 0.2})
+    data = request_in_shares({"rock": 0.4, "paper": 0.2, "scissors": 0.2, "spock": 0.2})
     for prefer in ("ratio", "probability"):
-        found = knowledge(data, clusters=4, prefer=prefer)
+        output = knowledge(data, clusters=4, prefer=prefer)
         scores = {}
-        for own, play in zip(found.scores, data.episodes, strict=True):
+        for rows, play in zip(output.scores, data.episodes, strict=True):
             for turn in play.turns:
-                scores |= {(one.seat, one.reply): score for one, score in zip((turn, *turn.candidates), own[turn.seat], strict=True)}
+                scores |= {(item.seat, item.reply): score for item, score in zip((turn, *turn.candidates), rows[turn.seat], strict=True)}
         for seat in (0, 1):
             assert all(scores[seat, "rock"] < scores[seat, word] - 0.2 for word in ("paper", "scissors", "spock"))
 
 
 def test_with_probability_an_even_mixture_prefers_nothing():
-    found = knowledge(drawn({"rock": 0.6, "paper": 0.3, "scissors": 0.1}), prefer="probability")
-    scores = [score for own in found.scores for row in own.values() for score in row]
+    output = knowledge(request_in_shares({"rock": 0.6, "paper": 0.3, "scissors": 0.1}), prefer="probability")
+    scores = [score for rows in output.scores for row in rows.values() for score in row]
     assert max(scores) - min(scores) < 1e-3
 
 
 def test_what_is_no_action_is_worst_and_is_not_clustered():
-    data = gathered((["rock", "paper", "mumble"], ["scissors", "rock", "paper"]))
-    found = knowledge(data)
-    first = list(found.scores[0][0])
+    data = request_of((["rock", "paper", "mumble"], ["scissors", "rock", "paper"]))
+    output = knowledge(data)
+    first = list(output.scores[0][0])
     assert first[2] < min(first[:2])
-    assert "mumble" not in json.dumps(found.state)
+    assert "mumble" not in json.dumps(output.state)
 
 
 def test_an_illegal_reply_is_no_statement_whatever_was_played_for_it():
     play = episode(0, ["rock", "paper"], ["rock"])
     illegal = play.turns[0]._replace(event="illegal", reply="stone")
-    found = judged_decisions(GAME, replace(play, turns=(illegal, play.turns[1])))
-    assert [one.actions for one in found] == [(None, "paper"), ("rock",)]
+    decisions = judged_decisions(GAME, replace(play, turns=(illegal, play.turns[1])))
+    assert [decision.actions for decision in decisions] == [(None, "paper"), ("rock",)]
 
 
 def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():
     state, before, seen = {}, {}, []
     for step in range(7):
-        found = knowledge(drawn(BASE, step=step), state, every=2, iterations=3)
-        state = found.state
-        seen.append((found.metrics["iteration"], found.metrics["clusters"]))
+        output = knowledge(request_in_shares(BASE, step=step), state, every=2, iterations=3)
+        state = output.state
+        seen.append((output.metrics["iteration"], output.metrics["clusters"]))
         if step % 2 or step == 6:
             assert state == before, "centres and strategy stay within an iteration"
         before = json.loads(json.dumps(state))
@@ -159,25 +166,25 @@ def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():
 
 
 def test_what_was_found_is_not_lost_when_nobody_says_it_any_more():
-    state = knowledge(drawn(BASE), every=1, clusters=5).state
-    found = knowledge(drawn({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2)
-    assert set(found.state["space"]["kinds"]["throw"]["sentences"]) == set(MOVES)
+    state = knowledge(request_in_shares(BASE), every=1, clusters=5).state
+    output = knowledge(request_in_shares({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2)
+    assert set(output.state["space"]["kinds"]["throw"]["sentences"]) == set(MOVES)
 
 
 def test_kinds_may_begin_with_numbers_of_their_own_and_must_be_there():
-    assert knowledge(drawn(BASE), kinds={"throw": 4}).metrics["clusters"] == 4
+    assert knowledge(request_in_shares(BASE), kinds={"throw": 4}).metrics["clusters"] == 4
     with pytest.raises(ConfigError, match="no statements of the kind 'speak'; its kinds are 'throw'"):
-        knowledge(drawn(BASE), kinds={"speak": 4})
+        knowledge(request_in_shares(BASE), kinds={"speak": 4})
     with pytest.raises(ConfigError, match="throw: 0 must be at least 1"):
-        knowledge(drawn(BASE), kinds={"throw": 0})
+        knowledge(request_in_shares(BASE), kinds={"throw": 0})
 
 
 def test_what_it_knows_goes_through_json_bit_for_bit():
-    found = knowledge(drawn(BASE))
-    again = json.loads(json.dumps(found.state))
-    assert again == found.state
-    more = drawn(BASE, step=1)
-    assert knowledge(more, again).scores == knowledge(more, found.state).scores
+    output = knowledge(request_in_shares(BASE))
+    again = json.loads(json.dumps(output.state))
+    assert again == output.state
+    more = request_in_shares(BASE, step=1)
+    assert knowledge(more, again).scores == knowledge(more, output.state).scores
     for damage in (
         lambda state: state.pop("space"),
         lambda state: state.pop("iteration"),
@@ -190,7 +197,7 @@ def test_what_it_knows_goes_through_json_bit_for_bit():
         lambda state: next(iter(state["space"]["strategies"].values())).update(x=[0.5, 0.4]),
         lambda state: next(iter(state["space"]["strategies"].values())).update(x=[1.5, -0.5]),
     ):
-        damaged = json.loads(json.dumps(found.state))
+        damaged = json.loads(json.dumps(output.state))
         damage(damaged)
         with pytest.raises(CheckpointError, match="latent space of the checkpoint cannot be read"):
             knowledge(more, damaged)
@@ -202,35 +209,35 @@ class Chat:
     name, roles, num_seats, max_turns = "chat", ("asker", "echo"), 2, 2
 
     def reset(self, stream):
-        return Talk(self)
+        return ChatPlay(self)
 
     def openings(self):
-        return ((1.0, Talk(self)),)
+        return ((1.0, ChatPlay(self)),)
 
 
-class Talk:
-    def __init__(self, rules, said=()):
-        self.rules, self.said = rules, said
+class ChatPlay:
+    def __init__(self, rules, lines=()):
+        self.rules, self.lines = rules, lines
 
-    done = property(lambda self: len(self.said) == 2)
-    returns = property(lambda self: (float(self.said[0] == self.said[1]), -float(self.said[0] == self.said[1])) if self.done else (0.0, 0.0))
+    done = property(lambda self: len(self.lines) == 2)
+    returns = property(lambda self: (float(self.lines[0] == self.lines[1]), -float(self.lines[0] == self.lines[1])) if self.done else (0.0, 0.0))
 
     def due(self):
-        return () if self.done else (len(self.said),)
+        return () if self.done else (len(self.lines),)
 
     def legal(self, seat):
         return None
 
     def observe(self, seat):
-        return Observation(told="", key="/".join(self.said))
+        return Observation(told="", key="/".join(self.lines))
 
     def step(self, replies):
         if "@" in "".join(replies.values()):
             raise GameError("no signs")
-        self.said += (replies[self.due()[0]],)
+        self.lines += (replies[self.due()[0]],)
 
     def clone(self):
-        return Talk(self.rules, self.said)
+        return ChatPlay(self.rules, self.lines)
 
 
 def talk(first, second):
@@ -243,12 +250,13 @@ FREE = ("a wolf", "a sheep @")
 
 def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters():
     play = talk("you are a wolf", "no I am not")
-    found = judged_decisions(Chat(), play)
-    assert [(one.number, one.kind, one.actions, one.several) for one in found] == [(0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)]
+    decisions = judged_decisions(Chat(), play)
+    asker, echo = (0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)
+    assert [(decision.number, decision.kind, decision.actions, decision.several) for decision in decisions] == [asker, echo]
     few = AbstractedEnvironment(Chat(), {"echo": FREE})
-    assert locate_decisions(few, play, found, lambda kind, line: kind) == {0: AbstractState("0 ", (), ()), 1: AbstractState("1 asker", FREE, FREE)}
-    assert locate_decisions(few, play, found, lambda kind, line: None) == {0: AbstractState("0 ", (), ())}
-    assert locate_decisions(few, play, found, lambda kind, line: "@") == {0: AbstractState("0 ", (), ())}  # the rules refuse the sentence
+    assert locate_decisions(few, play, decisions, lambda kind, line: kind) == {0: AbstractState("0 ", (), ()), 1: AbstractState("1 asker", FREE, FREE)}
+    assert locate_decisions(few, play, decisions, lambda kind, line: None) == {0: AbstractState("0 ", (), ())}
+    assert locate_decisions(few, play, decisions, lambda kind, line: "@") == {0: AbstractState("0 ", (), ())}  # the rules refuse the sentence
     space = LatentSpace(embedding=FEW, names=())
     kinds = {kind: cluster_statements({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
     answer = solve_exactly(Chat(), kinds, 500)
@@ -265,16 +273,16 @@ def test_an_environment_without_a_tree_is_refused():
 
 
 def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
-    data = gathered((["rock", "paper"], ["scissors"]))
+    data = request_of((["rock", "paper"], ["scissors"]))
     (scored,) = with_scores(data.episodes, [{0: (1.0, None)}])
-    assert [(one.reply, one.score) for one in (scored.turns[0], *scored.turns[0].candidates)] == [("rock", 1.0), ("paper", None)]
+    assert [(turn.reply, turn.score) for turn in (scored.turns[0], *scored.turns[0].candidates)] == [("rock", 1.0), ("paper", None)]
     assert scored.turns[1].score is None
     (bare,) = with_scores([scored], [{}])
     assert bare.turns[0].score is None and bare.turns[0].candidates[0].score is None
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("output", "match"),
     [
         (None, "must return a Knowledge"),
         (Knowledge(scores=[], state={}), "scores for each of 1 episodes"),
@@ -284,80 +292,47 @@ def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
         (Knowledge(scores=[{}], state={"a": math.inf}), "must be a JSON value"),
     ],
 )
-def test_what_does_not_fit_is_refused(given, match):
-    data = gathered((["rock", "paper"], ["scissors"]))
+def test_what_does_not_fit_is_refused(output, match):
+    data = request_of((["rock", "paper"], ["scissors"]))
     with pytest.raises(PluginError, match=match):
-        check_output(bind("knowledge", "latent_space"), given, data, {})
+        check_output(bind("knowledge", "latent_space"), output, data, {})
 
 
-def test_words_are_counted_over_both_seats():
-    counts = Counter(one for own in judged_decisions(GAME, episode(0, ["rock", "paper"], ["rock"])) for one in own.actions)
-    assert counts == {"rock": 2, "paper": 1}
+def bluff_turn(seat, key, played, other):
+    """Return a turn whose other action is a candidate."""
+    legal = tuple(sorted((played, other)))
+    candidate = reply(seat, other, 1, legal=legal)._replace(state_key=key)
+    return reply(seat, played, others=(candidate,), legal=legal)._replace(state_key=key, moment=seat)
 
 
 def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
     """Bluff: a high card that claims to be low is dominated; the listener is to call two times in three."""
     game, plays = make_game("bluff"), []
     for seed in range(24):
-        card = game.reset(Stream(seed)).card
-        key = f"speaker card {card}"
-        claim = Turn(
-            0,
-            0,
-            "learner",
-            key,
-            ("high", "low"),
-            "high",
-            "high",
-            "ok",
-            {},
-            candidates=(Turn(0, 0, "learner", key, ("high", "low"), "low", "low", "ok", {}, candidate=1),),
-        )
-        heard, answers = "listener heard high", ("believe", "call")
-        answer = Turn(
-            1,
-            0,
-            "learner",
-            heard,
-            answers,
-            "call",
-            "call",
-            "ok",
-            {},
-            moment=1,
-            candidates=(Turn(1, 0, "learner", heard, answers, "believe", "believe", "ok", {}, candidate=1),),
-        )
-        plays.append(
-            Episode(
-                episode_id=seed,
-                group_id=seed,
-                game="bluff",
-                seed=seed,
-                roles=game.roles,
-                agents=("learner",) * 2,
-                trained=(True, True),
-                turns=(claim, answer),
-                returns=(0.0, 0.0),
-            )
-        )
+        claim = bluff_turn(0, f"speaker card {game.reset(Stream(seed)).card}", "high", "low")
+        answer = bluff_turn(1, "listener heard high", "call", "believe")
+        play = replace(episode(seed, ["rock"], ["rock"], game="bluff"), roles=game.roles, turns=(claim, answer))
+        plays.append(play)
     data = KnowledgeRequest(episodes=plays, environments={"bluff": game}, step=0, stream=STREAM)
-    assert all(set(own) == {0} for own in knowledge(data, clusters=2).scores)
+    assert all(set(scores) == {0} for scores in knowledge(data, clusters=2).scores)
     with pytest.raises(ConfigError, match=r"there are 'claim'\.$"):
         knowledge(data, kinds={"speech": 2}, actions=True)
-    found = knowledge(data, clusters=2, actions=True, floor=0.02, cfr_steps=4000)
-    by_card = {play.turns[0].state_key: own for play, own in zip(plays, found.scores, strict=True)}
+    output = knowledge(data, clusters=2, actions=True, floor=0.02, cfr_steps=4000)
+    by_card = {play.turns[0].state_key: scores for play, scores in zip(plays, output.scores, strict=True)}
     high, low = by_card["speaker card high"], by_card["speaker card low"]
+    third, two_thirds = (math.log((0.98 * share + 0.01) / 0.5) for share in (1 / 3, 2 / 3))
     assert high[0] == pytest.approx([math.log(0.99 / 0.5), math.log(0.01 / 0.5)], abs=0.02)
-    assert low[0] == pytest.approx([math.log((0.98 / 3 + 0.01) / 0.5), math.log((0.98 * 2 / 3 + 0.01) / 0.5)], abs=0.03)
-    assert high[1] == pytest.approx([math.log((0.98 * 2 / 3 + 0.01) / 0.5), math.log((0.98 / 3 + 0.01) / 0.5)], abs=0.03)
-    assert set(found.state["space"]["strategies"]["bluff"]) == {"0 speaker card high", "0 speaker card low", "1 listener heard high"}
+    assert low[0] == pytest.approx([third, two_thirds], abs=0.03)
+    assert high[1] == pytest.approx([two_thirds, third], abs=0.03)
+    keys = {"0 speaker card high", "0 speaker card low", "1 listener heard high"}
+    assert set(output.state["space"]["strategies"]["bluff"]) == keys
 
 
 def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
     space = LatentSpace(embedding=bind("knowledge.embeddings", "ngrams"), names=(), strategies={"g": {"even": [0.5, 0.5], "other": [0.25, 0.75], "forced": [1.0]}})
-    said = [MappedPrompt(0, number, ("g", "pool", key), (0, 0)) for number, key in enumerate(("even", "other", "other", "forced"))]
-    assert score_replies(said, space, "ratio", 0.02)[1]["even"] == 0.25
-    assert score_replies(said[1:], space, "ratio", 0.02)[1]["even"] == 0.0
+    prompts = [MappedPrompt(0, number, ("g", "pool", key), (0, 0)) for number, key in enumerate(("even", "other", "other", "forced"))]
+    assert score_replies(prompts, space, "ratio", 0.02)[1]["even"] == 0.25
+    assert score_replies(prompts[1:], space, "ratio", 0.02)[1]["even"] == 0.0
     assert score_replies([], space, "ratio", 0.02)[1] == {}
 
 
@@ -368,7 +343,7 @@ def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
     placed = [MappedPrompt(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
     scores, _ = score_replies(placed, space, "ratio", 0.02)
     shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
-    assert [own[0] for own in scores] == pytest.approx([math.log(0.5 / share) for share in shares])
+    assert [row[0] for row in scores] == pytest.approx([math.log(0.5 / share) for share in shares])
     alone, _ = score_replies(placed[2:], space, "ratio", 0.02)
     assert alone == [scores[2]]
 
@@ -396,8 +371,8 @@ def test_a_statement_is_taken_apart_into_whom_it_is_about_and_what_it_says(line,
 
 def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
     space = LatentSpace(embedding=NGRAMS, names=CALLED, called=CALLED)
-    said = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
-    kind = cluster_statements(said, 3, None, space, STREAM)
+    counts = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
+    kind = cluster_statements(counts, 3, None, space, STREAM)
     assert sorted(kind.sentences) == ["seer @ good", "seer @ wolf", "silence"]
     whole = replace(space, kinds={"speaks": kind})
     lines = ["seer p10 wolf", "seer p2 good", "silence", "seer p2 wolf"]
@@ -428,12 +403,12 @@ class Signal:
     name, roles, num_seats, max_turns = "signal", ("teller", "guesser"), 2, 2
 
     def reset(self, stream):
-        return Signalled(("left", "right")[stream.integer(0, 2)], "", "")
+        return SignalPlay(("left", "right")[stream.integer(0, 2)], "", "")
 
 
-class Signalled:
-    def __init__(self, seen, said, guess):
-        self.seen, self.said, self.guess = seen, said, guess
+class SignalPlay:
+    def __init__(self, seen, word, guess):
+        self.seen, self.word, self.guess = seen, word, guess
 
     @property
     def done(self):
@@ -445,20 +420,20 @@ class Signalled:
         return (worth, worth)
 
     def due(self):
-        return () if self.done else (1,) if self.said else (0,)
+        return () if self.done else (1,) if self.word else (0,)
 
     def legal(self, seat):
         return ("left", "right") if seat else ("x", "y")
 
     def observe(self, seat):
-        return Observation(told="", key=self.said if seat else self.seen)
+        return Observation(told="", key=self.word if seat else self.seen)
 
     def step(self, replies):
-        word = next(iter(replies.values()))
-        self.said, self.guess = (self.said, word) if self.said else (word, "")
+        reply = next(iter(replies.values()))
+        self.word, self.guess = (self.word, reply) if self.word else (reply, "")
 
     def clone(self):
-        return Signalled(self.seen, self.said, self.guess)
+        return SignalPlay(self.seen, self.word, self.guess)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -466,15 +441,15 @@ class Signalled:
 def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
     """Either word can stand for either side; the habit decides."""
     habits = EmpiricalPolicy(there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})}, everywhere={"teller": Counter("xy")})
-    found = solver(Signal(), Stream.from_seed(seed), habits=habits, anchor=0.3).solve(300)
-    assert found["0 left"]["xy".index(left)] > 0.8 and found["0 right"]["xy".index(right)] > 0.8
-    assert found[f"1 {left}"][0] > 0.8 and found[f"1 {right}"][1] > 0.8
+    strategies = solver(Signal(), Stream.from_seed(seed), habits=habits, anchor=0.3).solve(300)
+    assert strategies["0 left"]["xy".index(left)] > 0.8 and strategies["0 right"]["xy".index(right)] > 0.8
+    assert strategies[f"1 {left}"][0] > 0.8 and strategies[f"1 {right}"][1] > 0.8
 
 
 def test_without_an_anchor_habits_say_nothing():
     habits = EmpiricalPolicy(there={"0 left": Counter(x=9)})
-    plain, begun = (solver(Signal(), **more).solve(20) for more in ({}, {"habits": habits}))
-    assert plain == begun
+    plain, informed = (solver(Signal(), **more).solve(20) for more in ({}, {"habits": habits}))
+    assert plain == informed
 
 
 THROWS = ("paper", "rock", "scissors")
@@ -485,9 +460,9 @@ def anchored(anchor, shares, steps=3000, seed=0):
     """Return the strategies of both seats of rock, paper, scissors, in the order of THROWS."""
     game = make_game("rock_paper_scissors")
     keys, called = sorted(solver(game).solve(1)), game.reset(STREAM_OF_HABITS).legal(0)
-    counts = {key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, own, strict=True)}) for key, own in zip(keys, shares, strict=True)}
-    found = solver(game, Stream.from_seed(seed), habits=EmpiricalPolicy(there=counts), anchor=anchor).solve(steps)
-    return [[found[key][called.index(throw)] for throw in THROWS] for key in keys]
+    counts = {key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, row, strict=True)}) for key, row in zip(keys, shares, strict=True)}
+    strategies = solver(game, Stream.from_seed(seed), habits=EmpiricalPolicy(there=counts), anchor=anchor).solve(steps)
+    return [[strategies[key][called.index(throw)] for throw in THROWS] for key in keys]
 
 
 @pytest.mark.parametrize("anchor", [0.5, 2.0])
@@ -503,18 +478,12 @@ def test_at_rest_it_is_the_logit_equilibrium(anchor):
     assert np.array(anchored(anchor, shares)) == pytest.approx(exact, abs=0.03)
 
 
-def test_a_heavy_anchor_keeps_the_habits_and_a_light_one_lets_them_go():
-    shares = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
-    assert np.array(anchored(1e6, shares, 200)) == pytest.approx(shares, abs=1e-3)
-    assert np.array(anchored(0.02, shares, 6000)) == pytest.approx(1 / 3, abs=0.06)
-
-
 @given(st.floats(1e-9, 1e9), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), st.floats(0, 1e9))
 def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
     size = len(regrets)
     row = _StateRow(called=tuple("abcd"[:size]), regrets=np.array(regrets), sums=np.zeros(size), habit=np.log(np.full(size, 1 / size)), judged=True, weight=weight)
-    found = row.strategy(anchor).chances
-    assert found.sum() == pytest.approx(1) and (found >= 0).all()
+    chances = row.strategy(anchor).chances
+    assert chances.sum() == pytest.approx(1) and (chances >= 0).all()
 
 
 def test_shares_by_hand():
@@ -525,26 +494,20 @@ def test_shares_by_hand():
     assert habits.shares("other", "new", ("a", "b")) == pytest.approx([0.5, 0.5])
 
 
-@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**6)), st.lists(st.sampled_from("abcd"), min_size=1, unique=True))
-def test_shares_are_probabilities(counts, called):
-    found = EmpiricalPolicy(there={"s": Counter(counts)}, everywhere={"k": Counter(counts)}).shares("k", "s", called)
-    assert found.sum() == pytest.approx(1) and (found > 0).all() and len(found) == len(called)
-
-
 def test_habits_of_recorded_plays_and_the_option():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
     episodes = play_episodes(game, ["werewolf_bot style=accuser"] * 4, plays=8)
     gathered = KnowledgeRequest(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM_OF_HABITS)
-    found = [judged_decisions(game, one, actions=True) for one in episodes]
-    made = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
+    decisions = [judged_decisions(game, item, actions=True) for item in episodes]
+    anchored_output = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
     even = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
-    assert made.state["space"]["kinds"] == even.state["space"]["kinds"] and made.state != even.state
-    _, space = LatentSpace.of_state(made.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
-    (first, *_), *_ = stood = map_decisions(gathered, found, space, gists=True)
-    assert len(stood) == 8 and first.game == game.name
-    habits = empirical_policy(one for own in stood for one in own)
-    said = habits.everywhere["wolf speaks"]
-    assert sum(said.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in said)
+    assert anchored_output.state["space"]["kinds"] == even.state["space"]["kinds"] and anchored_output.state != even.state
+    _, space = LatentSpace.of_state(anchored_output.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
+    (first, *_), *_ = placed = map_decisions(gathered, decisions, space, gists=True)
+    assert len(placed) == 8 and first.game == game.name
+    habits = empirical_policy(item for row in placed for item in row)
+    labels = habits.everywhere["wolf speaks"]
+    assert sum(labels.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in labels)
     assert sum(habits.everywhere[""].values()) > 30
 
 

@@ -20,25 +20,13 @@ def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
     return MonteCarloSolver(AbstractedEnvironment(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True).solve(steps)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_game_of_one_throw_is_solved(seed):
-    found = solution("rock_paper_scissors", 4000, seed=seed)
-    assert sorted(key.split()[0] for key in found) == ["0", "1"]
-    for row in found.values():
-        assert row == pytest.approx([1 / 3] * 3, abs=0.05)
-
-
 @pytest.mark.parametrize("depth", [1, 2])
 def test_bluff_is_solved_as_the_whole_tree_is(depth):
     """Every seat decides once, so that this is external sampling."""
-    exact, found = solve_exactly(make_game("bluff"), {}, 2000, actions=True), solution("bluff", 6000, depth=depth)
-    assert found.keys() <= exact.keys() and len(found) == len(exact)
-    for key, row in found.items():
+    exact, sampled = solve_exactly(make_game("bluff"), {}, 2000, actions=True), solution("bluff", 6000, depth=depth)
+    assert sampled.keys() <= exact.keys() and len(sampled) == len(exact)
+    for key, row in sampled.items():
         assert row == pytest.approx(exact[key], abs=0.06), key
-
-
-def test_it_is_the_same_again_with_one_seed_and_another_with_another():
-    assert solution("bluff", 50) == solution("bluff", 50) != solution("bluff", 50, seed=1)
 
 
 class Ladder:
@@ -47,20 +35,20 @@ class Ladder:
     name, roles, num_seats, max_turns = "ladder", ("climber", "other"), 2, 6
 
     def reset(self, stream):
-        return Climb(self, ())
+        return LadderPlay(self, ())
 
 
-class Climb:
-    def __init__(self, rules, said):
-        self.rules, self.said = rules, said
+class LadderPlay:
+    def __init__(self, rules, words):
+        self.rules, self.words = rules, words
 
     @property
     def done(self):
-        return "stop" in self.said or len(self.said) == 3
+        return "stop" in self.words or len(self.words) == 3
 
     @property
     def returns(self):
-        worth = {("up", "up", "stop"): 1.0, ("stop",): 0.5}.get(self.said, 0.0)
+        worth = {("up", "up", "stop"): 1.0, ("stop",): 0.5}.get(self.words, 0.0)
         return (worth, -worth)
 
     def due(self):
@@ -70,20 +58,20 @@ class Climb:
         return ("up", "stop") if seat == 0 else ("look",)
 
     def observe(self, seat):
-        return Observation(told="", key=f"{len(self.said)}" if seat == 0 else "")
+        return Observation(told="", key=f"{len(self.words)}" if seat == 0 else "")
 
     def step(self, replies):
-        self.said = (*self.said, replies[0])
+        self.words = (*self.words, replies[0])
 
     def clone(self):
-        return Climb(self.rules, self.said)
+        return LadderPlay(self.rules, self.words)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_several_decisions_in_a_row_are_learnt_by_any_depth(depth):
-    found = MonteCarloSolver(AbstractedEnvironment(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solve(400)
-    assert found["1 "] == [1.0]
-    assert [found[f"0 {at}"][right] > 0.95 for at, right in enumerate((0, 0, 1))] == [True] * 3
+    strategies = MonteCarloSolver(AbstractedEnvironment(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solve(400)
+    assert strategies["1 "] == [1.0]
+    assert [strategies[f"0 {at}"][right] > 0.95 for at, right in enumerate((0, 0, 1))] == [True] * 3
 
 
 def played(moments, seed, **options):
@@ -116,8 +104,8 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
 
     def renamed(text):
         return "".join(
-            f"p{order[int(one) - 1] + 1}" if before == "p" and one.isdigit() else ("" if one == "p" and after.isdigit() else one)
-            for before, one, after in zip(" " + text, text, text[1:] + " ", strict=False)
+            f"p{order[int(letter) - 1] + 1}" if before == "p" and letter.isdigit() else ("" if letter == "p" and after.isdigit() else letter)
+            for before, letter, after in zip(" " + text, text, text[1:] + " ", strict=False)
         )
 
     first = game.begin(tuple(range(5)), STREAM)
@@ -129,13 +117,13 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
         if due != second.due():  # the wolf with the smallest number proposes: another one may
             return
         stream = Stream.from_seed(seed).child(number)
-        said = {seat: random_reply(first, seat, first.legal(seat), stream.child(seat)) for seat in due}
+        replies = {seat: random_reply(first, seat, first.legal(seat), stream.child(seat)) for seat in due}
         for seat in due:
-            one, other = first.gist(seat), second.gist(seat)
-            assert one.key == other.key
-            assert {renamed(name): label for name, label in one.labels.items()} == dict(other.labels)
-        first.step(said)
-        second.step({seat: renamed(word) for seat, word in said.items()})
+            mine, theirs = first.gist(seat), second.gist(seat)
+            assert mine.key == theirs.key
+            assert {renamed(name): label for name, label in mine.labels.items()} == dict(theirs.labels)
+        first.step(replies)
+        second.step({seat: renamed(word) for seat, word in replies.items()})
 
 
 def test_a_gist_by_hand():
@@ -159,8 +147,8 @@ def test_a_gist_by_hand():
     text = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"})
     free = text.begin((0, 1, 2, 3, 4), STREAM)
     night = {0: "p5", 1: "p1", 2: "p5"}
-    for said in (night, {0: "I looked at p2 last night: a werewolf!"}, {1: "I'm the seer and p1 is the wolf"}, {2: "I, p3, do not trust p1."}):
-        free.step(said)
+    for replies in (night, {0: "I looked at p2 last night: a werewolf!"}, {1: "I'm the seer and p1 is the wolf"}, {2: "I, p3, do not trust p1."}):
+        free.step(replies)
     assert free.gist(3)[:2] == play.gist(3)[:2]  # what is meant counts, in whatever words
 
 
@@ -171,8 +159,8 @@ def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_mar
     play.step({0: "p5", 2: "p1", 3: "p3"})
     assert play.gist(1).key == "wolf decide plain - / plain / plain! / wolf"
     play.step({1: "p5"})
-    for said in ({0: "accuse p7"}, {1: "accuse p7"}, {2: "accuse p4"}, {3: "support p3"}):
-        play.step(said)
+    for replies in ({0: "accuse p7"}, {1: "accuse p7"}, {2: "accuse p4"}, {3: "support p3"}):
+        play.step(replies)
     assert play.due() == (5,) and play.gist(5).key == "villager speak plain dead / plain / top / trusted"
     assert play.gist(5).labels == {"p1": "#plain", "p2": "#plain", "p3": "#trusted", "p4": "#plain", "p5": "dead", "p7": "#top", "p6": "me"}
     assert play.gist(6).key == "villager speak top dead / plain / trusted"  # nobody is as suspicious as oneself
@@ -223,8 +211,8 @@ def test_few_plays_of_werewolf_teach_the_village_to_win_more():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
     few = AbstractedEnvironment(game, {})
     solver = MonteCarloSolver(few, STREAM.child("solver"), depth=1, actions=True, gists=True)
-    found = solver.solve(300)
-    assert len(found) < 200  # so that most states are come to
+    strategies = solver.solve(300)
+    assert len(strategies) < 200  # so that most states are come to
 
     def won(solved):
         """Return in how many of 200 plays the wolf wins, the village by the solution or at random."""
@@ -233,13 +221,13 @@ def test_few_plays_of_werewolf_teach_the_village_to_win_more():
             stream = STREAM.child(number)
             draw, play = stream.child("draws").generator(), AbstractedPlay(few, game.reset(stream.child("play")))
             while not play.done:
-                said = {}
+                replies = {}
                 for seat in play.due():
                     place = abstract_state_of(play, seat, gists=True)
-                    chances = found.get(place.key) if solved and game.teams[seat] else None
+                    chances = strategies.get(place.key) if solved and game.teams[seat] else None
                     label = draw.choice(place.called, p=chances)
-                    said[seat] = str(draw.choice([action for action, one in zip(place.legal, place.labels, strict=True) if one == label]))
-                play.step(said)
+                    replies[seat] = str(draw.choice([action for action, name in zip(place.legal, place.labels, strict=True) if name == label]))
+                play.step(replies)
             total += play.returns[0] > 0
         return total
 
@@ -254,12 +242,12 @@ def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():
 
 def test_free_text_may_name_who_is_dead():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
-    said = dict.fromkeys(("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say."))
-    solver = MonteCarloSolver(AbstractedEnvironment(game, said), STREAM, depth=1, actions=True, gists=True)
-    found = solver.solve(30)
-    assert {len(row) for key, row in found.items() if " speak " in key} <= {2, 3}  # nothing, one or two kinds of others
-    play = AbstractedPlay(AbstractedEnvironment(game, said), game.begin((0, 1, 2, 3), STREAM))
+    statements = dict.fromkeys(("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say."))
+    solver = MonteCarloSolver(AbstractedEnvironment(game, statements), STREAM, depth=1, actions=True, gists=True)
+    strategies = solver.solve(30)
+    assert {len(row) for key, row in strategies.items() if " speak " in key} <= {2, 3}  # nothing, one or two kinds of others
+    play = AbstractedPlay(AbstractedEnvironment(game, statements), game.begin((0, 1, 2, 3), STREAM))
     play.step({0: "p4", 1: "p1"})
     place = abstract_state_of(play, 0, gists=True)
     labels = ("silence", "accuse #plain", "accuse #plain", "silence", "silence")
-    assert place.labels == labels and place.key in found
+    assert place.labels == labels and place.key in strategies

@@ -55,7 +55,7 @@ def make_whole():
         )
         batches = []
         for index in torch.tensor_split(torch.arange(size), list(cut)):
-            own, sequence = torch.unique(trajectory[index], return_inverse=True)
+            present, sequence = torch.unique(trajectory[index], return_inverse=True)
             batches.append(
                 LossBatch(
                     logprobs=free[index],
@@ -64,7 +64,7 @@ def make_whole():
                     advantages=whole.advantages[index],
                     sequence=sequence,
                     turn=trajectory[index] * 100 + turn_index[index],
-                    num_sequences=len(own),
+                    num_sequences=len(present),
                     whole=whole,
                     index=index,
                     **{name: column[index] for name, column in extra.items()},
@@ -80,7 +80,7 @@ def gradient_of():
     """Return a function from a loss and a minibatch's batches and free tensor to the gradient of the sum of the loss's values."""
 
     def gradient(loss, batches, free):
-        (found,) = torch.autograd.grad(sum(loss(batch).values.sum() for batch in batches), free, retain_graph=True)
-        return found
+        (slopes,) = torch.autograd.grad(sum(loss(batch).values.sum() for batch in batches), free, retain_graph=True)
+        return slopes
 
     return gradient

@@ -6,14 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError
 from sparring.methods.losses.base import (
     clipped,
-    dual_clipped,
     reduce,
-    segment_mean,
-    segment_sum,
-    segments,
 )
 from sparring.methods.losses.cispo import cispo
 from sparring.methods.losses.gmpo import gmpo
@@ -82,34 +77,17 @@ def test_ratios_beyond_reason_stay_finite(make_batch):
 
 
 @given(st.floats(-2, 2), st.floats(-5, 5))
-def test_the_loss_is_never_below_the_clipped_surrogate(log_ratio, advantage):
-    from sparring.methods.losses.base import LossBatch
-
-    one = torch.zeros(1, dtype=torch.float64)
-    batch = LossBatch(
-        logprobs=one + log_ratio,
-        old_logprobs=one,
-        sampler_logprobs=one,
-        advantages=one + advantage,
-        sequence=torch.zeros(1, dtype=torch.int64),
-        turn=torch.zeros(1, dtype=torch.int64),
-        num_sequences=1,
-    )
+def test_the_loss_is_never_below_the_clipped_surrogate(make_batch, log_ratio, advantage):
     ratio = math.exp(log_ratio)
-    assert ppo_clip(batch).values.item() >= -ratio * advantage - 1e-9
-    assert ppo_clip(batch).values.item() >= -min(max(ratio, 0.8), 1.2) * advantage - 1e-9
+    loss = ppo_clip(make_batch([log_ratio], old=[0.0], advantages=[advantage])).values.item()
+    assert loss >= -ratio * advantage - 1e-9
+    assert loss >= -min(max(ratio, 0.8), 1.2) * advantage - 1e-9
 
 
 def test_metrics_are_raw(make_batch):
     metrics = ppo_clip(make_batch([math.log(4.0), 0.0], old=[0.0, 0.0])).metrics
     assert (metrics["ratio_max"].item(), metrics["ratio_mean"].item()) == (pytest.approx(4.0), pytest.approx(2.5))
     assert metrics["approximate_kl"].item() == pytest.approx((4 - 1 - math.log(4)) / 2)
-
-
-@pytest.mark.parametrize("options", [{"clip_low": -0.1}, {"clip_high": -1.0}, {"dual_clip": 1.0}])
-def test_bad_widths_are_refused(make_batch, options):
-    with pytest.raises(ConfigError, match="ppo_clip"):
-        ppo_clip(make_batch([0.0]), **options)
 
 
 ROWS_OF_GSPO = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size=1, max_size=9)
@@ -135,13 +113,13 @@ def test_gradient_is_that_of_the_segments_ratios(make_whole, gradient_of, rows, 
     gains = [1.0, -2.0, 0.5]
     batches, free = make_whole([r[0] for r in rows], old=[0.1] * len(rows), advantages=[gains[t] for t in trajectory], trajectory=trajectory)
     term = gspo(batches[0], length_normalised=length_normalised, clip_low=1.0, clip_high=1e12)
-    found = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), free)[0]
+    gradient = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), free)[0]
     direct = 0.0
     for number in range(len(names)):
-        own = free[[t == number for t in trajectory]] - 0.1
-        ratio = own.mean().exp() if length_normalised else own.sum().exp() / len(own)
+        log_ratios = free[[t == number for t in trajectory]] - 0.1
+        ratio = log_ratios.mean().exp() if length_normalised else log_ratios.sum().exp() / len(log_ratios)
         direct = direct - gains[number] * ratio / len(names)
-    assert torch.allclose(found, torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient, torch.autograd.grad(direct, free)[0])
 
 
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-3, 3)), min_size=1, max_size=6), st.sampled_from(["sequence", "turn"]))
@@ -154,11 +132,6 @@ def test_segments_of_one_token_are_ppo_clip(make_whole, gradient_of, rows, level
     assert torch.allclose(loss(batches[0]).values, ppo_clip(batches[0], clip_low=0.2, clip_high=0.3).values)
     plain = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.3), batches, free)
     assert torch.allclose(gradient_of(loss, batches, free), plain)
-
-
-def test_gspo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -2.0, -3.0], advantages=[1.0, 1.0, -2.0], trajectory=[0, 0, 1])
-    assert torch.equal(gradient_of(gspo, batches, free), gradient_of(policy_gradient, batches, free))
 
 
 def test_the_turn_is_the_segment_if_asked(make_whole):
@@ -175,11 +148,6 @@ def test_sums_run_wild_stay_finite(make_whole):
     assert gspo(batch, length_normalised=False).values[0].item() == pytest.approx(math.exp(20))
 
 
-def test_gspo_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="level"):
-        bind("losses", "gspo", {"level": "token"})
-
-
 ROWS_OF_GMPO = st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 2)), min_size=1, max_size=8)
 
 
@@ -187,12 +155,12 @@ def gmpo_naive(free, advantages, trajectory, low, high):
     """Return the mean over sequences of -mean(A) times the product of clipped ratios to the power 1 / length."""
     total = 0.0
     for number in sorted(set(trajectory)):
-        product, own = 0.0 * free.sum() + 1.0, [i for i, t in enumerate(trajectory) if t == number]
-        for i in own:
+        product, members = 0.0 * free.sum() + 1.0, [i for i, t in enumerate(trajectory) if t == number]
+        for i in members:
             ratio, bound = free[i].exp(), free[i].clamp(-low, high).exp()
-            held = torch.minimum(ratio, bound) if advantages[i] > 0 else torch.maximum(ratio, bound)
-            product = product * (held if advantages[i] != 0 else 1.0)
-        total = total - sum(advantages[i] for i in own) / len(own) * product ** (1 / len(own))
+            clipped_ratio = torch.minimum(ratio, bound) if advantages[i] > 0 else torch.maximum(ratio, bound)
+            product = product * (clipped_ratio if advantages[i] != 0 else 1.0)
+        total = total - sum(advantages[i] for i in members) / len(members) * product ** (1 / len(members))
     return total / len(set(trajectory))
 
 
@@ -210,16 +178,11 @@ def test_value_and_gradient_are_those_of_a_loop(make_whole, rows):
     names = sorted({row[2] for row in rows})
     logs, advantages, trajectory = [r[0] for r in rows], [r[1] for r in rows], [names.index(r[2]) for r in rows]
     (batch,), free = make_whole(logs, old=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
-    found = reduce(gmpo(batch, clip_low=0.3).values, batch.sequence, len(names), "sequence_mean")
+    result = reduce(gmpo(batch, clip_low=0.3).values, batch.sequence, len(names), "sequence_mean")
     direct = gmpo_naive(free, advantages, trajectory, 0.3, 0.4)
-    assert found.item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    assert result.item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
     (expected,) = torch.autograd.grad(direct, free, retain_graph=True)
-    assert torch.allclose(torch.autograd.grad(found, free)[0], expected, atol=1e-12)
-
-
-def test_gmpo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -2.0, -3.0], advantages=[2.0, 2.0, -1.0], trajectory=[0, 0, 1])
-    assert torch.allclose(gradient_of(gmpo, batches, free), gradient_of(policy_gradient, batches, free))
+    assert torch.allclose(torch.autograd.grad(result, free)[0], expected, atol=1e-12)
 
 
 def test_advantages_by_turn_ask_for_the_turn_level(make_whole):
@@ -239,8 +202,6 @@ def test_widths_both_ways(make_whole):
     assert gmpo(batch, clip_high=1.0).values.item() == pytest.approx(-math.e)
     (batch,), _ = make_whole([-3.0], old=[0.0], advantages=[-1.0])
     assert gmpo(batch, clip_low=1.0).values.item() == pytest.approx(1 / math.e)
-    with pytest.raises(ConfigError, match="clip_low"):
-        bind("losses", "gmpo", {"clip_low": -1.0})
 
 
 def test_cispo_by_hand(make_whole, gradient_of):
@@ -272,17 +233,6 @@ def test_every_token_with_an_advantage_keeps_a_bounded_gradient(make_whole, grad
     assert gradient_of(cispo, batches, free).tolist() == pytest.approx(expected)
 
 
-def test_with_bounds_far_out_the_gradient_is_the_off_policy_one(make_whole, gradient_of):
-    batches, free = make_whole([0.3, -0.7], old=[0.0, 0.0], advantages=[1.0, -2.0])
-    direct = torch.autograd.grad((-free.exp() * batches[0].advantages).sum(), free)[0]
-    assert torch.allclose(gradient_of(lambda batch: cispo(batch, clip_high=1e9), batches, free), direct)
-
-
-def test_cispo_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="clip_low"):
-        bind("losses", "cispo", {"clip_low": 1.5})
-
-
 def sapo_naive(ratio, advantage, positive=1.0, negative=1.05):
     tau = positive if advantage > 0 else negative
     return -4 / (tau * (1 + (-tau * (ratio - 1)).exp())) * advantage
@@ -308,49 +258,12 @@ def test_value_and_gradient_are_those_of_the_formula(make_whole, gradient_of, ro
     assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
 
 
-def test_sapo_at_ratio_one_the_gradient_is_the_plain_one(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -2.0], advantages=[2.0, -3.0])
-    assert torch.allclose(gradient_of(sapo, batches, free), gradient_of(policy_gradient, batches, free))
-
-
-@given(st.floats(0.01, 3), st.floats(0.01, 3))
-def test_the_gate_fades_as_the_ratio_rises(make_whole, gradient_of, first, second):
-    slopes = []
-    for log_ratio in sorted((first, second)):
-        batches, free = make_whole([log_ratio], old=[0.0])
-        slopes.append(gradient_of(lambda batch: sapo(batch, temperature_positive=3.0), batches, free).item() / math.exp(log_ratio))
-    assert abs(slopes[0]) >= abs(slopes[1])
-
-
 def test_wild_ratios_have_no_gradient(make_whole, gradient_of):
     batches, free = make_whole([1e9, -1e9], old=[0.0, 0.0])
     assert gradient_of(sapo, batches, free).tolist() == [0.0, 0.0]
-
-
-def test_sapo_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="temperature_positive"):
-        bind("losses", "sapo", {"temperature_positive": 0.0})
 
 
 def test_widths_may_differ_by_token():
     ratio, ones = torch.tensor([2.0, 2.0, 0.1]), torch.tensor([1.0, 1.0, -1.0])
     loss, cut = clipped(ratio, ones, torch.tensor([0.2, 0.2, 0.5]), torch.tensor([0.5, 2.0, 0.2]))
     assert (loss.tolist(), cut.tolist()) == ([-1.5, -2.0, 0.5], [True, False, True])
-
-
-def test_dual_clip_leaves_positive_advantages():
-    loss, cut = dual_clipped(torch.tensor([9.0, -1.0, 2.0]), torch.tensor([-1.0, 1.0, -1.0]), 3.0)
-    assert (loss.tolist(), cut.tolist()) == ([3.0, -1.0, 2.0], [True, False, False])
-
-
-def test_sums_and_means_over_segments():
-    values, segment = torch.tensor([1.0, 2.0, 6.0]), torch.tensor([0, 1, 1])
-    assert segment_sum(values, segment).tolist() == [1.0, 8.0, 8.0]
-    assert segment_mean(values, segment).tolist() == [1.0, 4.0, 4.0]
-    assert segment_sum(values[:0], segment[:0]).tolist() == []
-
-
-def test_segments_are_sequences_or_turns(make_whole):
-    (batch,), _ = make_whole([0.0] * 4, trajectory=[0, 0, 0, 1], turn_index=[0, 3, 3, 0])
-    assert segments(batch, "sequence").tolist() == [0, 0, 0, 1]
-    assert segments(batch, "turn").tolist() == [0, 1, 1, 2]

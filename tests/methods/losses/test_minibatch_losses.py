@@ -7,21 +7,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError
 from sparring.methods.losses.aepo_clip import aepo_clip
-from sparring.methods.losses.base import LossTerm, WholeMinibatch
+from sparring.methods.losses.base import LossTerm
 from sparring.methods.losses.clip_cov import clip_cov
 from sparring.methods.losses.d3s_tokens import d3s_tokens
 from sparring.methods.losses.etr import etr
 from sparring.methods.losses.hapo_clip import hapo_clip
 from sparring.methods.losses.kl_cov import kl_cov
 from sparring.methods.losses.minibatch import (
-    covariance,
-    group_mean,
-    preference_pairs,
     standardised,
     through_tokens,
-    trajectory_sums,
 )
 from sparring.methods.losses.ppo_clip import ppo_clip
 
@@ -56,10 +51,10 @@ def test_value_is_ppo_clip_s_and_the_gradient_differs_only_above_the_bound(make_
     logs, advantages = [row[0] for row in rows], [row[1] for row in rows]
     batches, free = make_whole(logs, old=[0.0] * len(rows), advantages=advantages, entropy=[1.0] * len(rows))
     assert torch.allclose(aepo_clip(batches[0]).values, ppo_clip(batches[0]).values)
-    found, plain = gradient_of(aepo_clip, batches, free), gradient_of(ppo_clip, batches, free)
+    slopes, plain = gradient_of(aepo_clip, batches, free), gradient_of(ppo_clip, batches, free)
     above = [a > 0 and math.exp(x) > 1.2 for x, a in rows]
     expected = [-1.2 * a if up else g for a, up, g in zip(advantages, above, plain.tolist(), strict=True)]
-    assert found.tolist() == pytest.approx(expected)
+    assert slopes.tolist() == pytest.approx(expected)
 
 
 def test_widths_and_metrics(make_whole):
@@ -74,11 +69,6 @@ def test_widths_and_metrics(make_whole):
 def test_a_ratio_run_wild_keeps_its_bounded_gradient(make_whole, gradient_of):
     batches, free = make_whole([0.0], old=[-1e9], entropy=[1.0])
     assert gradient_of(aepo_clip, batches, free).item() == pytest.approx(-1.2)
-
-
-def test_aepo_clip_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="clip_low"):
-        bind("losses", "aepo_clip", {"clip_low": -1.0})
 
 
 # means of A and log pi are 0: covariances 4, 4, 0.01, 2.25, and the sums of the negative ones
@@ -107,8 +97,8 @@ def test_clip_cov_the_share_is_of_the_minibatch_not_of_a_forward_pass(make_whole
     uniform = [0.9, 0.1, 0.0, 0.3, 0.5, 0.0]
     whole, _ = make_whole(LOGPROBS, advantages=ADVANTAGES, uniform=uniform)
     parts, _ = make_whole(LOGPROBS, advantages=ADVANTAGES, uniform=uniform, cut=(1, 4))
-    found = torch.cat([clip_cov(part, share=0.5).values for part in parts])
-    assert torch.equal(found, clip_cov(whole[0], share=0.5).values)
+    values = torch.cat([clip_cov(part, share=0.5).values for part in parts])
+    assert torch.equal(values, clip_cov(whole[0], share=0.5).values)
 
 
 def test_tokens_that_ppo_cuts_are_not_drawn(make_whole):
@@ -136,11 +126,6 @@ def test_preset_of_spear(make_whole):
     assert chosen(clip_cov(batch)) == []
 
 
-def test_clip_cov_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="share"):
-        bind("losses", "clip_cov", {"share": 1.5})
-
-
 ROWS_OF_D3S_TOKENS = st.lists(st.tuples(st.floats(-2, 2), st.floats(0, 3)), min_size=1, max_size=10)
 
 
@@ -164,11 +149,11 @@ def test_d3s_tokens_the_share_is_of_the_minibatch_not_of_a_forward_pass(make_who
 @given(ROWS_OF_D3S_TOKENS, st.floats(0.01, 1))
 def test_as_many_are_kept_as_asked_and_none_below_one_left_out(make_whole, rows, keep):
     (batch,), _ = make_whole([0.0] * len(rows), advantages=[r[0] for r in rows], entropy=[r[1] for r in rows])
-    kept, scores = d3s_tokens(batch, keep=keep).values.bool(), batch.advantages.abs() * batch.entropy
-    assert int(kept.sum()) >= math.ceil(keep * len(rows) - 1e-9)
+    mask, scores = d3s_tokens(batch, keep=keep).values.bool(), batch.advantages.abs() * batch.entropy
+    assert int(mask.sum()) >= math.ceil(keep * len(rows) - 1e-9)
     if len(scores.unique()) == len(rows):
-        assert int(kept.sum()) == math.ceil(keep * len(rows) - 1e-9)
-    assert kept.all() or scores[kept].min() > scores[~kept].max()
+        assert int(mask.sum()) == math.ceil(keep * len(rows) - 1e-9)
+    assert mask.all() or scores[mask].min() > scores[~mask].max()
     assert d3s_tokens(batch, keep=1.0).values.all()
 
 
@@ -177,13 +162,11 @@ def test_without_signal_all_are_kept(make_whole):
     assert d3s_tokens(batch, keep=0.1).values.tolist() == [1.0] * 3
 
 
-def test_keep_may_be_a_schedule_and_is_in_bounds(make_whole):
+def test_keep_may_be_a_schedule(make_whole):
     (batch,), _ = make_whole([0.0] * 4, advantages=[1.0, 2.0, 3.0, 4.0], entropy=[1.0] * 4)
     loss = bind("losses", "d3s_tokens", {"keep": {"schedule": "linear", "start": 1.0, "end": 0.25}})
     assert [int(loss(batch, progress=at).values.sum()) for at in (0.0, 1.0)] == [4, 1]
     assert torch.equal(loss(batch, progress=1.0).values, d3s_tokens(batch, keep=0.25).values)
-    with pytest.raises(ConfigError, match="keep"):
-        bind("losses", "d3s_tokens", {"keep": 0.0})
 
 
 NEUTRAL = {"advantage_gain": 0.0, "group_gain": 0.0}
@@ -228,11 +211,6 @@ def test_the_lower_width_is_scaled_too(make_whole):
 def test_the_group_is_seen_across_forward_passes(make_whole):
     batches, _ = make_whole([1.0, 1.0], old=[0.0, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0], cut=(1,))
     assert [etr(batch, advantage_gain=0.0).values.item() for batch in batches] == pytest.approx([-1.3, -1.3])
-
-
-def test_etr_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="advantage_gain"):
-        bind("losses", "etr", {"advantage_gain": -1.0})
 
 
 E = math.e
@@ -310,12 +288,6 @@ def test_uncertain_tokens_are_counted_and_equal_entropies_change_nothing(make_wh
     assert torch.equal(hapo_clip(batch).values, ppo_clip(batch).values)
 
 
-def test_hapo_clip_bad_options_are_refused():
-    for options in ({"alpha": 2.0}, {"pivot": -0.1}, {"dual_clip": 1.0}):
-        with pytest.raises(ConfigError, match=next(iter(options))):
-            bind("losses", "hapo_clip", options)
-
-
 ROWS_OF_KL_COV = st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.floats(-2, 2)), min_size=1, max_size=10)
 
 
@@ -371,85 +343,15 @@ def test_equal_advantages_choose_nothing(make_whole):
     assert kl_cov(batch, share=1.0).metrics["chosen_fraction"].item() == 0.0
 
 
-def test_kl_cov_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="coefficient"):
-        bind("losses", "kl_cov", {"coefficient": -1.0})
-
-
-ROWS_OF_MINIBATCH = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), min_size=1, max_size=12)
-
-
-def whole_of_groups(group, outcome):
-    size, none = len(group), torch.zeros(len(group), dtype=torch.float64)
-    return WholeMinibatch(
-        logprobs=none,
-        old_logprobs=none,
-        advantages=none,
-        uniform=none,
-        trajectory=torch.arange(size),
-        turn_index=torch.zeros(size, dtype=torch.int64),
-        group=torch.tensor(group),
-        outcome=torch.tensor(outcome, dtype=torch.float64),
-    )
-
-
-def naive_pairs(group, outcome, which):
-    weights = {}
-    for g in set(group):
-        members = [i for i in range(len(group)) if group[i] == g]
-        top, low = max(outcome[i] for i in members), min(outcome[i] for i in members)
-        own = [(i, j) for i in members for j in members if outcome[i] > outcome[j]]
-        if which == "best_worst":
-            own = [(i, j) for i, j in own if outcome[i] == top and outcome[j] == low]
-        weights.update({pair: 1 / len(own) if which == "best_worst" else 1.0 for pair in own})
-    return {pair: weight / sum(weights.values()) for pair, weight in weights.items()}
-
-
-@pytest.mark.parametrize("which", ["best_worst", "all"])
-@given(rows=ROWS_OF_MINIBATCH)
-def test_pairs_are_those_of_a_double_loop(which, rows):
-    group, outcome = [7 * g for g, _ in rows], [o for _, o in rows]
-    better, worse, weight = preference_pairs(whole_of_groups(group, outcome), which)
-    found = {(i, j): w for i, j, w in zip(better.tolist(), worse.tolist(), weight.tolist(), strict=True)}
-    assert len(found) == len(better)
-    assert found == pytest.approx(naive_pairs(group, outcome, which))
-
-
-@given(rows=ROWS_OF_MINIBATCH)
-def test_group_means_are_those_of_a_loop(rows):
-    group, outcome = [g for g, _ in rows], [float(o) for _, o in rows]
-    whole = whole_of_groups(group, outcome)
-    expected = [sum(o for h, o in zip(group, outcome, strict=True) if h == g) / group.count(g) for g in group]
-    assert group_mean(whole.outcome, whole).tolist() == pytest.approx(expected)
-
-
-def test_sums_and_covariance_by_hand(make_whole):
-    (batch,), _ = make_whole([-1.0, -2.0, -3.0], advantages=[1.0, 2.0, 6.0], trajectory=[0, 1, 0])
-    assert trajectory_sums(batch.whole.logprobs, batch.whole).tolist() == [-4.0, -2.0]
-    assert covariance(batch.whole).tolist() == [-2.0, 0.0, -3.0]  # means 3 and -2
-
-
 @pytest.mark.parametrize(("values", "expected"), [([1.0, 3.0], [-1.0, 1.0]), ([1e6, 1e6, 1e6], [0.0] * 3), ([0.1] * 3, [0.0] * 3)])
 def test_standardised_by_hand(values, expected):
     assert standardised(torch.tensor(values, dtype=torch.float64)).tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("cut", [(), (1,), (2, 3)])
-def test_value_and_gradient_through_tokens_are_the_loss_s_own(make_whole, gradient_of, cut):
-    def loss_of(logprobs):
-        return (logprobs.sum() ** 2) * logprobs[0]
-
-    batches, free = make_whole([-1.0, -2.0, 0.5, 3.0], cut=cut)
-    terms = [through_tokens(batch, loss_of) for batch in batches]
-    assert sum(term.sum() for term in terms).item() == pytest.approx(loss_of(free).item())
-    found = gradient_of(lambda batch: LossTerm(values=through_tokens(batch, loss_of)), batches, free)
-    assert torch.allclose(found, torch.autograd.grad(loss_of(free), free)[0])
-
-
 def test_a_loss_without_the_tokens_has_gradient_zero(make_whole, gradient_of):
     batches, free = make_whole([-1.0, -2.0])
-    found = gradient_of(lambda batch: LossTerm(values=through_tokens(batch, lambda _: torch.zeros((), dtype=torch.float64))), batches, free)
-    assert found.tolist() == [0.0, 0.0]
+    gradient = gradient_of(lambda batch: LossTerm(values=through_tokens(batch, lambda _: torch.zeros((), dtype=torch.float64))), batches, free)
+    assert gradient.tolist() == [0.0, 0.0]
 
 
 def test_without_the_whole_minibatch_the_cause_is_named(make_whole):

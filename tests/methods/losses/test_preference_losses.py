@@ -6,17 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError
 from sparring.methods.losses.dpo import dpo
 from sparring.methods.losses.kto import kto
 from sparring.methods.losses.trajectory_dpo import trajectory_dpo
 
 # a token: its trajectory, log-probability now and by the reference; a trajectory: its group and outcome
-TOKENS_OF_DPO = st.lists(st.tuples(st.integers(0, 4), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=14)
-GAMES_OF_DPO = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
+TOKENS = st.lists(st.tuples(st.integers(0, 4), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=14)
+GAMES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
 
 
-def dpo_laid_out(make_whole, tokens, games, cut=()):
+def laid_out(make_whole, tokens, games, cut=()):
     """Return the minibatch of these tokens, the trajectories that have any renumbered."""
     present = sorted({token[0] for token in tokens})
     tokens = sorted(tokens)
@@ -40,10 +39,10 @@ def dpo_naive(whole, free, beta, pairs, smoothing):
             if group[i] == group[j] and outcome[i] > outcome[j]:
                 groups.setdefault(group[i], []).append((i, j))
     means = []
-    for name, own in groups.items():
+    for name, ordered in groups.items():
         top = max(o for o, g in zip(outcome, group, strict=True) if g == name)
         low = min(o for o, g in zip(outcome, group, strict=True) if g == name)
-        chosen = own if pairs == "all" else [(i, j) for i, j in own if outcome[i] == top and outcome[j] == low]
+        chosen = ordered if pairs == "all" else [(i, j) for i, j in ordered if outcome[i] == top and outcome[j] == low]
         losses = []
         for i, j in chosen:
             p = torch.sigmoid(beta * (gain[i] - gain[j]))
@@ -65,9 +64,9 @@ def test_dpo_by_hand(make_whole, gradient_of):
     assert term.metrics["margin"].item() == pytest.approx(0.15)
 
 
-@given(TOKENS_OF_DPO, GAMES_OF_DPO, st.sampled_from(["best_worst", "all"]), st.floats(0.05, 2), st.sampled_from([0.0, 0.2]), st.integers(1, 13))
+@given(TOKENS, GAMES, st.sampled_from(["best_worst", "all"]), st.floats(0.05, 2), st.sampled_from([0.0, 0.2]), st.integers(1, 13))
 def test_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, tokens, games, pairs, beta, smoothing, cut):
-    batches, free = dpo_laid_out(make_whole, tokens, games, cut=(cut,))
+    batches, free = laid_out(make_whole, tokens, games, cut=(cut,))
 
     def loss(batch):
         return dpo(batch, beta=beta, pairs=pairs, label_smoothing=smoothing)
@@ -77,33 +76,11 @@ def test_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, grad
     assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
 
 
-@given(TOKENS_OF_DPO, GAMES_OF_DPO)
-def test_at_the_reference_the_loss_is_log_two(make_whole, tokens, games):
-    batches, _ = dpo_laid_out(make_whole, [(t[0], t[1], t[1]) for t in tokens], games)
-    term = dpo(batches[0], pairs="all")
-    assert term.values.sum().item() == pytest.approx(math.log(2) if term.metrics["pairs"] else 0.0)
-    assert term.metrics["margin"].item() == 0.0
-
-
-@pytest.mark.parametrize(("group", "outcome"), [([0, 1], [1.0, -1.0]), ([0, 0], [1.0, 1.0]), ([0, 0], [0.0, 0.0])])
-def test_groups_of_one_or_of_equal_outcomes_give_nothing(make_whole, gradient_of, group, outcome):
-    batches, free = make_whole([-1.0, -2.0], reference_logprobs=[-3.0, -1.0], trajectory=[0, 1], group=group, outcome=outcome)
-    assert dpo(batches[0]).values.tolist() == [0.0, 0.0]
-    assert gradient_of(dpo, batches, free).tolist() == [0.0, 0.0]
-    assert dpo(batches[0]).metrics["pairs"] == 0.0
-
-
 def test_accuracy_and_margin_are_means_over_pairs(make_whole):
     """Log-ratios 2, 0 and 1 of the best, the middle and the worst: margins 2, 1 and -1."""
     (batch,), _ = make_whole([2.0, 0.0, 1.0], reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0])
     metrics = dpo(batch, pairs="all", beta=0.5).metrics
     assert (metrics["accuracy"].item(), metrics["margin"].item()) == (pytest.approx(2 / 3), pytest.approx(0.5 * 2 / 3))
-
-
-def test_all_pairs_or_the_extreme_ones(make_whole):
-    (batch,), _ = make_whole([0.0] * 3, reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0])
-    assert dpo(batch).metrics["pairs"] == 1.0
-    assert dpo(batch, pairs="all").metrics["pairs"] == 3.0
 
 
 def test_wild_margins_stay_finite(make_whole, gradient_of):
@@ -112,24 +89,14 @@ def test_wild_margins_stay_finite(make_whole, gradient_of):
     assert gradient_of(lambda batch: dpo(batch, beta=1.0), batches, free).tolist() == pytest.approx([-1.0, 1.0])
 
 
-def test_dpo_bad_options_are_refused():
-    for options in ({"beta": 0.0}, {"label_smoothing": 0.5}, {"pairs": "some"}):
-        with pytest.raises(ConfigError, match=next(iter(options))):
-            bind("losses", "dpo", options)
-
-
-TOKENS_OF_KTO = st.lists(st.tuples(st.integers(0, 3), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=12)
-GAMES_OF_KTO = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=4, max_size=4)
-
-
 def kto_naive(whole, free, beta, desirable, good_weight, bad_weight):
     outcome, group = whole.outcome.tolist(), whole.group.tolist()
     gain = [(free - whole.reference_logprobs)[whole.trajectory == i].sum() for i in range(len(outcome))]
     z = max(0.0, sum(g.item() for g in gain) / len(gain))
     losses = []
     for i, value in enumerate(outcome):
-        own = [o for o, g in zip(outcome, group, strict=True) if g == group[i]]
-        bar = sum(own) / len(own) if desirable == "above_group_mean" else 0.0
+        outcomes = [o for o, g in zip(outcome, group, strict=True) if g == group[i]]
+        bar = sum(outcomes) / len(outcomes) if desirable == "above_group_mean" else 0.0
         if value > bar + 1e-8:
             losses.append(good_weight * (1 - torch.sigmoid(beta * (gain[i] - z))))
         elif value < bar - 1e-8:
@@ -155,17 +122,9 @@ def test_kto_by_hand(make_whole, gradient_of):
     assert positive.metrics["desirable_fraction"].item() == 1.0
 
 
-@given(TOKENS_OF_KTO, GAMES_OF_KTO, st.sampled_from(["above_group_mean", "positive"]), st.floats(0, 2), st.floats(0, 2), st.integers(1, 11))
+@given(TOKENS, GAMES, st.sampled_from(["above_group_mean", "positive"]), st.floats(0, 2), st.floats(0, 2), st.integers(1, 11))
 def test_kto_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, tokens, games, desirable, good, bad, cut):
-    tokens, present = sorted(tokens), sorted({token[0] for token in tokens})
-    batches, free = make_whole(
-        [t[1] for t in tokens],
-        reference_logprobs=[t[2] for t in tokens],
-        trajectory=[present.index(t[0]) for t in tokens],
-        group=[games[i][0] for i in present],
-        outcome=[games[i][1] for i in present],
-        cut=[cut] if cut < len(tokens) else [],
-    )
+    batches, free = laid_out(make_whole, tokens, games, cut=(cut,))
 
     def loss(batch):
         return kto(batch, beta=0.5, desirable=desirable, desirable_weight=good, undesirable_weight=bad)
@@ -183,20 +142,9 @@ def test_a_mean_that_differs_by_rounding_is_still_equal(make_whole, outcome, siz
     assert term.metrics["desirable_fraction"].item() == 0.0
 
 
-def test_the_baseline_is_not_negative(make_whole):
-    (batch,), _ = make_whole([-9.0, -9.0], reference_logprobs=[-1.0, -1.0], trajectory=[0, 1], outcome=[1.0, -1.0])
-    assert kto(batch).metrics["baseline"].item() == 0.0
-
-
 def test_far_from_the_reference_the_gradient_vanishes(make_whole, gradient_of):
     batches, free = make_whole([0.0, -1e9], reference_logprobs=[-1e9, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert gradient_of(kto, batches, free).tolist() == [0.0, 0.0]
-
-
-def test_kto_bad_options_are_refused():
-    for options in ({"beta": 0.0}, {"desirable": "nice"}, {"desirable_weight": -1.0}):
-        with pytest.raises(ConfigError, match=next(iter(options))):
-            bind("losses", "kto", options)
 
 
 # a token: its trajectory, turn, log-probability now and by the reference
@@ -219,16 +167,16 @@ def trajectory_dpo_laid_out(make_whole, tokens, outcomes, cut=()):
 def trajectory_dpo_naive(whole, free, beta, normalised, discount):
     gain, outcome = [], whole.outcome.tolist()
     for number in range(len(outcome)):
-        own = [m for m, t in enumerate(whole.trajectory.tolist()) if t == number]
-        turns = 1 + max(int(whole.turn_index[m]) for m in own)
+        tokens = [m for m, t in enumerate(whole.trajectory.tolist()) if t == number]
+        turns = 1 + max(int(whole.turn_index[m]) for m in tokens)
         total = 0.0
-        for m in own:
+        for m in tokens:
             t = int(whole.turn_index[m])
             phi = 1.0
             if discount is not None:  # sum of discount^k over k = t .. T-1, over the same from 0
                 phi = sum(discount**k for k in range(t, turns)) / sum(discount**k for k in range(turns))
             total = total + phi * (free[m] - whole.reference_logprobs[m])
-        gain.append(total / len(own) if normalised else total)
+        gain.append(total / len(tokens) if normalised else total)
     losses = [-torch.sigmoid(beta * (gain[i] - gain[j])).log()
               for i in range(len(gain)) for j in range(len(gain)) if outcome[i] > outcome[j]]  # fmt: skip
     return sum(losses) / len(losses) if losses else 0.0 * free.sum()
@@ -272,19 +220,7 @@ def test_without_normalisation_and_discount_it_is_dpo(make_whole, gradient_of, t
     assert torch.allclose(ours, gradient_of(lambda batch: dpo(batch, pairs=pairs), batches, free))
 
 
-@given(st.integers(1, 6))
-def test_saying_everything_twice_changes_nothing_when_normalised(make_whole, times):
-    def twice(count):
-        (batch,), _ = make_whole([0.0] * count + [0.0], reference_logprobs=[-2.0] * count + [-1.0], trajectory=[0] * count + [1],
-                                 outcome=[1.0, 0.0])  # fmt: skip
-        return margin(batch)
-
-    assert twice(times) == pytest.approx(twice(1))
-
-
-def test_preset_of_dmpo_and_bad_options(make_whole):
+def test_preset_of_dmpo(make_whole):
     (batch,), _ = make_whole([0.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 0, 1], turn_index=[0, 1, 0], outcome=[1.0, 0.0])
     preset = bind("losses", "trajectory_dpo", preset="dmpo")(batch)
     assert torch.equal(preset.values, trajectory_dpo(batch, length_normalised=False, discount=0.9).values)
-    with pytest.raises(ConfigError, match="discount"):
-        bind("losses", "trajectory_dpo", {"discount": 0.0})

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError
 from sparring.methods.losses.dpo import dpo
 from sparring.methods.losses.minibatch import pair_metrics
 from sparring.methods.losses.turn_dpo import turn_dpo
@@ -36,9 +35,9 @@ def laid_out(make_whole, tokens, replies, cut=()):
 def naive(whole, free, beta, labels, pairs, reference, smoothing):
     anchor = whole.old_logprobs if reference == "step" else whole.reference_logprobs
     replies = sorted(set(whole.trajectory.tolist()))
-    own = [whole.trajectory == i for i in replies]
-    gain, value, prompt = [(free - anchor)[o].sum() for o in own], [whole.advantages[o][0].item() for o in own], [whole.prompt[o][0].item() for o in own]
-    found = []
+    masks = [whole.trajectory == i for i in replies]
+    gain, value, prompt = [(free - anchor)[o].sum() for o in masks], [whole.advantages[o][0].item() for o in masks], [whole.prompt[o][0].item() for o in masks]
+    terms = []
     for name in sorted(set(prompt)):
         mine = [i for i in replies if prompt[i] == name]
         losses = []
@@ -52,8 +51,8 @@ def naive(whole, free, beta, labels, pairs, reference, smoothing):
                 right = 1 / (1 + math.exp(-beta * (value[i] - value[j]))) if labels == "soft" else 1 - smoothing
                 p = torch.sigmoid(beta * (gain[i] - gain[j]))
                 losses.append(-right * p.log() - (1 - right) * (1 - p).log())
-        found += losses if pairs == "all" or not losses else [sum(losses) / len(losses)]
-    return sum(found) / len(found) if found else 0.0 * free.sum()
+        terms += losses if pairs == "all" or not losses else [sum(losses) / len(losses)]
+    return sum(terms) / len(terms) if terms else 0.0 * free.sum()
 
 
 def test_by_hand(make_whole, gradient_of):
@@ -69,8 +68,8 @@ def test_by_hand(make_whole, gradient_of):
     soft = turn_dpo(batches[0], labels="soft", reference="step")  # at the reference: log 2 whatever is preferred
     assert soft.values.sum().item() == pytest.approx(math.log(2))
     right = 1 / (1 + math.exp(-0.1))
-    found = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, free)
-    assert found.tolist() == pytest.approx([-0.1 * (right - 0.5)] * 2 + [0.1 * (right - 0.5)])
+    gradient = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, free)
+    assert gradient.tolist() == pytest.approx([-0.1 * (right - 0.5)] * 2 + [0.1 * (right - 0.5)])
 
 
 @pytest.mark.parametrize(("labels", "pairs", "reference"), EVERY)
@@ -98,19 +97,8 @@ def test_with_one_turn_a_game_it_is_dpo(make_whole, gradient_of, tokens, replies
         outcome=[float(replies[i][1]) for i in present],
     )
     options = {"beta": beta, "pairs": pairs, "label_smoothing": smoothing}
-    found = gradient_of(lambda batch: turn_dpo(batch, **options), batches, free)
-    assert torch.allclose(found, gradient_of(lambda batch: dpo(batch, **options), games, also))
-
-
-@given(tokens=TOKENS, replies=REPLIES, shift=st.tuples(st.floats(-5, 5), st.floats(-5, 5)), which=st.sampled_from(EVERY))
-def test_what_all_replies_to_a_prompt_have_in_common_has_no_effect(make_whole, gradient_of, tokens, replies, shift, which):
-    labels, pairs, reference = which
-    moved = [(prompt, value + round(shift[prompt])) for prompt, value in replies]
-    grads = []
-    for own in (replies, moved):
-        batches, free = laid_out(make_whole, tokens, own)
-        grads.append(gradient_of(lambda batch: turn_dpo(batch, labels=labels, pairs=pairs, reference=reference), batches, free))
-    assert torch.allclose(*grads)
+    gradient = gradient_of(lambda batch: turn_dpo(batch, **options), batches, free)
+    assert torch.allclose(gradient, gradient_of(lambda batch: dpo(batch, **options), games, also))
 
 
 def test_turns_of_one_trajectory_answer_prompts_of_their_own(make_whole, gradient_of):
@@ -120,21 +108,6 @@ def test_turns_of_one_trajectory_answer_prompts_of_their_own(make_whole, gradien
     )
     assert turn_dpo(batches[0]).metrics["pairs"] == 2.0
     assert gradient_of(turn_dpo, batches, free).sign().tolist() == [1.0, -1.0, -1.0, 1.0]
-
-
-@pytest.mark.parametrize(("labels", "pairs", "reference"), EVERY)
-@pytest.mark.parametrize(("prompt", "advantages"), [([0, 1], [1.0, -1.0]), ([0, 0], [1.0, 1.0])], ids=["one reply each", "equal"])
-def test_one_reply_and_equal_replies_at_the_reference_give_nothing(make_whole, gradient_of, labels, pairs, reference, prompt, advantages):
-    options = {"labels": labels, "pairs": pairs, "reference": reference}
-    batches, free = make_whole([-1.0, -2.0], reference_logprobs=[-1.0, -2.0], trajectory=[0, 1], prompt=prompt, advantages=advantages)
-    assert gradient_of(lambda batch: turn_dpo(batch, **options), batches, free).tolist() == [0.0, 0.0]
-    assert (turn_dpo(batches[0], **options).metrics["pairs"] == 0.0) == (labels == "hard" or prompt == [0, 1])
-
-
-def test_equal_replies_away_from_the_reference_come_back_with_soft_labels_alone(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -2.0], reference_logprobs=[-1.5, -1.5], trajectory=[0, 1], prompt=[0, 0], advantages=[1.0, 1.0])
-    assert gradient_of(turn_dpo, batches, free).tolist() == [0.0, 0.0]
-    assert gradient_of(lambda batch: turn_dpo(batch, labels="soft"), batches, free).sign().tolist() == [1.0, -1.0]
 
 
 @pytest.mark.parametrize("pairs", ["best_worst", "all"])
@@ -148,25 +121,19 @@ def test_the_minimum_with_soft_labels_is_the_tilted_reference(make_whole, pairs)
         optimizer.zero_grad()
         now = logits.log_softmax(0)
         total = 0.0
-        for drawn in ((0, 1), (1, 2), (0, 2)):  # best_worst sees every pair, of prompts with two replies
+        for pair in ((0, 1), (1, 2), (0, 2)):  # best_worst sees every pair, of prompts with two replies
             batches, free = make_whole(
-                now[list(drawn)].tolist(), old=before[list(drawn)].log().tolist(), trajectory=[0, 1], prompt=[0, 0], advantages=advantages[list(drawn)].tolist()
+                now[list(pair)].tolist(), old=before[list(pair)].log().tolist(), trajectory=[0, 1], prompt=[0, 0], advantages=advantages[list(pair)].tolist()
             )
             value = turn_dpo(batches[0], labels="soft", beta=1.0, pairs=pairs, reference="step").values.sum()
             (grad,) = torch.autograd.grad(value, free)
-            (now[list(drawn)] * grad).sum().backward(retain_graph=True)
+            (now[list(pair)] * grad).sum().backward(retain_graph=True)
             total = total + value.detach()
         return total
 
     optimizer.step(closure)
     tilted = before * advantages.exp()
     assert torch.allclose(logits.softmax(0), tilted / tilted.sum(), atol=1e-6)
-
-
-def test_the_same_reply_twice_changes_nothing_between_the_two(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -1.0], reference_logprobs=[-3.0, -3.0], trajectory=[0, 1], prompt=[0, 0], advantages=[0.5, 0.5])
-    for loss in (turn_dpo, partial(turn_dpo, labels="soft")):
-        assert gradient_of(loss, batches, free).abs().max().item() == 0.0
 
 
 def test_wild_margins_and_advantages_stay_finite(make_whole, gradient_of):
@@ -180,12 +147,6 @@ def test_the_reference_of_the_run_is_asked_for_where_it_is_compared_with():
     assert bind("losses", "turn_dpo").needs == {"whole", "reference_logprobs"}
     assert bind("losses", "turn_dpo", {"reference": "step"}).needs == {"whole"}
     assert bind("losses", "turn_dpo", preset="lspo").needs == {"whole"}
-
-
-def test_bad_options_are_refused():
-    for options in ({"beta": 0.0}, {"label_smoothing": 0.5}, {"pairs": "some"}, {"labels": "none"}, {"reference": "past"}):
-        with pytest.raises(ConfigError, match=next(iter(options))):
-            bind("losses", "turn_dpo", options)
 
 
 def test_accuracy_is_of_pairs_with_a_better_one():

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
-from sparring.core.errors import ConfigError
 from sparring.methods.losses.log_ratio_clip import log_ratio_clip
 from sparring.methods.losses.masked_is import masked_is
 from sparring.methods.losses.policy_gradient import policy_gradient
@@ -40,18 +39,13 @@ def test_options(make_batch):
 @given(st.lists(st.floats(0.01, 50), min_size=1, max_size=8))
 def test_within_the_bounds_kept_ratios_are_those_of_truncated_is(make_batch, ratios):
     batch = masked_is_batch_of(make_batch, ratios)
-    mask, kept = masked_is(batch).values, masked_is(batch, keep_ratio=True).values
-    assert torch.equal(kept, mask * truncated_is(batch, cap=1e9).values)
+    mask, ratio = masked_is(batch).values, masked_is(batch, keep_ratio=True).values
+    assert torch.equal(ratio, mask * truncated_is(batch, cap=1e9).values)
     assert torch.equal(mask, mask**2)
 
 
 def test_the_same_engine_leaves_everything(make_batch):
     assert masked_is(make_batch([-1.0, -2.0])).values.tolist() == [1.0, 1.0]
-
-
-def test_masked_is_bad_options_are_refused():
-    with pytest.raises(ConfigError, match="low"):
-        bind("losses", "masked_is", {"low": -0.5})
 
 
 def test_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
@@ -63,15 +57,8 @@ def test_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
     assert not term.values.requires_grad
 
 
-def test_same_engine_leaves_everything(make_batch):
-    assert truncated_is(make_batch([-1.0, -2.0])).values.tolist() == [1.0, 1.0]
-
-
 def test_cap_is_an_option(make_batch):
-    batch = make_batch([0.0], old=[3.0], sampler=[0.0])
-    assert truncated_is(batch, cap=10.0).values.item() == pytest.approx(10.0)
-    with pytest.raises(ConfigError, match="cap=0"):
-        truncated_is(batch, cap=0)
+    assert truncated_is(make_batch([0.0], old=[3.0], sampler=[0.0]), cap=10.0).values.item() == pytest.approx(10.0)
 
 
 LOGPROBS = st.lists(st.tuples(st.floats(-30, 0), st.floats(-30, 0)), min_size=1, max_size=6)
@@ -82,33 +69,6 @@ def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, rows, ca
     weights = truncated_is(make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows]), cap=cap).values
     expected = [min(math.exp(min(max(old - sampled, -20.0), 20.0)), cap) for old, sampled in rows]
     assert weights.tolist() == pytest.approx(expected)
-
-
-@given(LOGPROBS, st.floats(0.01, 10), st.floats(1, 10))
-def test_a_higher_cap_lowers_no_weight(make_batch, rows, cap, factor):
-    batch = make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows])
-    assert (truncated_is(batch, cap=cap * factor).values >= truncated_is(batch, cap=cap).values).all()
-
-
-@given(st.lists(st.tuples(st.floats(-5, 0), st.floats(-5, 0)), min_size=1, max_size=6))
-def test_without_a_bound_in_reach_it_is_the_masked_ratio(make_batch, rows):
-    batch = make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows])
-    whole = masked_is(batch, low=0.0, high=1e9, keep_ratio=True).values
-    assert truncated_is(batch, cap=1e9).values.tolist() == whole.tolist()
-
-
-@given(st.lists(st.floats(-3, 3), min_size=2, max_size=5), st.lists(st.floats(-3, 3), min_size=5, max_size=5))
-def test_uncapped_weights_turn_the_samplers_mean_into_the_learners_and_a_cap_only_takes_away(make_batch, logits, others):
-    learner, sampler = (_log_softmax(values) for values in (logits, others[: len(logits)]))
-    batch = make_batch([0.0] * len(logits), old=learner, sampler=sampler)
-    for cap, exact in ((1e9, True), (1.5, False)):
-        mass = sum(math.exp(s) * w for s, w in zip(sampler, truncated_is(batch, cap=cap).values.tolist(), strict=True))
-        assert mass == pytest.approx(1.0) if exact else mass <= 1.0 + 1e-9
-
-
-def _log_softmax(values):
-    total = math.log(sum(math.exp(value) for value in values))
-    return [value - total for value in values]
 
 
 P = st.floats(1e-6, 1.0)
@@ -139,8 +99,6 @@ def test_a_higher_limit_keeps_more_and_one_above_one_keeps_all(make_batch, proba
 
 def test_certain_tokens_are_all_left_out(make_batch):
     assert probability_mask(make_batch([0.0, 0.0])).values.tolist() == [0.0, 0.0]
-    with pytest.raises(ConfigError, match="below"):
-        bind("losses", "probability_mask", {"below": 0.0})
 
 
 def test_log_ratio_clip_by_hand(make_whole, gradient_of):
@@ -159,8 +117,8 @@ def test_log_ratio_clip_by_hand(make_whole, gradient_of):
 
 def test_divided_scales_the_advantage_and_has_no_penalty(make_whole, gradient_of):
     batches, free = make_whole([-1.0, -1.0], old=[-1.1, -1.5], advantages=[2.0, 3.0])
-    found = gradient_of(lambda batch: log_ratio_clip(batch, form="divided", tau=0.5), batches, free)
-    assert found.tolist() == pytest.approx([-4 * math.exp(0.1), 0.0], rel=1e-5)
+    gradient = gradient_of(lambda batch: log_ratio_clip(batch, form="divided", tau=0.5), batches, free)
+    assert gradient.tolist() == pytest.approx([-4 * math.exp(0.1), 0.0], rel=1e-5)
     preset = bind("losses", "log_ratio_clip", {}, preset="divided")(batches[0], progress=0.0)
     assert preset.values.tolist() == pytest.approx([-2 * math.exp(0.1), -3 * math.exp(0.2)], rel=1e-5)
 
@@ -168,8 +126,8 @@ def test_divided_scales_the_advantage_and_has_no_penalty(make_whole, gradient_of
 def test_bounds_both_ways(make_whole, gradient_of):
     batches, free = make_whole([-1.0, -1.0], old=[-1.5, -0.5], advantages=[1.0, 1.0])
     for bounds, expected in (({"high": 0.6}, [-math.exp(0.5), 0.0]), ({"low": -0.6}, [0.0, -math.exp(-0.5)])):
-        found = gradient_of(lambda batch, bounds=bounds: log_ratio_clip(batch, tau=1e-9, **bounds), batches, free)
-        assert found.tolist() == pytest.approx(expected, abs=1e-6)
+        gradient = gradient_of(lambda batch, bounds=bounds: log_ratio_clip(batch, tau=1e-9, **bounds), batches, free)
+        assert gradient.tolist() == pytest.approx(expected, abs=1e-6)
 
 
 rows = st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_size=1, max_size=6)
@@ -187,18 +145,12 @@ def test_where_ppo_s_clip_is_active_it_agrees_but_for_the_other_sign(make_whole,
     batches, free = make_whole([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
     ours = gradient_of(lambda batch: log_ratio_clip(batch, low=math.log(0.8), high=math.log(1.2), tau=1e-12), batches, free)
     theirs = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.2), batches, free)
-    for own, other, (x, _) in zip(ours.tolist(), theirs.tolist(), rows, strict=True):
+    for slope, other, (x, _) in zip(ours.tolist(), theirs.tolist(), rows, strict=True):
         inside = math.log(0.8) <= x <= math.log(1.2)
-        assert own == (pytest.approx(other, abs=1e-5) if inside else pytest.approx(0.0, abs=1e-5))
+        assert slope == (pytest.approx(other, abs=1e-5) if inside else pytest.approx(0.0, abs=1e-5))
 
 
 @pytest.mark.parametrize("old", [-1e6, 1e6])
 def test_ratios_far_away_stay_finite(make_whole, gradient_of, old):
     batches, free = make_whole([-1.0], old=[old], advantages=[1e6])
     assert torch.isfinite(log_ratio_clip(batches[0]).values).all() and torch.isfinite(gradient_of(log_ratio_clip, batches, free)).all()
-
-
-@pytest.mark.parametrize("options", [{"low": 0.1}, {"high": -0.1}, {"tau": 0.0}, {"form": "mask"}])
-def test_log_ratio_clip_bad_options_are_refused(options):
-    with pytest.raises(ConfigError, match=next(iter(options))):
-        bind("losses", "log_ratio_clip", options)

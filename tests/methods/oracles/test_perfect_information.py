@@ -38,11 +38,11 @@ SMALL_FOUR = openspiel_game("connect_four", {"rows": 3, "columns": 3, "x_in_row"
 )
 def test_brute_force_says_the_same(game, least):
     states = played(game, 12, least=least)
-    for state, found in zip(states, minimax_made().judge(states), strict=True):
-        assert found.values == solved_actions(state)
-        assert found.actions == state.legal_actions()
-        assert found.best == {a for a, value in zip(found.actions, found.values, strict=True) if value == max(found.values)}
-        assert (found.certainty, found.bound) == (1.0, 0.0)
+    for state, verdict in zip(states, minimax_made().judge(states), strict=True):
+        assert verdict.values == solved_actions(state)
+        assert verdict.actions == state.legal_actions()
+        assert verdict.best == {a for a, value in zip(verdict.actions, verdict.values, strict=True) if value == max(verdict.values)}
+        assert (verdict.certainty, verdict.bound) == (1.0, 0.0)
 
 
 def test_the_known_values_of_tic_tac_toe():
@@ -55,12 +55,12 @@ def test_the_known_values_of_tic_tac_toe():
 
 def test_four_by_four_connect_four_is_a_draw_by_its_first_search():
     oracle = minimax_made()
-    found = oracle.judge([openspiel_game("connect_four", {"rows": 4, "columns": 4}).reset(Stream.from_seed(0))])[0]
-    assert set(found.values) == {0.0}
+    verdict = oracle.judge([openspiel_game("connect_four", {"rows": 4, "columns": 4}).reset(Stream.from_seed(0))])[0]
+    assert set(verdict.values) == {0.0}
 
 
 def test_finished_positions_count_against_the_budget():
-    """A trade of 10 turns has 200 moves at each: of 200,000 positions to be looked at it looked at 40 million that end it."""
+    """A trade of 10 turns has 200 moves at each, most of which end it."""
     trade = make_game("simple_negotiation")
     search = Search(trade, 2000)
     assert search.bounds(trade.first_node()) == (trade.min_utility, trade.max_utility) and search.cut
@@ -84,13 +84,13 @@ def test_a_position_is_judged_once_however_it_was_reached():
 @pytest.mark.parametrize("max_states", [1, 5, 40, 300])
 def test_a_budget_that_runs_out_abstains_and_is_counted(max_states):
     oracle, states = minimax_made(max_states=max_states), played(TIC, 10)
-    found = oracle.judge(states)
-    for state, verdict, exact in zip(states, found, ORACLE.judge(states), strict=True):
+    verdicts = oracle.judge(states)
+    for state, verdict, exact in zip(states, verdicts, ORACLE.judge(states), strict=True):
         assert verdict is None or verdict == exact
         assert verdict is not None or state.plies < 8
-    assert found[0] is None
-    assert oracle.metrics["abstained"] == found.count(None)
-    assert oracle.metrics["over_budget"] == len({oracle.key(s) for s, v in zip(states, found, strict=True) if v is None})
+    assert verdicts[0] is None
+    assert oracle.metrics["abstained"] == verdicts.count(None)
+    assert oracle.metrics["over_budget"] == len({oracle.key(s) for s, v in zip(states, verdicts, strict=True) if v is None})
 
 
 @settings(max_examples=15, deadline=None)
@@ -123,18 +123,14 @@ def test_long_games_and_games_with_cycles_end_by_their_budget():
 
 
 def test_minimax_what_it_cannot_judge_is_refused():
-    finished = after(TIC, "a1", "a2", "b1", "b2", "c1")
-    with pytest.raises(OracleError, match="is finished, at ply 5"):
-        ORACLE.judge([after(TIC), finished])
     for name, why in [("kuhn_poker", "hidden"), ("pig", "chance")]:
         with pytest.raises(OracleError, match=f"'{name}': .*{why}.*use oracle mcts"):
             ORACLE.judge([make_game(name).reset(Stream.from_seed(0))])
     assert "two opposed seats" in ORACLE.covers(make_game("chinese_checkers", options={"players": 3}))
     assert ORACLE.covers(TIC) == ""
-    with pytest.raises(ConfigError, match="max_states"):
-        minimax_made(max_states=0)
-    with pytest.raises(ConfigError, match="over_budget"):
-        minimax_made(over_budget="guess")
+    for option, value in [("max_states", 0), ("over_budget", "guess")]:
+        with pytest.raises(ConfigError, match=option):
+            minimax_made(**{option: value})
 
 
 def test_forgetting_changes_no_verdict(monkeypatch):
@@ -151,32 +147,29 @@ def mcts_made(**options):
     return registry.bind("oracles", "mcts", options)()
 
 
-EXACT = registry.bind("oracles", "minimax")()
-
-
 def test_what_it_proves_is_what_brute_force_says():
     oracle, states = mcts_made(simulations=3000), played(TIC, 12, least=5)
     verdicts = oracle.judge(states)
-    proven = [(state, found) for state, found in zip(states, verdicts, strict=True) if found.certainty == 1.0]
+    proven = [(state, verdict) for state, verdict in zip(states, verdicts, strict=True) if verdict.certainty == 1.0]
     assert len(proven) > 15
-    for state, found in proven:
-        assert found.values == solved_actions(state)
-        assert found.bound == 0.0
+    for state, verdict in proven:
+        assert verdict.values == solved_actions(state)
+        assert verdict.bound == 0.0
     assert oracle.metrics["proven"] == len({oracle.key(state) for state, _ in proven})
 
 
 def test_nothing_is_certain_without_proof():
-    for found in mcts_made(solve=False, simulations=50).judge([state for state in played(TIC, 5) if state.plies < 7]):
-        assert 0.0 <= found.certainty < 1.0
-        assert found.bound == 2.0
+    for verdict in mcts_made(solve=False, simulations=50).judge([state for state in played(TIC, 5) if state.plies < 7]):
+        assert 0.0 <= verdict.certainty < 1.0
+        assert verdict.bound == 2.0
 
 
 def test_its_best_action_is_mostly_a_best_one_and_more_simulations_help():
     states = played(TIC, 25)
     right = []
     for simulations in (10, 1000):
-        pairs = zip(mcts_made(simulations=simulations).judge(states), EXACT.judge(states), strict=True)
-        right.append(sum(bool(found.best & exact.best) for found, exact in pairs) / len(states))
+        pairs = zip(mcts_made(simulations=simulations).judge(states), ORACLE.judge(states), strict=True)
+        right.append(sum(bool(verdict.best & exact.best) for verdict, exact in pairs) / len(states))
     assert right[1] > 0.93
     assert right[0] < right[1] - 0.05
 
@@ -184,44 +177,42 @@ def test_its_best_action_is_mostly_a_best_one_and_more_simulations_help():
 def test_values_are_means_over_visits_and_certainty_is_the_share_of_the_best():
     oracle = mcts_made(simulations=60, solve=False)
     state = after(TIC, "b2", "a1")
-    found = oracle.judge([state])[0]
+    verdict = oracle.judge([state])[0]
     root = oracle.searcher.search(state, oracle._stream.child(str(TIC.spiel)).child(oracle.key(state)))
     by_action = {child.action: child for child in root.children}
     children = [by_action[index] for index in state.spiel.legal_actions()]
-    assert found.values == tuple(child.total_reward / child.explore_count for child in children)
+    assert verdict.values == tuple(child.total_reward / child.explore_count for child in children)
     best = max(children, key=lambda child: child.total_reward / child.explore_count)
-    assert found.best == {TIC.words[best.action]}
-    assert found.certainty == pytest.approx(best.explore_count / (1 + sum(child.explore_count for child in children)))
+    assert verdict.best == {TIC.words[best.action]}
+    assert verdict.certainty == pytest.approx(best.explore_count / (1 + sum(child.explore_count for child in children)))
 
 
 def test_an_action_never_tried_is_worth_least():
-    found = mcts_made(simulations=4, solve=False).judge([after(TIC)])[0]
-    assert sorted(found.values)[:5] == [-1.0] * 5
+    verdict = mcts_made(simulations=4, solve=False).judge([after(TIC)])[0]
+    assert sorted(verdict.values)[:5] == [-1.0] * 5
 
 
 def test_a_margin_lets_near_equals_be_best():
     state = after(TIC, "b2")
-    one, four = (mcts_made(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2))
-    assert len(one.best) == 1
-    assert four.values == one.values
-    assert four.best == {action for action, value in zip(four.actions, four.values, strict=True) if value >= max(four.values) - 0.2}
-    assert four.best > one.best
-    assert four.certainty > one.certainty
+    strict, lenient = (mcts_made(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2))
+    assert len(strict.best) == 1
+    assert lenient.values == strict.values
+    assert lenient.best == {action for action, value in zip(lenient.actions, lenient.values, strict=True) if value >= max(lenient.values) - 0.2}
+    assert lenient.best > strict.best
+    assert lenient.certainty > strict.certainty
 
 
 def test_the_verdict_is_a_function_of_seed_and_position():
     states = played(TIC, 4)
-    together, backwards = mcts_made(simulations=40).judge(states), mcts_made(simulations=40)
-    assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
-    assert mcts_made(simulations=40, seed=1).judge(states) != together
+    assert mcts_made(simulations=40, seed=1).judge(states) != mcts_made(simulations=40).judge(states)
     first, second = mcts_made(simulations=40).judge([after(TIC, "a1", "b2", "c3"), after(TIC, "c3", "b2", "a1")])
     assert first is second
 
 
 def test_games_of_chance_are_judged_and_states_that_wait_for_chance_refused():
     game = make_game("pig")
-    found = mcts_made(simulations=50).judge([game.reset(Stream.from_seed(0))])[0]
-    assert len(found.values) == 2
+    verdict = mcts_made(simulations=50).judge([game.reset(Stream.from_seed(0))])[0]
+    assert len(verdict.values) == 2
     waiting = game.state_of(game.spiel.new_initial_state())
     waiting.apply_index(0)
     assert waiting.seat == -1
@@ -230,17 +221,11 @@ def test_games_of_chance_are_judged_and_states_that_wait_for_chance_refused():
 
 
 def test_mcts_what_it_cannot_judge_is_refused():
-    with pytest.raises(OracleError, match="is finished"):
-        mcts_made().judge([after(TIC, "a1", "a2", "b1", "b2", "c1")])
     with pytest.raises(OracleError, match="hidden information; use oracle cfr"):
         mcts_made().judge([make_game("kuhn_poker").reset(Stream.from_seed(0))])
     for option, value in [("simulations", 0), ("rollouts", 0), ("uct_c", -1.0), ("margin", -0.1)]:
         with pytest.raises(ConfigError, match=option):
             mcts_made(**{option: value})
-
-
-def nim_made(sizes, misere):
-    return make_game("nim", options={"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
 
 
 def lost(piles, misere):
@@ -260,47 +245,21 @@ def theory(state, misere):
     return tuple(values)
 
 
-def check(sizes, misere, plays, seed=0):
-    """Compare the oracle with the theory on the states of random plays; return the states."""
-    states = played(nim_made(sizes, misere), plays, seed=seed)
-    for state, found in zip(states, registry.bind("oracles", "minimax", {})().judge(states), strict=True):
-        values = theory(state, misere)
-        assert found.values == values
-        assert found.best == {word for word, value in zip(state.legal_actions(), values, strict=True) if value == max(values)}
-        assert (found.certainty, found.bound) == (1.0, 0.0)
-        assert (max(values) < 0) == lost(state.game.piles(state), misere)
-    return states
-
-
-@pytest.mark.parametrize("misere", [False, True], ids=["normal", "misere"])
-@pytest.mark.parametrize("sizes", [(1,), (5,), (1, 1), (1, 1, 1), (1, 2), (1, 2, 3), (2, 2, 4), (1, 3, 5, 7)], ids=str)
-def test_the_best_moves_are_those_of_the_theory(sizes, misere):
-    check(sizes, misere, 40)
-
-
 @settings(max_examples=25, deadline=None)
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4), misere=st.booleans(), seed=st.integers(0, 999))
 def test_the_best_moves_of_any_piles_are_those_of_the_theory(sizes, misere, seed):
-    check(sizes, misere, 4, seed)
-
-
-@pytest.mark.parametrize("misere", [False, True], ids=["normal", "misere"])
-def test_the_theory_is_that_of_brute_force(misere):
-    for state in played(nim_made((1, 2, 3), misere), 10):
-        assert theory(state, misere) == solved_actions(state)
-
-
-def test_normal_and_misere_play_part_only_when_small():
-    part = {state.game.piles(state) for state in check((1, 2, 3), True, 60) if theory(state, True) != theory(state, False)}
-    assert part and all(sum(size > 1 for size in piles) <= 1 for piles in part)
+    game = make_game("nim", options={"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
+    states = played(game, 4, seed=seed)
+    for state, verdict in zip(states, minimax_made().judge(states), strict=True):
+        assert verdict.values == theory(state, misere)
 
 
 def test_the_best_are_those_of_the_largest_value_unless_the_judgement_says_otherwise():
     plain = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3, 3.0], bound=0.5, certainty=0.25))
     assert plain.best == {"b", "c"} and plain.values == (1.0, 3.0, 3.0)
     assert (plain.certainty, plain.bound, plain.entropy) == (0.25, 0.5, None)
-    said = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3.0, 3.0], best=[True, False, False], entropy=0.7))
-    assert said.best == {"a"} and said.entropy == 0.7 and (said.certainty, said.bound) == (1.0, 0.0)
+    explicit = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3.0, 3.0], best=[True, False, False], entropy=0.7))
+    assert explicit.best == {"a"} and explicit.entropy == 0.7 and (explicit.certainty, explicit.bound) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("wrong", [Judgement(values=[1.0]), Judgement(values=[1.0, 2.0], best=[True])], ids=["values", "best"])

@@ -4,13 +4,12 @@ import sys
 import pytest
 from tests.cases import every_case
 from tests.methods.oracles.positions import played
+from tests.methods.small_runs import config_of, play_step
 
-from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part
 from sparring.core.errors import ConfigError, OracleError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.dag_search import Dag, DagWorld
 from sparring.environments.dag_search.solver import dag_search as solver
@@ -21,8 +20,6 @@ from sparring.measure.oracle_regret import Judge
 from sparring.methods.oracles.base import hindrance, verdicts
 from sparring.methods.oracles.solvers import solved_by
 from sparring.play.players.scheduler import scheduler
-from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
 
 OPTIONS = [{}, {"right": "forced"}, {"lost": "solution"}]
 
@@ -36,17 +33,17 @@ def constraint_oracle(**options):
 def test_it_passes_on_what_the_file_of_the_game_says(name, options):
     states, judge, abstained = played(make_game(name), number=6), constraint_oracle(**options), 0
     solve = registry.with_options(load_part("environments", name, "solver"), options)
-    for state, found in zip(states, judge.judge(states), strict=True):
-        said = solve(state)
-        abstained += said is None
-        if said is None or found is None:
-            assert said is found
+    for state, verdict in zip(states, judge.judge(states), strict=True):
+        judgement = solve(state)
+        abstained += judgement is None
+        if judgement is None or verdict is None:
+            assert judgement is verdict
             continue
-        assert found.actions == state.legal_actions() and found.values == pytest.approx(list(said.values))
-        assert (found.certainty, found.bound) == (said.certainty, said.bound)
-        top = max(said.values)
-        best = said.best if said.best is not None else [value == pytest.approx(top) for value in said.values]
-        assert found.best == {word for word, ok in zip(found.actions, best, strict=True) if ok}
+        assert verdict.actions == state.legal_actions() and verdict.values == pytest.approx(list(judgement.values))
+        assert (verdict.certainty, verdict.bound) == (judgement.certainty, judgement.bound)
+        top = max(judgement.values)
+        best = judgement.best if judgement.best is not None else [value == pytest.approx(top) for value in judgement.values]
+        assert verdict.best == {word for word, ok in zip(verdict.actions, best, strict=True) if ok}
     assert (judge.metrics["judged"], judge.metrics["abstained"]) == (len(states), abstained)
 
 
@@ -69,20 +66,9 @@ def graded_oracle(**options):
     return registry.bind("oracles", "graded", options)()
 
 
-def positions(game, number=12):
-    out, root = [], Stream.from_seed(5)
-    for episode in range(number):
-        state, draws = game.reset(root.child("deal").child(episode)), root.child(episode)
-        while not state.done:
-            out.append(state.clone())
-            legal = state.legal_actions()
-            state.apply(legal[draws.integer(state.plies, len(legal))])
-    return out
-
-
 def graded(state, **options):
-    found = graded_oracle(**options).judge([state])[0]
-    return None if found is None else dict(zip(found.actions, found.values, strict=True))
+    verdict = graded_oracle(**options).judge([state])[0]
+    return None if verdict is None else dict(zip(verdict.actions, verdict.values, strict=True))
 
 
 def digits_left(size, cells, place):
@@ -101,18 +87,18 @@ def digits_left(size, cells, place):
 @pytest.mark.parametrize("options", [{"blanks": 6}, {"blanks": 10, "level": "any"}, {"size": 6, "blanks": 14}])
 def test_sudoku_by_counting_candidates(options):
     game = make_game("sudoku", options={**options, "puzzles": 40})
-    met = set()
-    for state in positions(game):
+    grades = set()
+    for state in played(game):
         table, size = state.table, state.table.size
-        left = {cell: len(digits_left(size, table.cells, cell)) for cell, held in enumerate(table.cells) if not held}
+        candidates = {cell: len(digits_left(size, table.cells, cell)) for cell, digit_there in enumerate(table.cells) if not digit_there}
         for action, value in graded(state).items():
             row, column, digit = int(action[1]) - 1, int(action[3]) - 1, int(action[5])
             cell = row * size + column
             right = table.solution[cell] == digit
-            wanted = -1.0 if not right else 2.0 if left[cell] == 1 else 1.0 if left[cell] == min(left.values()) else 0.5
-            assert value == wanted
-            met.add(wanted)
-    assert met >= {2.0, -1.0, 0.5}
+            expected = -1.0 if not right else 2.0 if candidates[cell] == 1 else 1.0 if candidates[cell] == min(candidates.values()) else 0.5
+            assert value == expected
+            grades.add(expected)
+    assert grades >= {2.0, -1.0, 0.5}
 
 
 def test_sudoku_without_a_forced_cell_pays_the_fewest_candidates():
@@ -147,8 +133,8 @@ def layouts(table):
 
 def test_minesweeper_by_enumerating_layouts():
     game = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 3, "flags": True, "layouts": 200})
-    met = set()
-    for state in positions(game, 30):
+    grades = set()
+    for state in played(game, 30):
         table = state.table
         if not table.opened:
             assert set(graded(state).values()) == {2.0}
@@ -159,52 +145,52 @@ def test_minesweeper_by_enumerating_layouts():
         for action, value in graded(state).items():
             cell = (int(action[1]) - 1) * table.columns + int(action[3]) - 1
             if action[0] == "f":
-                wanted = 1.0 if risk[cell] == 1.0 else -1.0
+                expected = 1.0 if risk[cell] == 1.0 else -1.0
             elif risk[cell] == 0.0:
-                wanted = 2.0
+                expected = 2.0
             else:
-                wanted = 1.0 if risk[cell] == min(risk.values()) else 0.0
-            assert value == wanted
-            met.add((action[0], wanted))
-    assert met == {("r", 2.0), ("r", 1.0), ("r", 0.0), ("f", 1.0), ("f", -1.0)}
+                expected = 1.0 if risk[cell] == min(risk.values()) else 0.0
+            assert value == expected
+            grades.add((action[0], expected))
+    assert grades == {("r", 2.0), ("r", 1.0), ("r", 0.0), ("f", 1.0), ("f", -1.0)}
 
 
 def solved_in(table, most=30):
     """The least moves to a solved room, by a search forwards; None without any."""
     layer, seen = [table], {(table.agent, table.boxes)}
     for depth in range(most):
-        if any(one.solved for one in layer):
+        if any(room.solved for room in layer):
             return depth
-        found = []
-        for one in layer:
-            for move in one.legal():
-                child = one.after(move)
+        following = []
+        for room in layer:
+            for move in room.legal():
+                child = room.after(move)
                 if (child.agent, child.boxes) not in seen:
                     seen.add((child.agent, child.boxes))
-                    found.append(child)
-        layer = found
+                    following.append(child)
+        layer = following
     return None
 
 
 @pytest.mark.parametrize("boxes", [1, 2])
 def test_sokoban_by_a_search_forwards(boxes):
     game = make_game("sokoban", options={"boxes": boxes, "rooms": 20, "moves": 12})
-    met = set()
-    for state in positions(game, 10):
+    seen = set()
+    for state in played(game, 25):
         children = {state.game.words[index]: state.table.after(index) for index in state.legal_indices()}
         ways = {word: solved_in(child) for word, child in children.items()}
         known = [way for way in ways.values() if way is not None]
         grades, released = graded(state, pay={"deadlock": -2.0}), graded(state)
         if not known:
             assert grades is None and released is None
-            met.add(None)
+            seen.add(None)
             continue
         for word, way in ways.items():
-            wanted = -2.0 if way is None else 2.0 if way == min(known) else 0.0
-            assert grades[word] == wanted
-            assert released[word] == max(wanted, 0.0), "released: any move but a shortest one pays 0"
-            met.add(wanted)
-    assert met == {None, 2.0, 0.0, -2.0}
+            expected = -2.0 if way is None else 2.0 if way == min(known) else 0.0
+            assert grades[word] == expected
+            assert released[word] == max(expected, 0.0), "released: any move but a shortest one pays 0"
+            seen.add(expected)
+    assert seen == {None, 2.0, 0.0, -2.0}
 
 
 def test_tiers_may_pay_otherwise_and_unknown_ones_are_refused():
@@ -224,7 +210,7 @@ def test_other_games_are_refused_with_the_games_that_have_tiers():
 
 def test_an_oracle_that_errs_calls_one_of_the_best_another():
     game = make_game("sokoban", options={"rooms": 4})
-    state = next(one for one in positions(game) if len(set((graded(one) or {}).values())) > 1)
+    state = next(position for position in played(game) if len(set((graded(position) or {}).values())) > 1)
     clear = graded_oracle().judge([state])[0]
     noisy = registry.bind("oracles", "noisy", {"oracle": "graded", "flip": 1.0})()
     assert noisy.judge([state])[0].best != clear.best
@@ -238,22 +224,17 @@ def game(**options):
     return make_game("minesweeper", options=options)
 
 
-def careful(made, number):
+def careful(game, number):
     """Return states of plays in which losing actions are avoided, so that plays are long."""
     out, root = [], Stream.from_seed(3)
     for episode in range(number):
-        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        state, draws = game.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
             out.append(state.clone())
             table, legal = state.spiel.table, state.spiel.legal_actions()
-            kept = [index for index in legal if not table.mined or (index % table.cells in table.mined) == (index >= table.cells)]
-            state.apply_index(kept[draws.integer(state.plies, len(kept))])
+            safe = [index for index in legal if not table.mined or (index % table.cells in table.mined) == (index >= table.cells)]
+            state.apply_index(safe[draws.integer(state.plies, len(safe))])
     return out
-
-
-def near(table, cell):
-    row, column = divmod(cell, table.columns)
-    return {r * table.columns + c for r, c in itertools.product(range(table.rows), range(table.columns)) if max(abs(r - row), abs(c - column)) == 1}
 
 
 def agreeing(table, layouts):
@@ -261,7 +242,7 @@ def agreeing(table, layouts):
     return [
         mined
         for mined in layouts
-        if not mined & table.opened and mined >= table.flagged and all(len(near(table, cell) & mined) == count for cell, count in shows.items())
+        if not mined & table.opened and mined >= table.flagged and all(len(around(table, cell) & mined) == count for cell, count in shows.items())
     ]
 
 
@@ -270,10 +251,10 @@ def agreeing(table, layouts):
 @every_case(("rows", "columns", "mines"), [(4, 4, 3), (3, 5, 5), (2, 6, 2), (1, 7, 3)])
 @every_case("prior", ["uniform", "bank"])
 def test_probabilities_are_those_of_all_layouts(prior, rows, columns, mines, flags, pay):
-    made = game(rows=rows, columns=columns, mines=mines, flags=flags, pay=pay, layouts=200)
-    states = [state for state in careful(made, 6) if state.plies]
+    board = game(rows=rows, columns=columns, mines=mines, flags=flags, pay=pay, layouts=200)
+    states = [state for state in careful(board, 6) if state.plies]
     cells = rows * columns
-    for state, found in zip(states, posterior_oracle(prior=prior).judge(states), strict=True):
+    for state, verdict in zip(states, posterior_oracle(prior=prior).judge(states), strict=True):
         table = state.spiel.table
         if prior == "bank":
             layouts = [mines_of(order_of(cells, 0, index), mines, table.moves[0]) for index in range(200)]
@@ -282,21 +263,21 @@ def test_probabilities_are_those_of_all_layouts(prior, rows, columns, mines, fla
         layouts = agreeing(table, layouts)
         lost = len(table.opened) / (cells - mines) if pay == "share" else 0.0
         safe = [sum((index % cells in mined) == (index >= cells) for mined in layouts) / len(layouts) for index in state.spiel.legal_actions()]
-        assert found.values == pytest.approx([chance + (1 - chance) * lost for chance in safe], abs=1e-12)
-        assert found.best == {word for word, chance in zip(found.actions, safe, strict=True) if chance > max(safe) - 1e-9}
-        assert (found.bound == 0.0) == (set(safe) <= {0.0, 1.0})
-        assert found.certainty == 1.0
+        assert verdict.values == pytest.approx([chance + (1 - chance) * lost for chance in safe], abs=1e-12)
+        assert verdict.best == {word for word, chance in zip(verdict.actions, safe, strict=True) if chance > max(safe) - 1e-9}
+        assert (verdict.bound == 0.0) == (set(safe) <= {0.0, 1.0})
+        assert verdict.certainty == 1.0
 
 
 def test_posterior_by_hand():
-    made = game(rows=1, columns=5, mines=1, layouts=64, flags=True)
+    board = game(rows=1, columns=5, mines=1, layouts=64, flags=True)
     for seed in range(64):
-        state = made.reset(Stream.from_seed(seed))
+        state = board.reset(Stream.from_seed(seed))
         state.apply("r1c2")
         if state.observe(0).view == ".1...":
             break
-    found = posterior_oracle().judge([state])[0]
-    assert dict(zip(found.actions, found.values, strict=True)) == {
+    verdict = posterior_oracle().judge([state])[0]
+    assert dict(zip(verdict.actions, verdict.values, strict=True)) == {
         "r1c1": 0.5,
         "r1c3": 0.5,
         "r1c4": 1.0,
@@ -306,46 +287,35 @@ def test_posterior_by_hand():
         "f1c4": 0.0,
         "f1c5": 0.0,
     }
-    assert found.best == {"r1c4", "r1c5"} and found.bound == 1.0
+    assert verdict.best == {"r1c4", "r1c5"} and verdict.bound == 1.0
 
 
 def test_the_first_reveal_is_safe_everywhere():
     state = game().reset(Stream.from_seed(0))
-    found = posterior_oracle().judge([state])[0]
-    assert set(found.values) == {1.0} and found.best == set(state.legal_actions()) and found.bound == 1.0
-
-
-def test_a_sure_flag_is_as_good_as_a_safe_reveal():
-    states = [state for state in careful(game(flags=True), 20) if state.plies]
-    verdicts = posterior_oracle().judge(states)
-    assert any({word[0] for word in found.best} == {"r", "f"} for found in verdicts)
+    verdict = posterior_oracle().judge([state])[0]
+    assert set(verdict.values) == {1.0} and verdict.best == set(state.legal_actions()) and verdict.bound == 1.0
 
 
 def test_the_largest_board_is_counted_and_what_is_sure_is_true():
-    made = game(rows=8, columns=8, mines=10, flags=True)
-    states = [state for state in careful(made, 3) if state.plies]
-    for state, found in zip(states, posterior_oracle().judge(states), strict=True):
+    board = game(rows=8, columns=8, mines=10, flags=True)
+    states = [state for state in careful(board, 3) if state.plies]
+    for state, verdict in zip(states, posterior_oracle().judge(states), strict=True):
         mined = state.spiel.table.mined
-        assert not any(value == 1.0 and (index % 64 in mined) != (index >= 64) for index, value in zip(state.spiel.legal_actions(), found.values, strict=True))
-        reveals = [1 - value for index, value in zip(state.spiel.legal_actions(), found.values, strict=True) if index < 64]
+        values = dict(zip(state.spiel.legal_actions(), verdict.values, strict=True))
+        assert not any(value == 1.0 and (index % 64 in mined) != (index >= 64) for index, value in values.items())
+        reveals = [1 - value for index, value in values.items() if index < 64]
         assert sum(reveals) == pytest.approx(10 - len(state.spiel.table.flagged))  # expected mines
 
 
-def test_other_games_are_refused():
-    state = make_game("sudoku").reset(Stream.from_seed(0))
-    with pytest.raises(OracleError, match="posterior"):
-        posterior_oracle().judge([state])
-
-
 def test_options_reach_the_games_file_and_are_checked():
-    made = game(rows=3, columns=4, mines=2)
-    state = made.reset(Stream.from_seed(0))
+    board = game(rows=3, columns=4, mines=2)
+    state = board.reset(Stream.from_seed(0))
     assert posterior_oracle(options={"worlds": 55}).judge([state])[0].best == {"r1c1", "r1c4", "r2c2", "r2c3", "r3c1", "r3c4"}
     assert posterior_oracle(options={}).judge([state]) == posterior_oracle().judge([state])
     with pytest.raises(UnknownNameError, match="worlds"):
-        posterior_oracle(options={"world": 55}).covers(made)
+        posterior_oracle(options={"world": 55}).covers(board)
     with pytest.raises(ConfigError, match="worlds"):
-        posterior_oracle(options={"worlds": -1}).covers(made)
+        posterior_oracle(options={"worlds": -1}).covers(board)
     with pytest.raises(ConfigError, match="beside options"):
         posterior_oracle(options={"prior": "bank"})
 
@@ -354,44 +324,44 @@ def test_options_reach_the_games_file_and_are_checked():
 WORLD = DagWorld((("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")), ("red", "blue", "gold"), ((), (), (0,)))
 
 
-def made():
+def planning_oracle():
     return registry.bind("oracles", "planning")()
 
 
-def asked():
+def first_decision():
     """Return the game and its play in the world above, at the lead's first decision."""
     game = make_game("dag_search", options={"tasks": 3, "workers": 3, "pages": 4})
     return game, Dag(game, WORLD)
 
 
 def test_planning_by_hand():
-    game, play = asked()
-    (found,) = verdicts(made(), [decision_of(game, play, 0)])
-    assert found.actions == ("call 1", "call 2", "call 3") and found.best == {"call 1"}
-    assert found.values == (1.0, pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert (found.certainty, found.bound, found.entropy) == (1.0, 0.0, None)
+    game, play = first_decision()
+    (verdict,) = verdicts(planning_oracle(), [decision_of(game, play, 0)])
+    assert verdict.actions == ("call 1", "call 2", "call 3") and verdict.best == {"call 1"}
+    assert verdict.values == (1.0, pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert (verdict.certainty, verdict.bound, verdict.entropy) == (1.0, 0.0, None)
 
 
 def test_workers_are_not_judged_and_the_play_is_left_alone():
-    game, play = asked()
+    game, play = first_decision()
     play.step({0: "call 2"})
     before = dict(vars(play))
-    assert made().judge([decision_of(game, play, seat) for seat in (1, 2)]) == [None, None]
-    assert vars(play) == before and made().judge([]) == []
+    assert planning_oracle().judge([decision_of(game, play, seat) for seat in (1, 2)]) == [None, None]
+    assert vars(play) == before and planning_oracle().judge([]) == []
 
 
 def test_what_is_refused():
-    game, play = asked()
+    game, play = first_decision()
     play.ended = True
     with pytest.raises(OracleError, match="finished"):
-        made().judge([decision_of(game, play, 0)])
+        planning_oracle().judge([decision_of(game, play, 0)])
     kuhn = make_game("kuhn_poker")
-    assert "has no planning solver" in made().covers(kuhn) and "dag_search" in made().covers(kuhn)
+    assert "has no planning solver" in planning_oracle().covers(kuhn) and "dag_search" in planning_oracle().covers(kuhn)
     with pytest.raises(OracleError, match="kuhn_poker"):
-        made().judge([decision_of(kuhn, kuhn.reset(Stream.from_seed(0)), 0)])
+        planning_oracle().judge([decision_of(kuhn, kuhn.reset(Stream.from_seed(0)), 0)])
     wide = make_game("wide_search")
-    assert hindrance(made(), wide) and hindrance(registry.bind("oracles", "minimax")(), game).startswith("it has no rules")
-    assert not hindrance(made(), game)
+    assert hindrance(planning_oracle(), wide) and hindrance(registry.bind("oracles", "minimax")(), game).startswith("it has no rules")
+    assert not hindrance(planning_oracle(), game)
     with pytest.raises(OracleError, match="judge episodes of dag_search"):
         solver(Situation(wide, wide.reset(Stream.from_seed(0)), 0))
 
@@ -400,16 +370,16 @@ def test_a_state_of_openspiels_is_asked_about_as_it_is():
     kuhn = make_game("kuhn_poker")
     state = kuhn.reset(Stream.from_seed(0))
     assert decision_of(kuhn, state, 0) is state
-    game, play = asked()
-    found = decision_of(game, play, 0, 7)
-    assert (found.seat, found.plies, found.done, found.legal_actions()) == (0, 7, False, ("call 1", "call 2", "call 3"))
+    game, play = first_decision()
+    decision = decision_of(game, play, 0, 7)
+    assert (decision.seat, decision.plies, decision.done, decision.legal_actions()) == (0, 7, False, ("call 1", "call 2", "call 3"))
 
 
 @pytest.mark.parametrize(("player", "optimal"), [(scheduler(), 1.0), (scheduler(width=4), 0.0)])
 def test_it_measures_a_lead_in_matches(player, optimal):
     """In a chain the best schedule has no regret, and four workers are never best while steps are short."""
     game = make_game("dag_search", options={"shape": "chain", "workers": 4})
-    report = play_matches(game, player, scheduler(), games_per_seat=4, stream=Stream.from_seed(0), judge=Judge(oracle=made()))
+    report = play_matches(game, player, scheduler(), games_per_seat=4, stream=Stream.from_seed(0), judge=Judge(oracle=planning_oracle()))
     lead, worker = report.seats[0].regret, report.seats[1].regret
     assert lead.judged == lead.turns > 0 and worker.judged == 0
     assert lead.optimal.mean == optimal or (optimal == 0.0 and lead.optimal.mean < 0.7)
@@ -420,15 +390,13 @@ def configured(environment, **changes):
     """Return a small configuration of one environment whose oracle plans ahead."""
     section = {**environment, "illegal": {"rule": "random"}, "oracle": {"name": "planning"}}
     model = {"hidden_size": 8, "layers": 1, "heads": 1, "context": 256}
-    return resolve({"environments": [section], "steps": 1, "threads": 1, "rollout": {"games_per_step": 8}, "model": model, **changes})
+    return config_of(section, rollout={"games_per_step": 8}, model=model, **changes)
 
 
 def test_it_judges_a_run_whose_rewards_read_it():
-    config = configured({"name": "dag_search", "options": {"tasks": 3, "workers": 2, "worlds": 50}}, rewards=[{"name": "best_action"}], reorder_outcomes=True)
-    engine = LocalEngine(config)
-    methods = Methods.of(config, [game for game, _ in engine.environments])
-    played = play_round(config, engine, methods, RunState())
-    turns = [turn for episode in played.episodes for turn in episode.turns]
+    environment = {"name": "dag_search", "options": {"tasks": 3, "workers": 2, "worlds": 50}}
+    outcome = play_step(configured(environment, rewards=[{"name": "best_action"}]))
+    turns = [turn for episode in outcome.episodes for turn in episode.turns]
     assert all((turn.verdict is None) == (turn.seat != 0) for turn in turns)
     assert all(("best_action" in turn.rewards) == (turn.seat == 0) for turn in turns)
 
@@ -436,4 +404,4 @@ def test_it_judges_a_run_whose_rewards_read_it():
 def test_a_run_names_it_for_no_other_environment():
     config = configured({"name": "wide_search"})
     with pytest.raises(ConfigError, match="'wide_search' has the oracle 'planning', which cannot judge it"):
-        Methods.of(config, [game for game, _ in LocalEngine(config).environments])
+        play_step(config)

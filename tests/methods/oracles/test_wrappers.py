@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tests.methods.oracles.positions import after, played
+from tests.play import plays
 
 from sparring.config import EnvironmentConfig
 from sparring.config.plugins import registry
@@ -21,21 +22,20 @@ from sparring.methods.oracles.judge import configured_oracles, is_best, judge_ep
 from sparring.methods.oracles.noisy import NoisyOracle
 from sparring.play.replay import replay
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 
 
 def noisy_made(**options):
     return registry.bind("oracles", "noisy", options)()
 
 
-TIC_OF_NOISY = make_game("tic_tac_toe")
+TIC = make_game("tic_tac_toe")
 EXACT = registry.bind("oracles", "minimax")()
-STATES_OF_NOISY = list({(state.seat, str(state.spiel)): state for state in played(TIC_OF_NOISY, 700)}.values())
+STATES_OF_NOISY = list({(state.seat, str(state.spiel)): state for state in played(TIC, 700)}.values())
 TRUE = EXACT.judge(STATES_OF_NOISY)
 
 
-def wrong(found):
-    return [action for action in found.actions if action not in found.best]
+def wrong(opinion):
+    return [action for action in opinion.actions if action not in opinion.best]
 
 
 def test_without_noise_it_is_the_oracle_within():
@@ -43,23 +43,19 @@ def test_without_noise_it_is_the_oracle_within():
 
 
 def test_a_sure_flip_names_the_others_best_where_there_are_any():
-    for found, exact in zip(noisy_made(flip=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
-        assert found.best == (set(wrong(exact)) or exact.best)
+    for flipped, exact in zip(noisy_made(flip=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
+        assert flipped.best == (set(wrong(exact)) or exact.best)
         if wrong(exact):
-            assert set(found.values) == {min(exact.values), max(exact.values)}
+            assert set(flipped.values) == {min(exact.values), max(exact.values)}
         else:
-            assert found == exact
-        assert {a for a, value in zip(found.actions, found.values, strict=True) if value == max(found.values)} == found.best
-        assert (found.actions, found.certainty, found.bound) == (exact.actions, exact.certainty, exact.bound)
+            assert flipped == exact
+        assert {a for a, value in zip(flipped.actions, flipped.values, strict=True) if value == max(flipped.values)} == flipped.best
+        assert (flipped.actions, flipped.certainty, flipped.bound) == (exact.actions, exact.certainty, exact.bound)
 
 
-def test_a_sure_bias_calls_all_best():
-    for found, exact in zip(noisy_made(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
-        assert found.best == set(found.actions)
-        assert set(found.values) == {max(exact.values)}
-
-
-def test_a_sure_abstention_says_nothing_and_is_counted():
+def test_a_sure_bias_calls_all_best_and_a_sure_abstention_says_nothing():
+    for biased, exact in zip(noisy_made(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
+        assert biased.best == set(biased.actions) and set(biased.values) == {max(exact.values)}
     oracle = noisy_made(abstain=1.0)
     assert oracle.judge(STATES_OF_NOISY) == [None] * len(STATES_OF_NOISY)
     assert oracle.metrics["abstained"] == len(STATES_OF_NOISY)
@@ -74,11 +70,11 @@ def streams(count, seed=0):
 def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
     oracle = noisy_made(flip=flip, bias=bias, abstain=abstain, seed=3, per=per)
     pairs = [(f, t) for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True) if wrong(t)]
-    kept = [(found, exact) for found, exact in pairs if found is not None]
-    assert len(kept) > 1000
-    assert 1 - len(kept) / len(pairs) == pytest.approx(abstain, abs=0.04)
-    true_positive = sum(min(t.best) in f.best for f, t in kept) / len(kept)
-    false_positive = sum(min(wrong(t)) in f.best for f, t in kept) / len(kept)
+    judged = [(noisy, exact) for noisy, exact in pairs if noisy is not None]
+    assert len(judged) > 1000
+    assert 1 - len(judged) / len(pairs) == pytest.approx(abstain, abs=0.04)
+    true_positive = sum(min(t.best) in f.best for f, t in judged) / len(judged)
+    false_positive = sum(min(wrong(t)) in f.best for f, t in judged) / len(judged)
     assert true_positive == pytest.approx(1 - flip * (1 - bias), abs=0.04)
     assert false_positive == pytest.approx(flip + bias - flip * bias, abs=0.04)
     assert true_positive - false_positive == pytest.approx((1 - bias) * (1 - 2 * flip), abs=0.06)
@@ -89,59 +85,52 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
 def test_right_and_wrong_actions_are_called_so_at_rates_of_their_own(tpr, fpr, per):
     oracle = noisy_made(flip=0.0, tpr=tpr, fpr=fpr, seed=3, per=per)
     pairs = list(zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True))
-    right = [action in found.best for found, true in pairs for action in true.best]
-    passed = [action in found.best for found, true in pairs for action in wrong(true)]
+    right = [action in noisy.best for noisy, true in pairs for action in true.best]
+    passed = [action in noisy.best for noisy, true in pairs for action in wrong(true)]
     assert min(len(right), len(passed)) > 1000
     assert sum(right) / len(right) == pytest.approx(tpr, abs=0.03)
     assert sum(passed) / len(passed) == pytest.approx(fpr, abs=0.03)
-    for found, true in pairs:
-        held = {action for action, value in zip(found.actions, found.values, strict=True) if value == max(true.values)}
-        assert found.best == held or len(set(true.values)) == 1
+    for noisy, true in pairs:
+        highest = {action for action, value in zip(noisy.actions, noisy.values, strict=True) if value == max(true.values)}
+        assert noisy.best == highest or len(set(true.values)) == 1
     assert oracle.metrics["missed"] == len(right) - sum(right)
     assert oracle.metrics["false_alarms"] == sum(passed)
 
 
 def test_actions_of_one_position_err_independently():
-    state, number = after(TIC_OF_NOISY, "a1"), 4000
+    state, number = after(TIC, "a1"), 4000
     (exact,) = EXACT.judge([state])
-    found = noisy_made(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
-    one, other = wrong(exact)[:2]
-    both = sum({one, other} <= verdict.best for verdict in found) / number
+    verdicts = noisy_made(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
+    first, other = wrong(exact)[:2]
+    both = sum({first, other} <= verdict.best for verdict in verdicts) / number
     assert both == pytest.approx(0.09, abs=0.02)
-    assert all(exact.best <= verdict.best for verdict in found)
+    assert all(exact.best <= verdict.best for verdict in verdicts)
 
 
-def test_per_turn_one_position_gets_verdicts_that_differ_at_the_documented_rates():
-    state, number = after(TIC_OF_NOISY, "a1"), 4000
-    exact = EXACT.judge([state])[0]
+def test_per_turn_one_position_gets_verdicts_that_differ():
+    state, number = after(TIC, "a1"), 4000
     oracle = noisy_made(flip=0.3, abstain=0.1, per="turn")
-    found = oracle.judge([state] * number, streams(number))
-    said = [verdict for verdict in found if verdict is not None]
-    assert exact.best == {"b2"}
-    assert 1 - len(said) / number == pytest.approx(0.1, abs=0.02)
-    true_positive, false_positive = sum("b2" in v.best for v in said) / len(said), sum("c2" in v.best for v in said) / len(said)
-    assert true_positive == pytest.approx(0.7, abs=0.03)
-    assert true_positive - false_positive == pytest.approx(1 - 2 * 0.3, abs=0.05)
-    assert len({verdict.best for verdict in said}) == 2
-    assert (oracle.metrics["judged"], oracle.metrics["abstained"]) == (number, found.count(None))
+    verdicts = oracle.judge([state] * number, streams(number))
+    right = [verdict.best == {"b2"} for verdict in verdicts if verdict is not None]
+    assert 1 - len(right) / number == pytest.approx(0.1, abs=0.02)
+    assert sum(right) / len(right) == pytest.approx(0.7, abs=0.03)
+    assert (oracle.metrics["judged"], oracle.metrics["abstained"]) == (number, verdicts.count(None))
     again = noisy_made(flip=0.3, abstain=0.1).judge([state] * number, streams(number))
     assert len({verdict and verdict.best for verdict in again}) == 1  # per position: one verdict for all
 
 
 def test_per_turn_faults_are_those_of_the_stream_and_the_seed():
-    states, drawn = STATES_OF_NOISY[:300], streams(300)
-    together, backwards = noisy_made(per="turn").judge(states, drawn), noisy_made(per="turn")
-    alone = [backwards.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(drawn), strict=True)]
+    states, turn_streams = STATES_OF_NOISY[:300], streams(300)
+    together, backwards = noisy_made(per="turn").judge(states, turn_streams), noisy_made(per="turn")
+    alone = [backwards.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(turn_streams), strict=True)]
     assert alone[::-1] == together
-    assert noisy_made(per="turn", seed=1).judge(states, drawn) != together
+    assert noisy_made(per="turn", seed=1).judge(states, turn_streams) != together
     assert noisy_made(per="turn").judge(states, streams(300, seed=1)) != together
-    twice = noisy_made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(states, drawn)
-    assert [found.best for found in twice] == [exact.best for exact in TRUE[:300]]
-    for given in (None, drawn[:1]):
+    twice = noisy_made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(states, turn_streams)
+    assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE[:300]]
+    for wrong_streams in (None, turn_streams[:1]):
         with pytest.raises(OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"):
-            noisy_made(per="turn").judge(states, given)
-    with pytest.raises(OracleError, match="is finished"):
-        noisy_made(per="turn").judge([after(TIC_OF_NOISY, "a1", "a2", "b1", "b2", "c1")], drawn[:1])
+            noisy_made(per="turn").judge(states, wrong_streams)
     with pytest.raises(ConfigError, match="per"):
         noisy_made(per="game")
 
@@ -152,16 +141,16 @@ def test_a_position_has_one_verdict_by_seed():
     assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
     assert noisy_made(seed=2).judge(states) != together
     oracle = noisy_made(flip=0.5)
-    first, second = oracle.judge([after(TIC_OF_NOISY, "a1", "b2", "c3"), after(TIC_OF_NOISY, "c3", "b2", "a1")])
+    first, second = oracle.judge([after(TIC, "a1", "b2", "c3"), after(TIC, "c3", "b2", "a1")])
     assert first is second
 
 
 def test_it_counts_its_faults_and_shows_the_counts_within():
     oracle = noisy_made(flip=0.5, options={"max_states": 100})
-    found = oracle.judge(STATES_OF_NOISY)
+    verdicts = oracle.judge(STATES_OF_NOISY)
     metrics = oracle.metrics
-    assert metrics["abstained"] == found.count(None) == metrics["inner_over_budget"] > 0
-    changed = sum(f is not None and f != t for f, t in zip(found, TRUE, strict=True))
+    assert metrics["abstained"] == verdicts.count(None) == metrics["inner_over_budget"] > 0
+    changed = sum(f is not None and f != t for f, t in zip(verdicts, TRUE, strict=True))
     assert metrics["flipped"] == changed > 0
 
 
@@ -177,7 +166,7 @@ class Anything(CachedOracle):
 
 def test_its_faults_do_not_depend_on_the_game_judged_before():
     kuhn, states = make_game("kuhn_poker"), []
-    for game in (TIC_OF_NOISY, kuhn, TIC_OF_NOISY, kuhn):
+    for game in (TIC, kuhn, TIC, kuhn):
         states += played(game, 3)[:6]
 
     def fresh():
@@ -187,7 +176,7 @@ def test_its_faults_do_not_depend_on_the_game_judged_before():
 
     assert [fresh().judge([state])[0] for state in states] == fresh().judge(states)
     assert hides(kuhn)
-    assert not hides(TIC_OF_NOISY)
+    assert not hides(TIC)
 
 
 def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
@@ -195,11 +184,9 @@ def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
     inner = registry.bind("oracles", "cfr", {"iterations": 5})()
     assert noisy_made(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best != inner.judge([state])[0].best
     twice = noisy_made(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES_OF_NOISY)
-    assert [found.best for found in twice] == [exact.best for exact in TRUE]
+    assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE]
     with pytest.raises(OracleError, match="hidden"):
         noisy_made().judge([state])
-    with pytest.raises(OracleError, match="is finished"):
-        noisy_made().judge([after(TIC_OF_NOISY, "a1", "a2", "b1", "b2", "c1")])
     with pytest.raises(UnknownNameError, match="oracle 'minimx'"):
         noisy_made(oracle="minimx")
     with pytest.raises(UnknownNameError, match="depth"):
@@ -220,8 +207,7 @@ def serial(oracle, options, states):
     return registry.bind("oracles", oracle, options)().judge(states)
 
 
-TIC_OF_PARALLEL = make_game("tic_tac_toe")
-STATES_OF_PARALLEL = played(TIC_OF_PARALLEL, 6)
+STATES_OF_PARALLEL = played(TIC, 6)
 HIDDEN = {
     "sudoku": ("constraint", {"lost": "solution"}, {"blanks": 4, "wrong": "continues"}),
     "minesweeper": ("posterior", {}, {"rows": 3, "columns": 3, "mines": 2}),
@@ -247,7 +233,7 @@ def test_any_number_of_processes_gives_the_same_verdicts_in_order():
 
 def test_all_games_go_through_one_set_of_processes():
     """Games with chance, with notes of their own, and two with one name but other options."""
-    games = [make_game("pig", options={"winscore": 10}), make_game("connect_four"), TIC_OF_PARALLEL, make_game("pig", options={"winscore": 14})]
+    games = [make_game("pig", options={"winscore": 10}), make_game("connect_four"), TIC, make_game("pig", options={"winscore": 14})]
     states = [state for game in games for state in played(game, 2)[:20]]
     oracle = parallel_made(options=SEARCH, workers=2, least=1)
     assert oracle.judge(states) == serial("mcts", SEARCH, states)
@@ -260,11 +246,11 @@ def test_deals_and_all_that_verdicts_hold_come_through(name):
     within, options, rules = HIDDEN[name]
     states = played(make_game(name, options=rules), 6)
     oracle = parallel_made(within, options=options, workers=2, least=1)
-    found = oracle.judge(states)
+    verdicts = oracle.judge(states)
     expected = serial(within, options, states)
-    assert found == expected
-    assert [repr(verdict.values) for verdict in found] == [repr(verdict.values) for verdict in expected]
-    assert any(verdict.entropy for verdict in found) == (name == "minesweeper")
+    assert verdicts == expected
+    assert [repr(verdict.values) for verdict in verdicts] == [repr(verdict.values) for verdict in expected]
+    assert any(verdict.entropy for verdict in verdicts) == (name == "minesweeper")
 
 
 def test_small_batches_and_known_positions_start_nothing():
@@ -320,7 +306,7 @@ def test_other_rules_in_a_process_are_noticed():
 
 
 def finished():
-    state = played(TIC_OF_PARALLEL, 1)[-1]
+    state = played(TIC, 1)[-1]
     while not state.done:
         state.apply(state.legal_actions()[0])
     return state
@@ -391,38 +377,30 @@ def alive(process):
         return False
 
 
-TIC_OF_JUDGE, NIM = make_game("tic_tac_toe"), make_game("kuhn_poker")
-MINIMAX = registry.bind("oracles", "minimax")()
+KUHN = make_game("kuhn_poker")
 
 
-def episodes(game, number=10, trained=(True, True)):
-    root = Stream.from_seed(1)
-    agents = {"random": registry.bind("players", "random")()}
-    specs = [
-        EpisodeSpec(
-            game=game, episode_id=index, group_id=index, deal=root.child(index).child("deal"), stream=root.child(index), seats=("random",) * 2, trained=trained
-        )
-        for index in range(number)
-    ]
-    return play(specs, agents)
+def episodes(game, trained=(True, True)):
+    specs = [replace(spec, trained=trained) for spec in plays.specs(game, 10, seed=1, name="random")]
+    return play(specs, {"random": registry.bind("players", "random")()})
 
 
 def test_every_turn_gets_the_verdict_on_its_own_state():
-    played = episodes(TIC_OF_JUDGE) + episodes(NIM)
-    judged = judge_episodes(played, {"tic_tac_toe": TIC_OF_JUDGE, "kuhn_poker": NIM}, {"tic_tac_toe": MINIMAX})
+    played = episodes(TIC) + episodes(KUHN)
+    judged = judge_episodes(played, {"tic_tac_toe": TIC, "kuhn_poker": KUHN}, {"tic_tac_toe": EXACT})
     for before, later in zip(played, judged, strict=True):
         assert replace(later, turns=tuple(turn._replace(verdict=None) for turn in later.turns)) == before
         if later.game == "kuhn_poker":
             assert later is before
         else:
-            assert [turn.verdict for turn in later.turns] == MINIMAX.judge(replay(TIC_OF_JUDGE, before))
+            assert [turn.verdict for turn in later.turns] == EXACT.judge(replay(TIC, before))
 
 
 @pytest.mark.parametrize("everyone", [False, True])
 def test_only_trained_seats_unless_everyone_is_asked_for(everyone):
-    judged = judge_episodes(episodes(TIC_OF_JUDGE, trained=(False, True)), {"tic_tac_toe": TIC_OF_JUDGE}, {"tic_tac_toe": MINIMAX}, everyone=everyone)
+    judged = judge_episodes(episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, everyone=everyone)
     assert {turn.seat for episode in judged for turn in episode.turns if turn.verdict is not None} == ({0, 1} if everyone else {1})
-    assert judge_episodes([], {"tic_tac_toe": TIC_OF_JUDGE}, {"tic_tac_toe": MINIMAX}) == []
+    assert judge_episodes([], {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}) == []
 
 
 def test_an_oracle_that_errs_by_turn_gets_a_stream_of_every_turn():
@@ -434,12 +412,12 @@ def test_an_oracle_that_errs_by_turn_gets_a_stream_of_every_turn():
             self.seen = [stream.key for stream in streams]
             return [None] * len(states)
 
-    recorder, played = Recorder(), episodes(TIC_OF_JUDGE)
-    judged = judge_episodes(played, {"tic_tac_toe": TIC_OF_JUDGE}, {"tic_tac_toe": recorder})
+    recorder, played = Recorder(), episodes(TIC)
+    judged = judge_episodes(played, {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
     first = recorder.seen
     assert len(set(first)) == len(first) == sum(len(episode.turns) for episode in played)
     assert all(turn.verdict is None for episode in judged for turn in episode.turns)
-    judge_episodes(played[::-1], {"tic_tac_toe": TIC_OF_JUDGE}, {"tic_tac_toe": recorder})
+    judge_episodes(played[::-1], {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
     assert sorted(recorder.seen) == sorted(first)
 
 
@@ -458,6 +436,6 @@ def test_what_a_turn_lost(action, event, right, lost):
 
 def test_an_oracle_that_cannot_judge_its_game_is_refused_before_anything_runs():
     sections = [EnvironmentConfig(name="tic_tac_toe", oracle={"name": "minimax"}), EnvironmentConfig(name="kuhn_poker")]
-    assert list(configured_oracles(sections, [TIC_OF_JUDGE, NIM])) == ["tic_tac_toe"]
+    assert list(configured_oracles(sections, [TIC, KUHN])) == ["tic_tac_toe"]
     with pytest.raises(ConfigError, match="'kuhn_poker' has the oracle 'minimax', which cannot judge it"):
-        configured_oracles([EnvironmentConfig(name="kuhn_poker", oracle={"name": "minimax"})], [NIM])
+        configured_oracles([EnvironmentConfig(name="kuhn_poker", oracle={"name": "minimax"})], [KUHN])

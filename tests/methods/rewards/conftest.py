@@ -5,42 +5,35 @@ import pytest
 from sparring.core.records import Episode, Segment, Turn, Verdict
 
 
+def finished(turns, *, returns=(0.0, 0.0), trained=(True, True), game="tic_tac_toe", forfeited_by=None, number=0):
+    """Return the episode of these turns, in which every seat is the learner's."""
+    seats = len(trained)
+    return Episode(
+        episode_id=number,
+        group_id=number,
+        game=game,
+        seed=0,
+        roles=("first", "second")[:seats],
+        agents=("learner",) * seats,
+        trained=trained,
+        turns=tuple(turns),
+        returns=returns[:seats],
+        forfeited_by=forfeited_by,
+    )
+
+
 @pytest.fixture
 def make_episode():
     """Return a function that makes an episode from (seat, event, tokens, game reward) per turn."""
 
-    def make(turns, *, returns=(0.0, 0.0), trained=(True, True), game="tic_tac_toe", forfeited_by=None, number=0):
-        count = [0] * len(trained)
-        made = []
-        for seat, event, tokens, reward in turns:
-            prompt, said = Segment(kind="prompt", ids=(1, 2, 3)), Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens)
-            made.append(
-                Turn(
-                    seat=seat,
-                    turn_index=count[seat],
-                    agent="learner",
-                    state_key="k",
-                    legal_actions=("bet",),
-                    reply="bet",
-                    action="bet",
-                    event=event,
-                    rewards={"game": reward},
-                    segments=(prompt, said) if tokens else (),
-                )
-            )
-            count[seat] += 1
-        return Episode(
-            episode_id=number,
-            group_id=number,
-            game=game,
-            seed=0,
-            roles=("first", "second")[: len(trained)],
-            agents=("learner",) * len(trained),
-            trained=trained,
-            turns=tuple(made),
-            returns=returns,
-            forfeited_by=forfeited_by,
-        )
+    def make(rows, **fields):
+        turns = []
+        for seat, event, tokens, reward in rows:
+            prompt = Segment(kind="prompt", ids=(1, 2, 3))
+            reply = Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens)
+            index, segments = sum(turn.seat == seat for turn in turns), (prompt, reply) if tokens else ()
+            turns.append(Turn(seat, index, "learner", "k", ("bet",), "bet", "bet", event, {"game": reward}, segments))
+        return finished(turns, **fields)
 
     return make
 
@@ -52,25 +45,16 @@ def judged():
     Values of None stand for a turn that no oracle judged.
     """
 
-    def make(turns, *, trained=(True, True), game="tic_tac_toe"):
-        made = []
-        for seat, event, values, chosen, *entropy in turns:
+    def make(rows, **fields):
+        turns = []
+        for seat, event, values, chosen, *entropy in rows:
             actions = tuple("abcdefghij"[: len(values or "ab")])
-            own = sum(turn.seat == seat for turn in made)
+            index = sum(turn.seat == seat for turn in turns)
             action = actions[chosen] if event == "ok" else None
             best = frozenset(a for a, v in zip(actions, values or (), strict=False) if v == max(values))
-            found = Verdict(actions=actions, values=tuple(values), best=best, entropy=entropy[0] if entropy else None) if values else None
-            made.append(Turn(seat, own, "learner", "k", actions, "said", action, event, {"game": 0.0}, verdict=found))
-        return Episode(
-            episode_id=0,
-            group_id=0,
-            game=game,
-            seed=0,
-            roles=("first", "second")[: len(trained)],
-            agents=("learner",) * len(trained),
-            trained=trained,
-            turns=tuple(made),
-            returns=(0.0,) * len(trained),
-        )
+            entropy = entropy[0] if entropy else None
+            verdict = Verdict(actions=actions, values=tuple(values), best=best, entropy=entropy) if values else None
+            turns.append(Turn(seat, index, "learner", "k", actions, "a reply", action, event, {"game": 0.0}, verdict=verdict))
+        return finished(turns, **fields)
 
     return make

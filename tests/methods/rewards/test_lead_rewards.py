@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.play import plays
 
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import bind
@@ -24,27 +25,16 @@ from sparring.play.players.scheduler import scheduler
 from sparring.play.players.searcher import searcher
 from sparring.play.replay import replay
 from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 
 WIDE_OF_SPAWN = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 2, "worlds": 50}
 DAG = {"tasks": 4, "workers": 4, "worlds": 50}
 
 
-def spawn_played(name, options, agent, trained=None, count=1):
-    game, root = make_game(name, options=options), Stream.from_seed(5)
-    specs = [
-        EpisodeSpec(
-            game=game,
-            episode_id=number,
-            group_id=number,
-            deal=root.child(number),
-            stream=root.child("play").child(number),
-            seats=("agent",) * game.num_seats,
-            trained=trained or (True,) * game.num_seats,
-        )
-        for number in range(count)
-    ]
-    return game, play(specs, {"agent": agent})
+def play_of(name, options, player, trained=None, count=1):
+    """Return a game and the episodes in which this player has all seats."""
+    game = make_game(name, options=options)
+    specs = plays.specs(game, count, seed=5, name="it")
+    return game, play([replace(spec, trained=trained or spec.trained) for spec in specs], {"it": player})
 
 
 @pytest.mark.parametrize(("width", "expected"), [(1, 0.0), (2, 1 / 3), (4, 1.0)])
@@ -52,15 +42,15 @@ def spawn_played(name, options, agent, trained=None, count=1):
 def test_by_hand(name, width, expected):
     """Of at most four workers one, two or four in the widest wave; only the lead's last turn is paid."""
     agent = searcher(width=width) if name == "wide_search" else scheduler(width=width)
-    game, (episode,) = spawn_played(name, WIDE_OF_SPAWN if name == "wide_search" else DAG, agent)
-    found = spawn(episode, game)
-    paid = {number: value for number, value in enumerate(found) if value is not None}
+    game, (episode,) = play_of(name, WIDE_OF_SPAWN if name == "wide_search" else DAG, agent)
+    rewards = spawn(episode, game)
     last = max(number for number, turn in enumerate(episode.turns) if turn.seat == 0)
-    assert paid == {last: pytest.approx(expected)} and len(found) == len(episode.turns)
+    assert {number: value for number, value in enumerate(rewards) if value is not None} == {last: pytest.approx(expected)}
+    assert len(rewards) == len(episode.turns)
 
 
 def test_a_seat_of_which_the_environment_says_nothing_is_paid_nothing(monkeypatch):
-    game, (episode,) = spawn_played("wide_search", WIDE_OF_SPAWN, searcher(width=2))
+    game, (episode,) = play_of("wide_search", WIDE_OF_SPAWN, searcher(width=2))
     assert any(value is not None for value in spawn(episode, game))
     seats = game.num_seats
     monkeypatch.setattr("sparring.methods.rewards.counts.figures_of", lambda *_: dict.fromkeys(game.figures, (math.nan,) * seats))
@@ -68,34 +58,29 @@ def test_a_seat_of_which_the_environment_says_nothing_is_paid_nothing(monkeypatc
 
 
 def test_one_worker_is_no_choice_and_one_seat_no_lead():
-    game, (episode,) = spawn_played("dag_search", {**DAG, "workers": 1}, scheduler())
+    game, (episode,) = play_of("dag_search", {**DAG, "workers": 1}, scheduler())
     assert set(spawn(episode, game)) == {None, 0.0}
-    alone, (single,) = spawn_played("wide_search", {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}, searcher())
+    alone, (single,) = play_of("wide_search", {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}, searcher())
     assert set(spawn(single, alone)) == set(subtasks_finished(single, alone)) == {None}
 
 
 @pytest.mark.parametrize("combinator", ["trial", "repeated"])
 def test_spawn_around_a_team_it_is_refused_and_not_left_out_in_silence(combinator):
     options = {"environment": {"name": "wide_search", "options": WIDE_OF_SPAWN}}
-    game, (episode,) = spawn_played(combinator, options, bind("players", "random")())
+    game, (episode,) = play_of(combinator, options, bind("players", "random")())
     for name, reward in (("spawn", spawn), ("subtasks_finished", subtasks_finished)):
         with pytest.raises(RewardError, match=f"'{name}': {combinator} combines episodes of wide_search.*without {combinator}"):
             reward(episode, game)
     alone = {"environment": {"name": "wide_search", "options": {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}}}
     for options in (alone, {"environment": {"name": "kuhn_poker"}}):  # nobody leads inside either
-        game, (episode,) = spawn_played(combinator, options, bind("players", "random")())
+        game, (episode,) = play_of(combinator, options, bind("players", "random")())
         assert set(spawn(episode, game)) == set(subtasks_finished(episode, game)) == {None}
-
-
-def test_where_nobody_leads_nothing_is_said():
-    game, (episode,) = spawn_played("kuhn_poker", {}, bind("players", "random")())
-    assert set(spawn(episode, game)) == {None}
 
 
 @pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.3, 0.5), (0.6, 0.0), (1.0, 0.0)])
 def test_a_weight_that_falls_to_nothing(progress, share):
     """l1 = 0.5 to 0 and l2 = 0.2 to 0 at 60 % of the run."""
-    game, episodes = spawn_played("dag_search", DAG, scheduler(width=4), trained=(True, False, False, False, False), count=3)
+    game, episodes = play_of("dag_search", DAG, scheduler(width=4), trained=(True, False, False, False, False), count=3)
     weights = {"spawn": 0.5, "subtasks_finished": 0.2}
     rewards = [
         WeightedReward(bound=bind("rewards", name), weight=parse({"schedule": "linear", "start": weight, "end": 0.0, "until": 0.6}))
@@ -114,50 +99,48 @@ def test_a_weight_that_falls_to_nothing(progress, share):
 WIDE_OF_SUBTASKS_FINISHED = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 1, "worlds": 50}
 
 
-def subtasks_finished_played(name, options, agent, number=0):
-    game, root = make_game(name, options=options), Stream.from_seed(5)
-    seats, trained = ("agent",) * game.num_seats, (True,) * game.num_seats
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root.child(number), stream=root.child("play").child(number), seats=seats, trained=trained)
-    (episode,) = play([spec], {"agent": agent})
-    return game, episode
-
-
-def paid(name, options, agent, number=0):
-    game, episode = subtasks_finished_played(name, options, agent, number)
-    (value,) = [one for one in subtasks_finished(episode, game) if one is not None]
+def reward_of(name, options, player):
+    game, (episode,) = play_of(name, options, player)
+    (value,) = [reward for reward in subtasks_finished(episode, game) if reward is not None]
     return value
 
 
 def test_by_hand_in_a_chain():
     """Three sub-tasks one after the other, with steps enough: of two workers in each wave one has nothing to do."""
     chain = {"tasks": 3, "workers": 4, "shape": "chain", "slack": 10.0, "worlds": 50}
-    assert paid("dag_search", chain, scheduler()) == 1.0
-    assert paid("dag_search", chain, scheduler(width=2)) == pytest.approx(1 / 2)
-    assert paid("dag_search", chain, scheduler(width=4)) == pytest.approx(1 / 4)
-    assert paid("dag_search", chain, scheduler(slips=1.0)) == 0.0
+    assert reward_of("dag_search", chain, scheduler()) == 1.0
+    assert reward_of("dag_search", chain, scheduler(width=2)) == pytest.approx(1 / 2)
+    assert reward_of("dag_search", chain, scheduler(width=4)) == pytest.approx(1 / 4)
+    assert reward_of("dag_search", chain, scheduler(slips=1.0)) == 0.0
 
 
 def test_by_hand_in_a_table():
     """Each of the workers that are called has turns for one of four rows; a wrong cell, or none, is nothing."""
-    assert paid("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=2)) == paid("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=4)) == 1.0
-    assert paid("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(slips=1.0)) == paid("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(quits=1.0)) == 0.0
+    assert reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=2)) == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=4)) == 1.0
+    assert reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(slips=1.0)) == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(quits=1.0)) == 0.0
 
 
 @settings(max_examples=25, deadline=None)
-@given(number=st.integers(0, 1000), width=st.integers(0, 4), slips=st.sampled_from([0.0, 0.3, 1.0]), name=st.sampled_from(["wide_search", "dag_search"]))
-def test_a_share_and_all_of_it_only_without_faults(number, width, slips, name):
+@given(
+    seed=st.integers(0, 1000),
+    width=st.integers(0, 4),
+    slips=st.sampled_from([0.0, 0.3, 1.0]),
+    name=st.sampled_from(["wide_search", "dag_search"]),
+)
+def test_a_share_and_all_of_it_only_without_faults(seed, width, slips, name):
     options = WIDE_OF_SUBTASKS_FINISHED if name == "wide_search" else {"tasks": 5, "workers": 4, "worlds": 50}
-    made = searcher if name == "wide_search" else scheduler
-    game, episode = subtasks_finished_played(name, options, made(width=width, slips=slips), number)
+    player = (searcher if name == "wide_search" else scheduler)(width=width, slips=slips)
+    game = make_game(name, options=options)
+    (episode,) = play(plays.specs(game, 1, seed, "it"), {"it": player})
     for reward in (spawn, subtasks_finished):
-        (value,) = [one for one in reward(episode, game) if one is not None]
+        (value,) = [value for value in reward(episode, game) if value is not None]
         assert 0.0 <= value <= 1.0
     if slips == 1.0:
         assert value == 0.0
 
 
 def test_a_play_that_was_cut_is_not_paid():
-    game, episode = subtasks_finished_played("dag_search", {"tasks": 3, "workers": 2, "worlds": 50}, scheduler())
+    game, (episode,) = play_of("dag_search", {"tasks": 3, "workers": 2, "worlds": 50}, scheduler())
     cut = replace(episode, turns=episode.turns[:2], cut=True)
     assert set(subtasks_finished(cut, game)) == set(spawn(cut, game)) == {None}
 
@@ -165,84 +148,71 @@ def test_a_play_that_was_cut_is_not_paid():
 TEAM = make_game("wide_search", options={"items": 5, "columns": 2, "workers": 3, "turns": 4, "waves": 2, "worlds": 3})
 
 
-def contribution_played(game=TEAM, number=12, player="random"):
-    agent = registry.bind("players", player)()
-    specs = [
-        EpisodeSpec(
-            game=game,
-            episode_id=one,
-            group_id=one,
-            deal=Stream.from_seed(one).child("deal"),
-            stream=Stream.from_seed(one).child("play"),
-            seats=("it",) * game.num_seats,
-            trained=(True,) * game.num_seats,
-        )
-        for one in range(number)
-    ]
-    return play(specs, {"it": agent})
+def contribution_played(game=TEAM, count=12, player="random"):
+    return play(plays.specs(game, count, seed=5, name="it"), {"it": registry.bind("players", player)()})
 
 
 def noted(episode):
     """The cells that each seat noted, and the end of the play, from the record alone."""
-    found, state = {}, None
+    cells, state = {}, None
     for turn, state in zip(episode.turns, replay(TEAM, episode), strict=True):
         if turn.action.startswith("note"):
             _, column, value = turn.action.split()
-            found[state.start.names[state.calls[turn.seat].open], column] = turn.seat, value
-    return found, state.start
+            cells[state.start.names[state.calls[turn.seat].open], column] = turn.seat, value
+    return cells, state.start
 
 
-def alone(found, start, seats):
+def alone(cells, start, seats):
     """Item F1 of the table of these seats' cells."""
     table = {}
-    for (name, column), (seat, value) in found.items():
+    for (name, column), (seat, value) in cells.items():
         if seat in seats:
             table.setdefault(name, {})[column] = value
     return score(start.rows(), table, len(start.columns)).item_f1
 
 
-def by_seat(episode, paid):
+def by_seat(episode, rewards):
     """What each seat is paid in sum; only its last turn may be."""
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
-    assert all(value == 0.0 for number, value in enumerate(paid) if number not in last.values())
-    return {seat: paid[number] for seat, number in last.items()}
+    assert all(value == 0.0 for number, value in enumerate(rewards) if number not in last.values())
+    return {seat: rewards[number] for seat, number in last.items()}
 
 
 @pytest.fixture(scope="module")
 def episodes():
-    found = contribution_played()
-    assert any(len({turn.seat for turn in episode.turns}) == 4 for episode in found) and any(episode.returns[0] for episode in found)
-    return found
+    episodes = contribution_played()
+    assert any(len({turn.seat for turn in episode.turns}) == 4 for episode in episodes) and any(episode.returns[0] for episode in episodes)
+    return episodes
 
 
 def test_difference_is_what_is_missing_without_a_seat(episodes):
     for episode in episodes:
-        paid = by_seat(episode, contribution(episode, TEAM, by="difference"))
-        found, start = noted(episode)
-        workers = {seat for seat in paid if seat}
-        whole = alone(found, start, workers)
-        assert paid[0] == episode.returns[0] == pytest.approx(whole)  # the lead has no part of its own
+        rewards = by_seat(episode, contribution(episode, TEAM, by="difference"))
+        cells, start = noted(episode)
+        workers = {seat for seat in rewards if seat}
+        whole = alone(cells, start, workers)
+        assert rewards[0] == episode.returns[0] == pytest.approx(whole)  # the lead has no part of its own
         for seat in workers:
-            assert paid[seat] == pytest.approx(whole - alone(found, start, workers - {seat}))
+            assert rewards[seat] == pytest.approx(whole - alone(cells, start, workers - {seat}))
 
 
 def test_shapley_shares_the_result_out(episodes):
     for episode in episodes:
-        paid = by_seat(episode, contribution(episode, TEAM, by="shapley"))
-        found, start = noted(episode)
-        workers = sorted(seat for seat in paid if seat)
-        worths = [alone(found, start, [seat for place, seat in enumerate(workers) if mask >> place & 1]) for mask in range(1 << len(workers))]
-        assert [paid[seat] for seat in workers] == pytest.approx(shapley_values(np.array(worths)).tolist())
+        rewards = by_seat(episode, contribution(episode, TEAM, by="shapley"))
+        cells, start = noted(episode)
+        workers = sorted(seat for seat in rewards if seat)
+        worths = [alone(cells, start, [seat for place, seat in enumerate(workers) if mask >> place & 1]) for mask in range(1 << len(workers))]
+        assert [rewards[seat] for seat in workers] == pytest.approx(shapley_values(np.array(worths)).tolist())
         if workers:
-            assert sum(paid[seat] for seat in workers) == pytest.approx(episode.returns[0])
+            assert sum(rewards[seat] for seat in workers) == pytest.approx(episode.returns[0])
 
 
 def test_own_is_the_right_cells_over_those_asked_for(episodes):
     asked_in_all = 0
     for episode in episodes:
-        paid = by_seat(episode, contribution(episode, TEAM, by="own"))
-        found, start = noted(episode)
-        asked = dict.fromkeys(paid, 0)
+        rewards = by_seat(episode, contribution(episode, TEAM, by="own"))
+        notes, start = noted(episode)
+        requested = dict.fromkeys(rewards, 0)
         fresh, done = {}, set()
         for state in replay(TEAM, episode):
             for seat, call in state.calls.items():
@@ -250,27 +220,27 @@ def test_own_is_the_right_cells_over_those_asked_for(episodes):
                     done.add((len(state.waves), seat))
                     fresh[len(state.waves), seat] = sum((item, column) not in state.notes for item in call.items for column in range(2))
         for (_, seat), cells in fresh.items():
-            asked[seat] += cells
+            requested[seat] += cells
             asked_in_all += cells
         truth = start.rows()
-        for seat in paid:
-            right = sum(truth[name][column] == value for (name, column), (by, value) in found.items() if by == seat)
-            assert paid[seat] == pytest.approx(right / asked[seat] if seat else episode.returns[0])
+        for seat in rewards:
+            right = sum(truth[name][column] == value for (name, column), (by, value) in notes.items() if by == seat)
+            assert rewards[seat] == pytest.approx(right / requested[seat] if seat else episode.returns[0])
     assert asked_in_all > 20
 
 
 def test_a_seat_alone_is_paid_for_all_of_it():
     game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 0, "turns": 9, "worlds": 3})
     for episode in contribution_played(game, 6):
-        (paid,) = by_seat(episode, contribution(episode, game, by="difference")).values()
-        assert paid == pytest.approx(episode.returns[0])
+        (reward,) = by_seat(episode, contribution(episode, game, by="difference")).values()
+        assert reward == pytest.approx(episode.returns[0])
 
 
 def test_all_are_paid_the_return_where_the_lead_writes_the_answer():
     game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 2, "turns": 4, "waves": 1, "worlds": 3, "answer": "written"})
-    found = contribution_played(game, 6, "searcher") + contribution_played(game, 6)
-    assert any(episode.returns[0] for episode in found)
-    for episode in found:
+    episodes = contribution_played(game, 6, "searcher") + contribution_played(game, 6)
+    assert any(episode.returns[0] for episode in episodes)
+    for episode in episodes:
         for by in ("difference", "shapley", "own"):
             assert set(by_seat(episode, contribution(episode, game, by=by)).values()) == {episode.returns[0]}
 
@@ -303,7 +273,7 @@ def test_contribution_around_a_team_it_is_refused_and_not_left_out_in_silence(op
 
 def test_too_many_parts_to_share_are_refused():
     game = make_game("wide_search", options={"items": 9, "columns": 1, "workers": 9, "turns": 2, "waves": 1, "worlds": 1})
-    episode = next(one for one in contribution_played(game, 40) if one.turns[0].action == "call 9")
+    episode = next(candidate for candidate in contribution_played(game, 40) if candidate.turns[0].action == "call 9")
     with pytest.raises(RewardError, match="9 seats have a part, and by: shapley is for at most 8"):
         contribution(episode, game, by="shapley")
     assert len(contribution(episode, game)) == len(episode.turns)

@@ -7,21 +7,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.methods.small_runs import config_of, play_step
 
-from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, RolloutError, UnknownNameError
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
 from sparring.core.trust import FILES
-from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import verdict
 from sparring.methods.rewards.components import opinions
 from sparring.methods.rewards.llm_judge import _account, described, score
 from sparring.play.players.endpoint_account import Answer
-from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import Methods
 
 GAME = make_game("kuhn_poker", options={"style": "full"})
 GAMES = {"kuhn_poker": GAME}
@@ -79,16 +77,16 @@ def judge(url, **options):
 def played(seed, *replies, trained=(True, True)):
     """Return the game of Kuhn poker in which these things were said; "!" begins an illegal reply after which the seat tries again."""
     key = Stream.from_seed(seed).key
-    state, turns, own = GAME.reset(Stream(key)), [], [0, 0]
+    state, turns, count = GAME.reset(Stream(key)), [], [0, 0]
     for reply in replies:
         seat, legal = state.seat, state.legal_actions()
         action = None if reply[0] == "!" else state.parse(reply)
-        turns.append(Turn(seat, own[seat], "a", "k", legal, reply, action, "ok" if action else "illegal", {"game": 0.0}))
-        own[seat] += 1
+        turns.append(Turn(seat, count[seat], "a", "k", legal, reply, action, "ok" if action else "illegal", {"game": 0.0}))
+        count[seat] += 1
         if action:
             state.apply(action)
-    one = {"episode_id": seed, "group_id": 0, "game": "kuhn_poker", "roles": ("a", "b"), "agents": ("a", "a"), "returns": (0.0, 0.0)}
-    return Episode(**one, seed=key, trained=trained, turns=tuple(turns))
+    fields = {"episode_id": seed, "group_id": 0, "game": "kuhn_poker", "roles": ("a", "b"), "agents": ("a", "a"), "returns": (0.0, 0.0)}
+    return Episode(**fields, seed=key, trained=trained, turns=tuple(turns))
 
 
 def by_action(number, question):
@@ -120,8 +118,8 @@ def test_only_a_last_line_with_a_score_in_range_is_one(text, share):
 @settings(max_examples=200, deadline=None)
 @given(text=st.text())
 def test_any_answer_is_a_share_or_nothing(text):
-    found = score(Answer(text))
-    assert found is None or 0 <= found <= 1
+    share = score(Answer(text))
+    assert share is None or 0 <= share <= 1
 
 
 def test_scores_by_turn_and_what_the_judge_is_shown(serve):
@@ -191,8 +189,8 @@ def test_nonsense_and_failures_are_abstentions_that_are_said(serve, caplog):
     answers = [completion("SCORE: 4"), completion("fish"), (500, {"error": "no"}), completion("SCORE: 9", finish_reason="length"), (200, {"a": 1})]
     url, _ = serve(lambda number, question: answers[number])
     with caplog.at_level(logging.WARNING, logger="sparring.methods.rewards.llm_judge"):
-        found = opinions(judge(url, concurrency=1), five(), GAMES)
-    assert found == [(0.4,), (None,), (None,), (None,), (None,)]
+        shares = opinions(judge(url, concurrency=1), five(), GAMES)
+    assert shares == [(0.4,), (None,), (None,), (None,), (None,)]
     (record,) = caplog.records
     assert "no score for 4 of 5 requests, 2 of them failed. The first: 'fish'" in record.getMessage()
 
@@ -227,45 +225,33 @@ def test_a_budget_that_cannot_be_kept_stops_the_run(serve):
         opinions(judge(url, budget_tokens=9), five(), GAMES)
 
 
-CONFIG = {
-    "steps": 1,
-    "threads": 1,
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 400},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "reorder_outcomes": True,
-}
+KUHN = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
 
 
 def test_a_run_pays_the_opinion_and_counts_what_it_lacks(serve):
     url, requests = serve(lambda number, question: completion("SCORE: 6" if '"action played": "bet"' in question else "fish"))
-    config = resolve({**CONFIG, "rewards": [{"name": "llm_judge", "model": "m", "base_url": url}]})
-    engine = LocalEngine(config)
-    outcome = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState())
+    rewards = [{"name": "llm_judge", "model": "m", "base_url": url}]
+    outcome = play_step(config_of(KUHN, rollout={"games_per_step": 400}, rewards=rewards))
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
-    given_scores = [turn.rewards["llm_judge"] for turn in turns if "llm_judge" in turn.rewards]
-    assert set(given_scores) == {0.6, 0.0} and requests
-    assert outcome.metrics["reward/llm_judge"] == pytest.approx(sum(given_scores) / len(given_scores))
-    lacking = sum("llm_judge" not in turn.rewards for turn in turns)
-    assert lacking > 0
-    assert outcome.metrics["abstained/llm_judge"] == pytest.approx(lacking / len(turns))
+    scores = [turn.rewards["llm_judge"] for turn in turns if "llm_judge" in turn.rewards]
+    assert set(scores) == {0.6, 0.0} and requests
+    assert outcome.metrics["reward/llm_judge"] == pytest.approx(sum(scores) / len(scores))
+    assert len(scores) < len(turns)
+    assert outcome.metrics["abstained/llm_judge"] == pytest.approx(1 - len(scores) / len(turns))
     assert all(turn.rewards.get("llm_judge") == 0.0 for turn in turns if turn.event != "ok")
 
 
 def test_what_is_missing_shows_before_the_first_game(serve):
-    def methods(**options):
-        return Methods.of(resolve({**CONFIG, "rewards": [{"name": "llm_judge", **options}]}))
-
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
-        methods(model="m")
-    with pytest.raises(ConfigError, match="option 'model'"):
-        methods()
-    with pytest.raises(ConfigError, match="is not an http address"):
-        methods(model="m", base_url="nowhere")
-    with pytest.raises(ConfigError, match="needs prices"):
-        methods(model="m", base_url="http://127.0.0.1:9/v1", budget_cost=1.0)
-    with pytest.raises(UnknownNameError, match="Did you mean 'rubric'"):
-        methods(model="m", rubrik="x")
+    cases = [
+        ({"model": "m"}, ConfigError, "OPENAI_API_KEY is not set"),
+        ({}, ConfigError, "option 'model'"),
+        ({"model": "m", "base_url": "nowhere"}, ConfigError, "is not an http address"),
+        ({"model": "m", "base_url": "http://127.0.0.1:9/v1", "budget_cost": 1.0}, ConfigError, "needs prices"),
+        ({"model": "m", "rubrik": "x"}, UnknownNameError, "Did you mean 'rubric'"),
+    ]
+    for options, error, words in cases:
+        with pytest.raises(error, match=words):
+            Methods.of(config_of(KUHN, rewards=[{"name": "llm_judge", **options}]))
 
 
 def test_a_description_is_json_for_any_words():

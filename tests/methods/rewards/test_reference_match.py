@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.methods.small_runs import config_of, play_step
 
-from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, Turn
@@ -12,8 +12,6 @@ from sparring.environments.catalogue import make_game
 from sparring.methods.rewards import reference_match as module
 from sparring.methods.rewards.best_action import best_action
 from sparring.methods.rewards.reference_match import reference_match
-from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
 SUDOKU = {"puzzle": "12.4 34.. 2143 4321", "wrong": "continues"}  # r1c3=3, r2c3=1, r2c4=2
@@ -23,7 +21,7 @@ def episode_of(turns, game="sudoku"):
     return Episode(episode_id=0, group_id=0, game=game, seed=3, roles=("solver",), agents=("learner",), trained=(True,), turns=tuple(turns), returns=(0.0,))
 
 
-def paid(name, options, words, **choices):
+def rewards_of(name, options, words, **choices):
     """Return what a play gets; "!word" is an illegal reply for which the rules played the word, "!" one for which they played nothing."""
     game = make_game(name, options=options)
     state, turns = game.reset(Stream(3)), []
@@ -32,8 +30,8 @@ def paid(name, options, words, **choices):
         turns.append(Turn(0, number, "learner", "k", legal, word, action, "illegal" if "!" in word else "ok", {"game": 0.0}))
         if action:
             state.apply(action)
-    found = reference_match(episode_of(turns, name), game, **choices)
-    return [round(value, 6) for value in found]
+    rewards = reference_match(episode_of(turns, name), game, **choices)
+    return [round(value, 6) for value in rewards]
 
 
 THIRDS = round(2 / 3, 6)
@@ -41,28 +39,28 @@ THIRDS = round(2 / 3, 6)
 
 @pytest.mark.parametrize("matching", ["km", "greedy"])
 def test_by_hand_in_sudoku(matching):
-    assert paid("sudoku", SUDOKU, ["r2c4=2", "r1c3=3", "r2c3=1"], matching=matching) == [1.0, 1.0, 1.0]
-    assert paid("sudoku", SUDOKU, ["r2c4=2", "r1c3=1", "r2c3=1"], matching=matching) == [1.0, THIRDS, 1.0]
-    assert paid("sudoku", SUDOKU, ["r1c3=4"], matching=matching) == [THIRDS]
-    assert paid("sudoku", SUDOKU, ["!", "r1c3=3", "!r2c3=1", "!"], matching=matching) == [0.0, 1.0, 0.0, 0.0]
-    assert paid("sudoku", SUDOKU, ["!"], matching=matching) == [0.0]
-    assert paid("sudoku", SUDOKU, [], matching=matching) == []
+    assert rewards_of("sudoku", SUDOKU, ["r2c4=2", "r1c3=3", "r2c3=1"], matching=matching) == [1.0, 1.0, 1.0]
+    assert rewards_of("sudoku", SUDOKU, ["r2c4=2", "r1c3=1", "r2c3=1"], matching=matching) == [1.0, THIRDS, 1.0]
+    assert rewards_of("sudoku", SUDOKU, ["r1c3=4"], matching=matching) == [THIRDS]
+    assert rewards_of("sudoku", SUDOKU, ["!", "r1c3=3", "!r2c3=1", "!"], matching=matching) == [0.0, 1.0, 0.0, 0.0]
+    assert rewards_of("sudoku", SUDOKU, ["!"], matching=matching) == [0.0]
+    assert rewards_of("sudoku", SUDOKU, [], matching=matching) == []
 
 
 def test_by_hand_in_zebra():
     clues = {"houses": 2, "attributes": 2, "puzzle": "h1=red; h2=tea", "wrong": "continues"}
-    assert paid("zebra", clues, ["h1=red", "h2=milk", "h1=milk", "h2=red"]) == [1.0, THIRDS, 1.0, THIRDS]
+    assert rewards_of("zebra", clues, ["h1=red", "h2=milk", "h1=milk", "h2=red"]) == [1.0, THIRDS, 1.0, THIRDS]
 
 
 def test_a_plan_is_a_bag_of_moves_of_which_the_first_are_paid():
     room = {"room": "@-$-.", "moves": 9}  # right three times
     words = ["right", "left", "right", "left", "right", "right"]
-    assert paid("sokoban", room, words) == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
-    assert paid("sokoban", room, words, matching="greedy") == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
-    assert paid("sokoban", room, words[:2]) == [1.0, 0.0]
+    assert rewards_of("sokoban", room, words) == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert rewards_of("sokoban", room, words, matching="greedy") == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert rewards_of("sokoban", room, words[:2]) == [1.0, 0.0]
     # as all columns are alike, each call is spread over all of them and weighs one sixth
     sixth = round(1 / 6, 6)
-    assert paid("sokoban", room, words, matching="optimal_transport") == [sixth, 0.0, sixth, 0.0, sixth, sixth]
+    assert rewards_of("sokoban", room, words, matching="optimal_transport") == [sixth, 0.0, sixth, 0.0, sixth, sixth]
 
 
 def matched(actions, reference, **choices):
@@ -75,15 +73,15 @@ def matched(actions, reference, **choices):
 
 
 def test_calls_of_tools_exactly_and_as_released():
-    made = ["f(w=1, x=1, y=1, z=1)", "f(w=1, x=3, y=1, z=2)"]
-    wanted = ['{"name": "f", "arguments": {"w": 1, "x": 1, "y": 1, "z": 2}}', "f(w=2, x=1, y=1, z=1)"]
-    assert matched(made, wanted) == pytest.approx((5 / 6, 5 / 6))
+    calls = ["f(w=1, x=1, y=1, z=1)", "f(w=1, x=3, y=1, z=2)"]
+    reference = ['{"name": "f", "arguments": {"w": 1, "x": 1, "y": 1, "z": 2}}', "f(w=2, x=1, y=1, z=1)"]
+    assert matched(calls, reference) == pytest.approx((5 / 6, 5 / 6))
     released = registry.bind("rewards", "reference_match", preset="as_released")
     assert released.at(0.0)["matching"] == "greedy"
-    assert matched(made, wanted, matching="greedy") == pytest.approx((5 / 6, 1 / 2))
-    near = matched(made, wanted, matching="optimal_transport", regularisation=0.01)
+    assert matched(calls, reference, matching="greedy") == pytest.approx((5 / 6, 1 / 2))
+    near = matched(calls, reference, matching="optimal_transport", regularisation=0.01)
     assert near == pytest.approx((5 / 12, 5 / 12), abs=1e-3)
-    far = matched(made, wanted, matching="optimal_transport", regularisation=1000.0)
+    far = matched(calls, reference, matching="optimal_transport", regularisation=1000.0)
     assert far == pytest.approx(((5 + 5) / 24, (5 + 3) / 24), abs=1e-3)
 
 
@@ -137,33 +135,29 @@ def test_in_sudoku_it_is_best_action_squeezed():
     assert seen == {0.0, 1.0}
 
 
-CONFIG = {
-    "steps": 1,
-    "threads": 1,
-    "environments": [{"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}],
+SOKOBAN = {"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}
+SETTINGS = {
     "rollout": {"games_per_step": 16, "group_size": 4},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 512},
     "warmup": {"updates": 25, "games": 16, "learning_rate": 0.03},
     "rewards": [{"name": "reference_match"}],
-    "reorder_outcomes": True,
     "credit": {"name": "match_tir"},
 }
 
 
 def test_a_run_learns_from_it():
-    config = resolve(CONFIG)
+    config = config_of(SOKOBAN, **SETTINGS)
     engine = LocalEngine(config)
     warm_up(config, engine)  # some legal replies
-    ((game, _),) = engine.environments
-    played = play_round(config, engine, Methods.of(config, [game]), RunState())
-    paid = [[turn.rewards["reference_match"] for turn in episode.turns] for episode in played.episodes]
-    assert paid == [list(reference_match(episode, game)) for episode in played.episodes]
-    assert {0.0, 1.0} == {value for values in paid for value in values}
-    assert played.metrics["gradient_norm"] > 0 and "abstained/reference_match" not in played.metrics
+    outcome = play_step(config, engine)
+    rewards = [[turn.rewards["reference_match"] for turn in episode.turns] for episode in outcome.episodes]
+    assert rewards == [list(reference_match(episode, engine.environments[0][0])) for episode in outcome.episodes]
+    assert {0.0, 1.0} == {value for values in rewards for value in values}
+    assert outcome.metrics["gradient_norm"] > 0 and "abstained/reference_match" not in outcome.metrics
 
 
 def test_a_game_without_a_reference_is_refused_and_abstained_on(make_episode):
     with pytest.raises(ConfigError, match=r"'reference_match' needs a reference.*'tic_tac_toe' has none; play sokoban, sudoku, zebra"):
-        resolve({**CONFIG, "environments": [*CONFIG["environments"], {"name": "tic_tac_toe"}]})
-    resolve({**CONFIG, "environments": [*CONFIG["environments"], {"name": "tic_tac_toe", "weight": 0}]})  # held out
+        config_of(SOKOBAN, {"name": "tic_tac_toe"}, **SETTINGS)
+    config_of(SOKOBAN, {"name": "tic_tac_toe", "weight": 0}, **SETTINGS)  # held out
     assert reference_match(make_episode([(0, "ok", 2, 0.0)]), make_game("tic_tac_toe")) == (None,)

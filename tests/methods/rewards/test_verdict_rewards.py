@@ -4,12 +4,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.methods.small_runs import config_of, play_step
 
-from sparring.config import resolve
 from sparring.config.plugins import registry
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError
-from sparring.core.records import Episode, Turn, Verdict
+from sparring.core.records import Verdict
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.methods.rewards.action_rank import action_rank
@@ -22,8 +22,6 @@ from sparring.play.store import EpisodeStore
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
 
 VALUES = (1.0, 0.0, 0.0, -1.0, 0.5)
 
@@ -51,7 +49,7 @@ def test_both_rules_against_counting(judged, values):
 
     levels = sorted(set(values))
     assert grades("level", values) == pytest.approx([levels.index(v) / (len(levels) - 1) if len(levels) > 1 else 1.0 for v in values])
-    others = [[o for n, o in enumerate(values) if n != own] for own in range(len(values))]
+    others = [[o for n, o in enumerate(values) if n != skipped] for skipped in range(len(values))]
     wins = [[(v > o) + 0.5 * (v == o) for o in rest] for v, rest in zip(values, others, strict=True)]
     expected = [sum(won) / len(won) if won else 0.5 for won in wins]
     assert grades("mean", values) == pytest.approx(expected)
@@ -60,9 +58,10 @@ def test_both_rules_against_counting(judged, values):
         assert grades(ties, [v**3 + 7 for v in values]) == grades(ties, values)  # only the order counts
 
 
-def test_action_rank_options_are_checked():
-    with pytest.raises(ConfigError, match="option 'ties'"):
-        registry.bind("rewards", "action_rank", {"ties": "share"})
+@pytest.mark.parametrize(("name", "option"), [("action_rank", "ties"), ("regret", "scale")])
+def test_options_are_checked(name, option):
+    with pytest.raises(ConfigError, match=f"option '{option}'"):
+        registry.bind("rewards", name, {option: "range"})
 
 
 TURNS_OF_BEST_ACTION = [(0, "ok", 2, 0.0), (1, "illegal", 2, 0.0), (0, "ok", 2, 0.0), (1, "ok", 2, 0.0)]
@@ -83,22 +82,13 @@ def test_right_wrong_illegal_and_abstained(make_episode):
     assert best_action(judged(make_episode(TURNS_OF_BEST_ACTION), [verdict("bet", "pass")] * 4)) == (1.0, 0.0, 1.0, 1.0)
 
 
-CONFIG_OF_BEST_ACTION = {
-    "steps": 2,
-    "threads": 1,
-    "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
-    "rollout": {"games_per_step": 8},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "evaluation": {"every": 2, "exact": False},
-    "store": {"every": 1},
-    "rewards": [{"name": "best_action"}],
-    "reorder_outcomes": True,
-    "outcome_weight": 0.0,
-}
+TIC_TAC_TOE = {"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}
+BEST_ACTION = {"rollout": {"games_per_step": 8}, "rewards": [{"name": "best_action"}], "outcome_weight": 0.0}
 
 
 def test_a_run_rewards_reports_and_stores_what_the_oracle_says(tmp_path):
-    config = resolve(CONFIG_OF_BEST_ACTION)
+    evaluation = {"every": 2, "exact": False}
+    config = config_of(TIC_TAC_TOE, steps=2, evaluation=evaluation, store={"every": 1}, **BEST_ACTION)
     with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
         assert train(config, LocalEngine(config), folder).finished
     for line in read_lines(tmp_path / "run" / "metrics.jsonl"):
@@ -112,32 +102,22 @@ def test_a_run_rewards_reports_and_stores_what_the_oracle_says(tmp_path):
 
 
 def test_without_an_oracle_it_is_refused():
-    games = [{"name": "tic_tac_toe"}]
     with pytest.raises(ConfigError, match=r"'best_action' needs an oracle.*'tic_tac_toe' has none.*oracle: \{name: minimax\}"):
-        resolve({**CONFIG_OF_BEST_ACTION, "environments": games})
-    held_out = [*CONFIG_OF_BEST_ACTION["environments"], {"name": "kuhn_poker", "weight": 0}]
-    assert resolve({**CONFIG_OF_BEST_ACTION, "environments": held_out}).environments[1].oracle is None
+        config_of({"name": "tic_tac_toe"}, **BEST_ACTION)
+    assert config_of(TIC_TAC_TOE, {"name": "kuhn_poker", "weight": 0}, **BEST_ACTION).environments[1].oracle is None
     with pytest.raises(ConfigError, match="reorder_outcomes: true"):
-        resolve({**CONFIG_OF_BEST_ACTION, "reorder_outcomes": False})
+        config_of(TIC_TAC_TOE, **BEST_ACTION, reorder_outcomes=False)
 
 
 GRADES = Verdict(actions=("a", "b", "c"), values=(2.0, 0.5, -1.0), best=frozenset("a"))
+OUTCOMES = [("a", "ok"), ("b", "ok"), ("c", "ok"), (None, "illegal"), (None, "unparsable")]
 
 
-def episode(*replies):
-    turns = tuple(
-        Turn(0, index, "learner", "k", ("a", "b", "c"), str(action), action, event, {"game": 0.0}, verdict=verdict)
-        for index, (action, event, verdict) in enumerate(replies)
-    )
-    return Episode(episode_id=0, group_id=0, game="sudoku", seed=0, roles=("solver",), agents=("learner",), trained=(True,), turns=turns, returns=(0.0,))
-
-
-@pytest.mark.parametrize(
-    ("options", "wanted"), [({}, (2.0, 0.5, -1.0, -2.0, -2.0, None)), ({"illegal": -3.0, "unparsable": -4.0}, (2.0, 0.5, -1.0, -3.0, -4.0, None))]
-)
-def test_graded_action_by_hand(options, wanted):
-    played = episode(("a", "ok", GRADES), ("b", "ok", GRADES), ("c", "ok", GRADES), (None, "illegal", GRADES), (None, "unparsable", GRADES), ("a", "ok", None))
-    assert graded_action(played, **options) == wanted
+@pytest.mark.parametrize(("options", "prices"), [({}, (-2.0, -2.0)), ({"illegal": -3.0, "unparsable": -4.0}, (-3.0, -4.0))])
+def test_graded_action_by_hand(make_episode, options, prices):
+    episode = make_episode([(0, event, 1, 0.0) for _, event in [*OUTCOMES, ("a", "ok")]])
+    turns = [turn._replace(action=action, verdict=GRADES) for turn, (action, _) in zip(episode.turns, OUTCOMES, strict=False)]
+    assert graded_action(replace(episode, turns=(*turns, episode.turns[-1])), **options) == (2.0, 0.5, -1.0, *prices, None)
 
 
 TIC, KUHN = make_game("tic_tac_toe"), make_game("kuhn_poker")
@@ -169,37 +149,21 @@ def test_the_game_s_range_is_the_game_s(judged):
 def test_within_its_range_and_free_of_scale(judged, values, data):
     chosen = data.draw(st.integers(0, len(values) - 1))
 
-    def paid(scaled, **options):
+    def regret_of(scaled, **options):
         return regret(judged([(0, "ok", tuple(scaled), chosen)]), TIC, **options)[0]
 
-    assert paid(values) == values[chosen] - max(values)
-    share = paid(values, scale="state", positive=True)
+    assert regret_of(values) == values[chosen] - max(values)
+    share = regret_of(values, scale="state", positive=True)
     assert 0 <= share <= 1
     assert (share == 1) or values[chosen] < max(values)
-    assert paid([4 * value for value in values], scale="state", positive=True) == pytest.approx(share, abs=1e-12)
+    assert regret_of([4 * value for value in values], scale="state", positive=True) == pytest.approx(share, abs=1e-12)
 
 
 def test_a_run_pays_what_it_reports():
-    config = resolve(
-        {
-            "steps": 1,
-            "threads": 1,
-            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
-            "rollout": {"games_per_step": 8},
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-            "rewards": [{"name": "regret", "scale": "game"}],
-            "reorder_outcomes": True,
-        }
-    )
-    engine = LocalEngine(config)
-    metrics = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState()).metrics
+    rewards = [{"name": "regret", "scale": "game"}]
+    metrics = play_step(config_of(TIC_TAC_TOE, rollout={"games_per_step": 8}, rewards=rewards)).metrics
     assert metrics["reward/regret"] == pytest.approx(-metrics["regret/tic_tac_toe"] / 2)
     assert metrics["reward/regret"] < 0
-
-
-def test_regret_options_are_checked():
-    with pytest.raises(ConfigError, match="option 'scale'"):
-        registry.bind("rewards", "regret", {"scale": "range"})
 
 
 AB = (0.0, 1.0)
@@ -226,44 +190,28 @@ def test_gains_sum_to_what_was_found_out(judged, entropies):
     assert sum(gains[:-1]) == pytest.approx(entropies[0] - entropies[-1], abs=1e-9)
 
 
-CONFIG_OF_INFORMATION_GAIN = {
-    "steps": 1,
-    "threads": 1,
-    "environments": [{"name": "minesweeper", "options": {"rows": 3, "columns": 3, "mines": 1}, "illegal": {"rule": "random"}, "oracle": {"name": "posterior"}}],
-    "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "rewards": [{"name": "information_gain"}],
-    "reorder_outcomes": True,
-}
-
-
 def test_a_run_pays_it_and_counts_the_last_turns_as_abstentions():
-    config = resolve(CONFIG_OF_INFORMATION_GAIN)
-    engine = LocalEngine(config)
-    played = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState())
-    paid, last = [], 0
-    for episode in played.episodes:
+    options = {"rows": 3, "columns": 3, "mines": 1}
+    environment = {"name": "minesweeper", "options": options, "illegal": {"rule": "random"}, "oracle": {"name": "posterior"}}
+    outcome = play_step(config_of(environment, rollout={"games_per_step": 16}, rewards=[{"name": "information_gain"}]))
+    gains, unknown = [], 0
+    for episode in outcome.episodes:
         assert episode.turns[0].verdict.entropy <= math.log(9) + 1e-9
         for turn, later in zip(episode.turns, (*episode.turns[1:], None), strict=True):
             gain = turn.rewards.get("information_gain")
             if turn.event == "ok" and later is not None:
                 assert gain == pytest.approx(turn.verdict.entropy - later.verdict.entropy)
-                paid.append(gain)
-            last += gain is None
-    assert paid and max(paid) > 0
-    turns = sum(len(episode.turns) for episode in played.episodes)
-    assert last > 0
-    assert played.metrics["abstained/information_gain"] == pytest.approx(last / turns)
+                gains.append(gain)
+            unknown += gain is None
+    assert gains and max(gains) > 0 and unknown > 0
+    turns = sum(len(episode.turns) for episode in outcome.episodes)
+    assert outcome.metrics["abstained/information_gain"] == pytest.approx(unknown / turns)
 
 
-CONFIG_OF_PLAYOUT_VALUE = {
+PLAYOUT_VALUE = {
     "steps": 2,
-    "threads": 1,
-    "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
     "rollout": {"games_per_step": 8, "group_size": 4, "playouts": 2},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "rewards": [{"name": "playout_value"}],
-    "reorder_outcomes": True,
     "outcome_weight": 0.0,
     "credit": {"name": "vpr", "process": "playout_value"},
 }
@@ -276,17 +224,15 @@ def test_playout_value_by_hand(make_episode):
 
 
 def test_a_run_learns_from_it():
-    config = resolve(CONFIG_OF_PLAYOUT_VALUE)
-    engine = LocalEngine(config)
-    outcome = play_round(config, engine, Methods.of(config), RunState())
+    config = config_of({"name": "tic_tac_toe", "illegal": {"rule": "random"}}, **PLAYOUT_VALUE)
+    outcome = play_step(config)
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
     assert all(turn.rewards["playout_value"] == turn.playout for turn in turns)
     assert {-1.0, 0.0, 1.0} > {turn.playout for turn in turns} or len({turn.playout for turn in turns}) > 3
     assert outcome.metrics["gradient_norm"] > 0 and "abstained/playout_value" not in outcome.metrics
-    again = play_round(config, LocalEngine(config), Methods.of(config), RunState())
-    assert again.episodes == outcome.episodes
+    assert play_step(config).episodes == outcome.episodes
 
 
 def test_without_playouts_it_is_refused():
     with pytest.raises(ConfigError, match=r"'playout_value' needs games played on.*rollout.playouts: 4"):
-        resolve({**CONFIG_OF_PLAYOUT_VALUE, "rollout": {"games_per_step": 8}})
+        config_of({"name": "tic_tac_toe"}, **{**PLAYOUT_VALUE, "rollout": {"games_per_step": 8}})

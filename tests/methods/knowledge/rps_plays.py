@@ -10,16 +10,16 @@ GAME, NAME = make_game("rps_spock_lizard"), "rps_spock_lizard"
 STREAM = Stream.from_seed(0)
 
 
-def reply(seat, said, candidate=0, others=(), event="ok", legal=MOVES, index=0):
-    action = said if event == "ok" else None
-    return Turn(seat, index, "learner", GAME.roles[seat] if seat < 2 else "", legal, said, action, event, {}, candidate=candidate, candidates=others)
+def reply(seat, word, candidate=0, others=(), event="ok", legal=MOVES, index=0):
+    action = word if event == "ok" else None
+    return Turn(seat, index, "learner", GAME.roles[seat] if seat < 2 else "", legal, word, action, event, {}, candidate=candidate, candidates=others)
 
 
-def episode(number, *said, game=NAME):
+def episode(number, *replies, game=NAME):
     """Return a play in which each seat gives these replies, of which the first is played."""
     turns = tuple(
-        reply(seat, own[0], 0, tuple(reply(seat, one, n, event="ok" if one in MOVES else "unparsable") for n, one in enumerate(own[1:], start=1)))
-        for seat, own in enumerate(said)
+        reply(seat, words[0], 0, tuple(reply(seat, word, n, event="ok" if word in MOVES else "unparsable") for n, word in enumerate(words[1:], start=1)))
+        for seat, words in enumerate(replies)
     )
     return Episode(
         episode_id=number,
@@ -34,15 +34,15 @@ def episode(number, *said, game=NAME):
     )
 
 
-def gathered(*plays, step=0):
-    episodes = [episode(number, *said) for number, said in enumerate(plays)]
+def request_of(*plays, step=0):
+    episodes = [episode(number, *replies) for number, replies in enumerate(plays)]
     return KnowledgeRequest(episodes=episodes, environments={NAME: GAME}, step=step, stream=STREAM.child(step))
 
 
-def drawn(shares, plays=60, step=0, count=3):
+def request_in_shares(shares, plays=60, step=0, count=3):
     """Return plays whose replies are words in these shares, laid out without chance."""
     words = [word for word, share in shares.items() for _ in range(round(share * plays * 2 * count))]
     order = STREAM.child("order").generator().permutation(len(words))
     words = [words[place] for place in order] + ["rock"] * (plays * 2 * count - len(words))
     rows = [words[place : place + count] for place in range(0, len(words), count)]
-    return gathered(*zip(rows[::2], rows[1::2], strict=True), step=step)
+    return request_of(*zip(rows[::2], rows[1::2], strict=True), step=step)

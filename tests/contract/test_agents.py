@@ -51,7 +51,7 @@ def turns(number=12):
     return out
 
 
-def made(name):
+def player_of(name):
     return registry.bind("players", name, OPTIONS.get(name, {}))()
 
 
@@ -61,7 +61,7 @@ def test_agents_that_need_options_are_known():
 
 @every_case("name", NAMES)
 def test_one_legal_reply_per_turn_in_order(name):
-    agent, pending = made(name), turns()
+    agent, pending = player_of(name), turns()
     replies = agent.act(pending)
     assert len(replies) == len(pending)
     for turn, reply in zip(pending, replies, strict=True):
@@ -74,8 +74,8 @@ def test_one_legal_reply_per_turn_in_order(name):
 @every_case("name", NAMES)
 def test_replies_depend_on_the_turn_alone(name):
     pending = turns()
-    together = [reply.text for reply in made(name).act(pending)]
-    agent = made(name)
+    together = [reply.text for reply in player_of(name).act(pending)]
+    agent = player_of(name)
     alone = [agent.act([turn])[0].text for turn in reversed(pending)][::-1]
     assert together == alone
 
@@ -84,7 +84,7 @@ def test_replies_depend_on_the_turn_alone(name):
 def test_acting_leaves_the_state_alone(name):
     pending = turns(3)
     before = [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending]
-    made(name).act(pending)
+    player_of(name).act(pending)
     assert [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending] == before
 
 

@@ -11,7 +11,7 @@ from sparring.config.plugins import registry
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from tests.cases import every_case
-from tests.environments.worlds import check_says, dealt, maker, refusing
+from tests.environments.worlds import check_says, dealt, maker
 
 J, Q, K = range(3)
 CHECK, BET, CALL, FOLD = range(4)
@@ -134,6 +134,3 @@ def test_wording():
         "so far: -2. Chips in the pot: 1 from you, 1 from the other player.", "Legal actions: check, bet.",
     )
     assert "Jack" not in text.split("You play")[1]
-
-
-test_options_out_of_range_are_refused = refusing("kuhn_rounds", {"rounds": 0}, {"rounds": 101}, {"rounds": "many"}, {"outcome": "pot"})

@@ -9,7 +9,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.sealed_auction import Auction, sealed_auction
 from sparring.measure.initial_states import SeenInitialStates, measured_starts
-from tests.environments.worlds import keeping, refusing
+from tests.environments.worlds import keeping
 
 test_it_keeps_the_contract = keeping(sealed_auction, [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}], plays=10)
 
@@ -61,8 +61,3 @@ def test_with_a_second_price_no_bid_is_better_than_one_s_own_value(values, other
         return values[0] - other if own > other else 0.0 if own < other else max(play.returns[0], values[0] - other, 0.0)
 
     assert max(paid(values[0]), 0.0) >= paid(bid) or bid == other
-
-
-test_options_out_of_range_are_refused = refusing(
-    "sealed_auction", {"seats": 1}, {"largest": 0}, {"price": "third"}, {"deals": 0}, {"bank": -1}, by_option=True,
-)

@@ -13,7 +13,7 @@ from sparring.measure.info_states import (
     enumerate_info_states,
     exact_values,
 )
-from tests.environments.worlds import check_says, maker, refusing
+from tests.environments.worlds import check_says, maker
 
 RED, GREEN, BLUE = range(3)
 game = maker("signalling")
@@ -166,8 +166,3 @@ def test_random_games_are_shared_bounded_and_recall_everything(data):
     assert turns % 2 == 0 and turns <= made.max_turns
     assert len(set(spiel.returns())) == 1
     assert made.min_utility <= spiel.returns()[0] <= made.max_utility
-
-
-test_options_out_of_range_are_refused = refusing(
-    "signalling", {"types": 4}, {"signals": 1}, {"rounds": 5}, {"rounds": -1}, {"cost": -0.1}, {"cost": 2}, {"cost": "nan"},
-)

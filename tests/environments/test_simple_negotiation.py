@@ -9,7 +9,7 @@ from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from tests.environments.worlds import check_says, maker, refusing
+from tests.environments.worlds import check_says, maker
 
 game = maker("simple_negotiation")
 
@@ -165,8 +165,3 @@ def test_wording():
         assert word in played(made).legal_actions()
         give, ask = min(largest, 3), min(largest, 2)
         assert word == f"offer:{give}wood-{ask}gold" and f"you give {give} wood and get {ask} gold" in made.rules
-
-
-test_options_out_of_range_are_refused = refusing(
-    "simple_negotiation", {"turns": 0}, {"turns": 101}, {"largest": 0}, {"largest": 11}, {"values": "secret"}, {"outcome": "points"}, {"turns": "x"},
-)

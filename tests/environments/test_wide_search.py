@@ -16,7 +16,7 @@ from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import COLUMNS, NAMES, VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from sparring.measure.initial_states import SeenInitialStates, measured_starts
-from tests.environments.worlds import keeping, refusing, steps
+from tests.environments.worlds import keeping, steps
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
 TRUTH = WORLD.rows()
@@ -164,11 +164,6 @@ def test_what_is_no_action_is_refused(seat, reply):
     with pytest.raises(GameError, match="is illegal for seat"):
         play.step({seat: reply})
     assert play.due() == (0,) and not play.waves
-
-
-test_options_out_of_range_are_refused = refusing(
-    "wide_search", {"items": 0}, {"items": 49}, {"columns": 5}, {"workers": -1}, {"turns": 0}, {"waves": 0}, {"style": "long"}, by_option=True,
-)
 
 
 def test_the_widths_of_the_page_are_those_of_the_scripted_team():

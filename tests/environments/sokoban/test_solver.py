@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
+from sparring.environments.sokoban import distances as module
+from sparring.environments.sokoban import room_of
 from sparring.environments.sokoban import solver as puzzle
 from tests.cases import every_case
 from tests.environments.worlds import constraint_oracle, maker
@@ -86,21 +88,6 @@ def test_following_forced_moves_solves_a_room_in_the_fewest_moves(seed, boxes, w
     assert values == pytest.approx([state.returns[0]] * len(values))
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32), boxes=st.integers(1, 2), share=st.booleans())
-def test_the_value_of_a_move_is_that_of_the_best_move_after_it(seed, boxes, share):
-    environment = game(boxes=boxes, shortest=2, longest=10, moves=12, pay="share" if share else "solved", cost=0.01)
-    state, judge, draws = environment.reset(Stream.from_seed(seed)), constraint_oracle(), Stream.from_seed(seed)
-    worth = None
-    while not state.done and (judgement := judge.judge([state])[0]) is not None:
-        assert worth is None or max(judgement.values) == pytest.approx(worth)
-        word = judgement.actions[draws.integer(state.plies, len(judgement.actions))]
-        worth = judgement.values[judgement.actions.index(word)]
-        state.apply(word)
-    if state.done:
-        assert worth == pytest.approx(state.returns[0])
-
-
 def test_values_by_hand_and_what_cannot_be_judged():
     judgement = judged(CORRIDOR, moves=5)  # 3 moves solve it
     assert dict(zip(judgement.actions, judgement.values, strict=True)) == {"right": 1.0} and judgement.best == {"right"}
@@ -166,9 +153,6 @@ def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
 
 @pytest.mark.parametrize("boxes", [1, 2])
 def test_positions_counted_one_by_one_are_those_of_the_search_in_layers(boxes, monkeypatch):
-    from sparring.environments.sokoban import distances as module
-    from sparring.environments.sokoban import room_of
-
     for number in range(20):
         floor = room_of(5, 5, boxes, 5, 3, 8, 0, number).floor
         monkeypatch.setattr(module, "FEW", 10**9)
@@ -177,17 +161,3 @@ def test_positions_counted_one_by_one_are_those_of_the_search_in_layers(boxes, m
         other = module.distances(floor, boxes, boxes, 10**6)
         assert first.keys.tolist() == other.keys.tolist() and first.moves.tolist() == other.moves.tolist()
         assert first.keys.dtype == other.keys.dtype and first.moves.dtype == other.moves.dtype
-
-
-@pytest.mark.parametrize("boxes", [1, 2])
-def test_rooms_are_drawn_alike_by_either_search(boxes, monkeypatch):
-    from sparring.environments.sokoban import distances as module
-    from sparring.environments.sokoban import room_of
-
-    rooms = []
-    for few in (0, 10**9):
-        monkeypatch.setattr(module, "FEW", few)
-        room_of.cache_clear()
-        rooms.append([room_of(5, 5, boxes, 5, 3, 8, 0, number) for number in range(25)])
-    room_of.cache_clear()
-    assert rooms[0] == rooms[1]

@@ -112,7 +112,4 @@ def test_wording():
     assert "All answers are true" in start(game(style="full")).observe(0).text
 
 
-test_options_out_of_range_are_refused = refusing(
-    "twenty_questions", {"objects": 1}, {"objects": 33, "attributes": 5}, {"objects": 28}, {"attributes": 0}, {"values": 5}, {"questions": 0},
-    {"noise": 0.5}, {"noise": -0.1}, {"cost": 2.0}, {"tables": 0}, {"bank": -1},
-)
+test_options_out_of_range_are_refused = refusing("twenty_questions", {"objects": 33, "attributes": 5}, {"objects": 28}, {"noise": 0.5})

@@ -12,7 +12,7 @@ from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
 from sparring.environments.zebra.solver import by_z3
 from tests.cases import every_case
-from tests.environments.worlds import check_says, maker, refusing, right_actions, start
+from tests.environments.worlds import check_says, maker, right_actions, start
 
 SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 PUZZLE = "green next blue; red left green, not h3=tea milk with green"
@@ -164,11 +164,6 @@ def test_clues_without_exactly_one_solution_or_that_are_none_are_refused(puzzle,
 def test_a_level_for_which_no_puzzle_is_found_is_refused(options):
     with pytest.raises(ConfigError, match="no such puzzle was found"):
         game(level="search", **options)
-
-
-test_options_out_of_range_are_refused = refusing(
-    "zebra", {"houses": 1}, {"houses": 6}, {"attributes": 1}, {"attributes": 5}, {"puzzles": 0}, {"bank": -1}, {"level": "hard"}, {"kinds": "all"},
-)
 
 
 def test_flags_keys_views_and_wording():

@@ -112,7 +112,7 @@ def test_a_column_of_the_wrong_length_is_refused_by_name(package, tmp_path):
 def test_an_unknown_need_is_refused_when_the_plug_in_is_loaded(slot, needs, near, tmp_path, monkeypatch):
     monkeypatch.setattr("sparring.config.plugins.outside._loaded", {})
     name = f"needing_{slot}"
-    (tmp_path / f"{name}.py").write_text(f'SLOT = "{slot}"\nNEEDS = {needs!r}\nPLUGINS = ("f",)\ndef f(*given):\n    """Do."""\n')
+    (tmp_path / f"{name}.py").write_text(f'SLOT = "{slot}"\nNEEDS = {needs!r}\nPLUGINS = ("f",)\ndef f(*inputs):\n    """Do."""\n')
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UnknownNameError, match="Unknown name in NEEDS of") as caught:
         registry.bind(slot, f"{name}.f")
@@ -159,12 +159,10 @@ def test_every_recipe_has_what_its_estimator_requires(name):
 
 
 def plain(turns, *, factor: float = 1.0):
-    """Credit a turn with its reward."""
     return factor * turns.reward
 
 
 def whole(turns, state, *, factor: float = 1.0):
-    """The same, written with a state."""
     return sparring.core.records.Credit(advantages=factor * turns.reward, state=dict(state))
 
 
@@ -173,14 +171,14 @@ def test_an_estimator_may_be_a_function_of_the_table_alone():
     check_estimator(plain)
     check_estimator(plain, factor=2.0)
     ours, theirs = (sparring.testing.bound_plugin.bound("credit", function, {"factor": 3.0}) for function in (plain, whole))
-    left, right = ours(turns, {"kept": 1.0}), theirs(turns, {"kept": 1.0})
-    assert left.advantages.tolist() == right.advantages.tolist() and left.state == right.state == {"kept": 1.0} and left.level == "turn"
+    result, other = ours(turns, {"kept": 1.0}), theirs(turns, {"kept": 1.0})
+    assert result.advantages.tolist() == other.advantages.tolist() and result.state == other.state == {"kept": 1.0} and result.level == "turn"
 
 
-@pytest.mark.parametrize("given", [None, "x", [1.0], {"a": 1}])
-def test_what_is_no_advantages_is_named(given):
+@pytest.mark.parametrize("answer", [None, "x", [1.0], {"a": 1}])
+def test_what_is_no_advantages_is_named(answer):
     bound = sparring.testing.bound_plugin.bound("credit", plain, {})
-    wrong = registry.BoundPlugin(plugin=replace(bound.plugin, function=lambda turns: given), options={}, schedules={})
+    wrong = registry.BoundPlugin(plugin=replace(bound.plugin, function=lambda turns: answer), options={}, schedules={})
     with pytest.raises(PluginError, match="must give advantages"):
         wrong(random_table([2, 1], seed=0), {})
 

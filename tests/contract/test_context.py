@@ -14,8 +14,7 @@ def test_the_public_check_passes(name):
     check_context(registry.bind("context", name))
 
 
-def shown(seen):
-    """Shows all of it."""
+def unchanged(seen):
     return ContextWindow(seen.past, seen.text)
 
 
@@ -28,8 +27,7 @@ def twice(seen):
 
 
 def reworded(seen):
-    """Puts words into the seat's mouth."""
-    return ContextWindow(tuple(one._replace(reply_ids=(99, 2)) for one in seen.past), seen.text)
+    return ContextWindow(tuple(exchange._replace(reply_ids=(99, 2)) for exchange in seen.past), seen.text)
 
 
 def untold(seen):
@@ -59,11 +57,11 @@ def failing(seen):
 
 
 def test_one_that_keeps_the_contract_passes():
-    check_context(shown)
+    check_context(unchanged)
 
 
 @every_case(
-    ("strategy", "said"),
+    ("strategy", "message"),
     [
         (backwards, "'backwards' .context. breaks the ledger"),
         (twice, "'twice' .context. breaks the ledger"),
@@ -75,8 +73,8 @@ def test_one_that_keeps_the_contract_passes():
         (failing, "'failing' .context. failed in test_context.py"),
     ],
 )
-def test_one_that_breaks_it_is_named(strategy, said):
-    with pytest.raises(PluginError, match=said):
+def test_one_that_breaks_it_is_named(strategy, message):
+    with pytest.raises(PluginError, match=message):
         check_context(strategy)
 
 
@@ -93,5 +91,5 @@ def test_one_that_says_it_shows_everything_must(monkeypatch):
 
 def test_questions_for_tests_are_what_they_say():
     seen = context_seen("one", "two", "three", again=True)
-    assert [(one.prompt, one.reply_ids) for one in seen.past] == [("one", (97, 2)), ("two", (97, 2))]
+    assert [(exchange.prompt, exchange.reply_ids) for exchange in seen.past] == [("one", (97, 2)), ("two", (97, 2))]
     assert (seen.text, seen.observation.view, seen.again, seen.tokens) == ("three", "THREE", True, 12)

@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ from sparring.testing.estimators import check_estimator_on, check_state
 from tests.cases import every_case
 
 NAMES = registry.names("credit")
-HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Pitfalls:", "Reference:", "Verified by:")
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,9 +32,9 @@ def test_the_public_check_passes(name):
 
 
 def estimates(name):
-    """The plug-in and its presets, but for those that compare replies to one prompt: their tables have rows of their own (test_vpr)."""
-    found = [registry.bind("credit", name, preset=preset) for preset in (None, *registry.load("credit", name).presets)]
-    return [one for one in found if "candidates" not in registry.required_services(one)]
+    """Return the plug-in and its presets, without those that compare replies to one prompt: their tables have other rows (test_vpr)."""
+    bound = [registry.bind("credit", name, preset=preset) for preset in (None, *registry.load("credit", name).presets)]
+    return [estimate for estimate in bound if "candidates" not in registry.required_services(estimate)]
 
 
 @every_case("name", NAMES)
@@ -57,7 +54,6 @@ def test_a_state_passes_through_those_that_have_none(name):
 
 
 def tokens_of(turns, rows):
-    """Return the indices of these rows' tokens."""
     begin = np.cumsum(turns.n_tokens) - turns.n_tokens
     return [token for row in rows for token in range(begin[row], begin[row] + turns.n_tokens[row])]
 
@@ -97,19 +93,3 @@ def test_hard_tables_stay_finite(name):
         for estimate in estimates(name):
             credit = estimate(dataclasses.replace(plain, reward=reward), {})
             assert np.isfinite(credit.advantages).all()
-
-
-@pytest.mark.parametrize("slot", ["credit", "losses", "selection", "selection.curricula"])
-def test_docstrings_have_the_headings_and_their_tests_exist(slot):
-    for name in registry.names(slot):
-        check_headings(slot, name)
-
-
-def check_headings(slot, name):
-    """Assert that a plug-in's docstring has the headings of its slot, and that the tests that it names exist."""
-    text = inspect.getdoc(registry.load(slot, name).function)
-    headings = HEADINGS[:2] + HEADINGS[4:] if slot.startswith("selection") else HEADINGS
-    missing = [heading for heading in headings if heading not in text]
-    assert not missing, (name, missing)
-    for path in text.partition("Verified by:")[2].split("\n\n")[0].replace("\n", " ").rstrip(". ").split(","):
-        assert (ROOT / path.strip().rstrip(".")).is_file(), path

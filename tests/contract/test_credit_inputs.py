@@ -96,7 +96,7 @@ def with_each_option(name):
     """Yield an estimator as it is, and with each value of each of its options that are flags or names."""
     hints = typing.get_type_hints(registry.load("credit", name).function)
     values = {option: (True, False) if hints[option] is bool else typing.get_args(hints[option]) for option in options_of(name)}
-    named = [{option: value} for option, found in values.items() for value in found if isinstance(value, bool | str)]
+    named = [{option: value} for option, choices in values.items() for value in choices if isinstance(value, bool | str)]
     for options in ({}, *named):
         estimate = registry.bind("credit", name, options)
         if not {"candidates"} & registry.required_services(estimate):

@@ -1,8 +1,6 @@
 """What every keeping rule must hold, for every file found in the slot; and what a run refuses of one."""
 
 import inspect
-import re
-from pathlib import Path
 
 import pytest
 
@@ -12,18 +10,8 @@ from sparring.core.errors import PluginError
 from sparring.core.records import snapshot
 from sparring.testing import check_keeping, keep_request
 
-ROOT = Path(__file__).parents[2]
-HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
 NAMES = registry.names("league.keeping")
 CASES = [(name, preset) for name in NAMES for preset in (None, *registry.load("league.keeping", name).presets)]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_rule_says_what_it_is(name):
-    text = inspect.getdoc(registry.load("league.keeping", name).function)
-    places = [text.find(heading) for heading in HEADINGS]
-    assert -1 not in places and places == sorted(places)
-    assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", text))
 
 
 @pytest.mark.parametrize(("name", "preset"), CASES)
@@ -42,8 +30,8 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_an_answer_that_cannot_be_used_is_refused(name):
-    function, said = BAD[name]
-    made = with_options(Plugin(slot="league.keeping", name="mine", function=function, module=inspect.getmodule(function)))
-    with pytest.raises(PluginError, match=said) as error:
-        made(keep_request([10, 20, 30], 2))
+    function, message = BAD[name]
+    rule = with_options(Plugin(slot="league.keeping", name="mine", function=function, module=inspect.getmodule(function)))
+    with pytest.raises(PluginError, match=message) as error:
+        rule(keep_request([10, 20, 30], 2))
     assert "keeping rule 'mine' (league.keeping)" in str(error.value)

@@ -23,16 +23,16 @@ def test_it_judges_is_the_same_again_and_goes_through_json(name, steps):
     for preset in (None, *registry.load("knowledge", name).presets):
         bound, state = registry.bind("knowledge", name, preset=preset), {}
         for step in steps:
-            held, record = json.dumps(state), copy.deepcopy(step.episodes)
-            found = bound(step, state)
-            again = bound(step, json.loads(held))
-            assert json.dumps(state) == held and step.episodes == record, "it changes nothing that it was given"
-            assert found == again
-            assert all(isinstance(value, float) for value in found.metrics.values())
-            scored = with_scores(step.episodes, found.scores)
-            assert any(one.score is not None for episode in scored for turn in episode.turns for one in replies(turn))
-            state = json.loads(json.dumps(found.state))
-            assert state == found.state
+            before, record = json.dumps(state), copy.deepcopy(step.episodes)
+            judged = bound(step, state)
+            again = bound(step, json.loads(before))
+            assert json.dumps(state) == before and step.episodes == record, "it changes nothing that it was given"
+            assert judged == again
+            assert all(isinstance(value, float) for value in judged.metrics.values())
+            scored = with_scores(step.episodes, judged.scores)
+            assert any(reply.score is not None for episode in scored for turn in episode.turns for reply in replies(turn))
+            state = json.loads(json.dumps(judged.state))
+            assert state == judged.state
 
 
 @pytest.mark.parametrize("name", registry.names("knowledge"))
@@ -40,5 +40,5 @@ def test_no_plays_are_no_error(name, steps):
     bound = registry.bind("knowledge", name)
     state = bound(steps[0], {}).state
     empty = KnowledgeRequest(episodes=[], environments={GAME.name: GAME}, step=1, stream=Stream.from_seed(0))
-    found = bound(empty, state)
-    assert list(found.scores) == [] and found.state == state
+    judged = bound(empty, state)
+    assert list(judged.scores) == [] and judged.state == state

@@ -28,7 +28,7 @@ def batch(size, seed=0, *, low=0.0, equal=False):
     columns["logprobs"], columns["old_logprobs"] = columns["logprobs"] - odd, columns["old_logprobs"] - (low - odd)
     columns |= {"entropy": draw().abs(), "advantages": draw() * (not equal)}
     index = torch.arange(size, 2 * size)
-    own = {name: column[index] for name, column in columns.items()}
+    tokens_here = {name: column[index] for name, column in columns.items()}
     seen = {name: column for name, column in columns.items() if name != "sampler_logprobs"}
     trajectories = 2 * ((size + 1) // 2)
     values, targets, outcome, uniform = draw((size + 1) // 2), draw((size + 1) // 2), draw(trajectories), draw().abs() % 1
@@ -43,8 +43,8 @@ def batch(size, seed=0, *, low=0.0, equal=False):
         outcome=outcome * (not equal),
         **seen,
     )
-    own["logprobs"].requires_grad_(True)
-    features["entropy"] = own["entropy"].requires_grad_(True)
+    tokens_here["logprobs"].requires_grad_(True)
+    features["entropy"] = tokens_here["entropy"].requires_grad_(True)
     legal = {name: draw(size).abs().requires_grad_(True) for name in ("forward", "reverse")}
     return LossBatch(
         sequence=place,
@@ -56,12 +56,11 @@ def batch(size, seed=0, *, low=0.0, equal=False):
         index=index,
         values=values.requires_grad_(True),
         value_targets=targets,
-        **own,
+        **tokens_here,
     )
 
 
 def every(name):
-    """Yield the loss without options, and with each preset."""
     for preset in (None, *registry.load("losses", name).presets):
         yield registry.bind("losses", name, preset=preset)
 

@@ -19,32 +19,26 @@ from sparring.environments.catalogue import make_game
 from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.solvers import solved_by
 from studies.credit_race import race
-from tests.contract import test_credit, test_credit_inputs
+from tests.contract import test_credit, test_credit_inputs, test_docstrings
 
 ROOT = Path(__file__).parents[2]
-MEDIAN = '''"""Credit: the median."""
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
+MEDIAN = '''"""Credit: the return less the median of the batch."""
 
 import numpy as np
 
+from sparring.core.records import FloatArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
-from sparring.core.records import Credit, TurnTable
-
-PRESETS = {"doubled": {"scale": 2.0}}
 
 
-def median_of_batch(turns: TurnTable, state: Mapping[str, Any], *, scale: float = 1.0) -> Credit:
+def median_of_batch(turns: TurnTable, *, scale: float = 1.0) -> FloatArray:
     """Compare a trajectory's return with the median of the batch.
 
-    What: a test.
+    What: one advantage per trajectory.
     When to use: never.
-    Mathematics: A = scale * (R - median R).
+    Mathematics:
+        A[i, t] = scale * (R_i - median R)
     Shapes: advantages [N].
-    Pitfalls: none.
+    Pitfalls: A batch of one trajectory gives 0, and so do equal returns.
     Reference: none.
     Verified by: tests/contract/test_one_file.py.
 
@@ -53,12 +47,13 @@ def median_of_batch(turns: TurnTable, state: Mapping[str, Any], *, scale: float 
     """
     returns, _ = trajectory_returns(turns)
     middle = float(np.median(returns)) if len(returns) else 0.0
-    return Credit(advantages=scale * broadcast_to_turns(returns - middle, turns), state=dict(state))
+    return scale * broadcast_to_turns(returns - middle, turns)
 '''
+PRESETS = 'PRESETS = {"doubled": {"scale": 2.0}}\n'
 WORDING = '''"""Environment: the urns again."""
 
 from sparring.environments.openspiel.base import Game, Style
-from sparring.environments.our_urns.rules import made
+from sparring.environments.our_urns.rules import urn_of
 
 
 def our_urns(*, draws: int = 3, style: Style = "brief") -> Game:
@@ -68,7 +63,7 @@ def our_urns(*, draws: int = 3, style: Style = "brief") -> Game:
         draws: most draws.
         style: of the wording.
     """
-    return made(draws, style)
+    return urn_of(draws, style)
 '''
 RULES = '''"""The rules."""
 
@@ -76,7 +71,7 @@ from sparring.environments.openspiel.base import Game, Style
 from sparring.environments.urn import urn
 
 
-def made(draws: int, style: Style) -> Game:
+def urn_of(draws: int, style: Style) -> Game:
     """Return the game."""
     return urn(draws=draws, style=style)
 '''
@@ -107,7 +102,7 @@ def our_urns(
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The rooms of games with one more folder in it."""
+    """Add a folder to the package of environments."""
     (tmp_path / "our_urns").mkdir()
     for module, text in {"__init__": WORDING, "rules": RULES, "solver": SOLVER}.items():
         (tmp_path / "our_urns" / f"{module}.py").write_text(text)
@@ -122,61 +117,14 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def dropped(tmp_path, monkeypatch):
-    """A folder of the slot with one more file in it."""
-    (tmp_path / "median_of_batch.py").write_text(MEDIAN)
+    """Add a file to the package of estimators."""
+    (tmp_path / "median_of_batch.py").write_text(MEDIAN + PRESETS)
     monkeypatch.setattr(sparring.methods.credit, "__path__", [*sparring.methods.credit.__path__, str(tmp_path)])
     importlib.invalidate_caches()
     registry.clear_caches()
     yield
     sys.modules.pop("sparring.methods.credit.median_of_batch", None)
     registry.clear_caches()
-
-
-PLAIN = '''"""Credit: the return less the median of the batch."""
-
-import numpy as np
-
-from sparring.core.records import FloatArray, TurnTable
-from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
-
-
-def plain_median(turns: TurnTable, *, scale: float = 1.0) -> FloatArray:
-    """Compare a trajectory's return with the median of the batch.
-
-    What: one advantage per trajectory.
-    When to use: never.
-    Mathematics:
-        A[i, t] = scale * (R_i - median R)
-    Shapes: advantages [N].
-    Pitfalls: A batch of one trajectory gives 0, and so do equal returns.
-    Reference: none.
-    Verified by: tests/contract/test_one_file.py.
-
-    Args:
-        scale: factor of all advantages.
-    """
-    returns, _ = trajectory_returns(turns)
-    middle = float(np.median(returns)) if len(returns) else 0.0
-    return scale * broadcast_to_turns(returns - middle, turns)
-'''
-
-
-def test_a_plain_estimator_of_28_lines_calls_no_check_and_keeps_the_contract(tmp_path, monkeypatch):
-    assert PLAIN.count("\n") <= 28
-    (tmp_path / "plain_median.py").write_text(PLAIN)
-    monkeypatch.setattr(sparring.methods.credit, "__path__", [*sparring.methods.credit.__path__, str(tmp_path)])
-    importlib.invalidate_caches()
-    registry.clear_caches()
-    try:
-        for test in (test_credit.test_the_public_check_passes, test_credit.test_shapes_finite_deterministic_and_nothing_changed):
-            test("plain_median")
-        test_credit.check_headings("credit", "plain_median")
-        estimate = registry.bind("credit", "plain_median")
-        test_credit_inputs.check_columns("plain_median", estimate, set())
-        test_credit_inputs.check_refusals("plain_median", estimate)
-    finally:
-        sys.modules.pop("sparring.methods.credit.plain_median", None)
-        registry.clear_caches()
 
 
 def call(*arguments):
@@ -212,10 +160,20 @@ def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(fold
     assert registry.bind("oracles", "constraint", {})().covers(game)
 
 
+def test_a_plain_estimator_of_28_lines_calls_no_check_and_keeps_the_contract(dropped):
+    assert MEDIAN.count("\n") <= 28
+    for test in (test_credit.test_the_public_check_passes, test_credit.test_shapes_finite_deterministic_and_nothing_changed):
+        test("median_of_batch")
+    test_docstrings.check_headings("credit", "median_of_batch", registry.load("credit", "median_of_batch"))
+    estimate = registry.bind("credit", "median_of_batch")
+    test_credit_inputs.check_columns("median_of_batch", estimate, set())
+    test_credit_inputs.check_refusals("median_of_batch", estimate)
+
+
 def test_a_file_dropped_into_the_folder_is_all_it_takes(dropped, tmp_path):
     assert "median_of_batch" in registry.names("credit")
     assert "median_of_batch" in call("list", "credit")
-    assert "A = scale" in call("explain", "median_of_batch")
+    assert "scale * (R_i - median R)" in call("explain", "median_of_batch")
     page = page_of("credit", "median_of_batch")
     assert "doubled" in page and "Never" in page
     lab = call("credit", "compare", "--environment", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--json")

@@ -10,6 +10,7 @@ from sparring.core.records import Verdict
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game, searchable_names
 from tests.cases import every_case
+from tests.contract.positions import positions
 
 # planning judges environments that are no games over OpenSpiel; see tests/methods/oracles/test_puzzles.py
 NAMES = [name for name in registry.names("oracles") if name != "planning"]
@@ -23,15 +24,14 @@ OPTIONS = {  # small searches and small trees
 }
 SLOW = {"simple_negotiation"}  # each of its decisions has hundreds of ways on
 GAMES = {name: make_game(name) for name in searchable_names() if name not in SLOW}
-PLAYS, MOST = 3, 12
 
 
-def made(name):
+def oracle_of(name):
     return registry.bind("oracles", name, OPTIONS.get(name, {}))()
 
 
 def covered(name):
-    oracle = made(name)
+    oracle = oracle_of(name)
     return [game for game in GAMES.values() if not oracle.covers(game)]
 
 
@@ -40,63 +40,49 @@ PAIRS = [(name, game) for name in NAMES for game in COVERED[name]]
 IDS = [f"{name}-{game.name}" for name, game in PAIRS]
 
 
-def positions(game):
-    """Return states of random plays, the openings and the last decisions among them."""
-    root, out = Stream.from_seed(0), []
-    for episode in range(PLAYS):
-        state, states = game.reset(root.child("deal").child(episode)), []
-        while not state.done:
-            states.append(state.clone())
-            legal = state.legal_actions()
-            state.apply(legal[root.child(episode).integer(state.plies, len(legal))])
-        step = max(1, math.ceil(len(states) / (MOST // PLAYS)))
-        out += states[::-1][::step]
-    return out
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_it_judges_some_game_and_refuses_others_with_a_reason(name):
-    oracle = made(name)
-    assert any(found is not None for game in COVERED[name] for found in oracle.judge(positions(game)))
+    oracle = oracle_of(name)
+    assert any(verdict is not None for game in COVERED[name] for verdict in oracle.judge(positions(game, plays=3, most=12)))
     assert oracle.name == name
     assert oracle.judge([]) == []
     for game in (game for game in GAMES.values() if game not in COVERED[name]):
         assert oracle.covers(game)
         with pytest.raises(OracleError, match=name):
-            oracle.judge(positions(game)[:1])
+            oracle.judge(positions(game, plays=3, most=12)[:1])
 
 
 @every_case(("name", "game"), PAIRS, ids=IDS)
 def test_a_verdict_is_on_the_legal_actions_and_names_the_best(name, game):
-    states = positions(game)
-    verdicts = made(name).judge(states)
+    states = positions(game, plays=3, most=12)
+    verdicts = oracle_of(name).judge(states)
     assert len(verdicts) == len(states)
-    for state, found in zip(states, verdicts, strict=True):
-        if found is None:
+    for state, verdict in zip(states, verdicts, strict=True):
+        if verdict is None:
             continue
-        assert isinstance(found, Verdict)
-        assert found.actions == state.legal_actions()
-        assert len(found.values) == len(found.actions)
-        assert all(math.isfinite(value) for value in found.values)
-        top = max(found.values)
-        assert found.best == {a for a, value in zip(found.actions, found.values, strict=True) if value >= top - 1e-9 * max(1, abs(top))}
-        assert 0.0 <= found.certainty <= 1.0
-        assert found.bound >= 0.0
+        assert isinstance(verdict, Verdict)
+        assert verdict.actions == state.legal_actions()
+        assert len(verdict.values) == len(verdict.actions)
+        assert all(math.isfinite(value) for value in verdict.values)
+        top = max(verdict.values)
+        assert verdict.best == {a for a, value in zip(verdict.actions, verdict.values, strict=True) if value >= top - 1e-9 * max(1, abs(top))}
+        assert 0.0 <= verdict.certainty <= 1.0
+        assert verdict.bound >= 0.0
 
 
 @every_case(("name", "game"), PAIRS, ids=IDS, parts=2)
 def test_verdicts_depend_on_the_state_alone(name, game):
-    states = positions(game)
-    together, oracle = made(name).judge(states), made(name)
+    states = positions(game, plays=3, most=12)
+    together, oracle = oracle_of(name).judge(states), oracle_of(name)
     assert [oracle.judge([state])[0] for state in reversed(states)][::-1] == together
     assert oracle.judge(states) == together
 
 
 @every_case(("name", "game"), PAIRS, ids=IDS)
 def test_judging_leaves_the_states_alone(name, game):
-    states = positions(game)
+    states = positions(game, plays=3, most=12)
     before = [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states]
-    made(name).judge(states)
+    oracle_of(name).judge(states)
     assert [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states] == before
 
 
@@ -106,4 +92,4 @@ def test_a_finished_state_is_refused(name, game):
     while not state.done:
         state.apply(state.legal_actions()[-1])
     with pytest.raises(OracleError, match="finished"):
-        made(name).judge([state])
+        oracle_of(name).judge([state])

@@ -84,10 +84,10 @@ def test_what_is_hidden_changes_the_picture_of_a_reader_alone():
     auction = started("sealed_auction", seats=3)
     richer = auction.clone()
     richer.start = (auction.start[0], *(value + 1 for value in auction.start[1:]))
-    for one, two in ((bargain, other), (auction, richer)):
-        assert one.draw(0) == two.draw(0) and one.described(0) == two.described(0)
+    for play, changed in ((bargain, other), (auction, richer)):
+        assert play.draw(0) == changed.draw(0) and play.described(0) == changed.described(0)
         for seat in (None, 1):
-            assert one.draw(seat) != two.draw(seat) and one.described(seat) != two.described(seat)
+            assert play.draw(seat) != changed.draw(seat) and play.described(seat) != changed.described(seat)
 
 
 def test_what_a_seat_could_find_out_is_not_said_before():

@@ -1,8 +1,6 @@
 """What every schedule must hold, for every file found in the slot; and what a run refuses of one."""
 
 import inspect
-import re
-from pathlib import Path
 
 import pytest
 
@@ -11,17 +9,7 @@ from sparring.config.plugins.registry import Plugin, with_options
 from sparring.core.errors import PluginError
 from sparring.testing import check_schedule, schedule_request
 
-ROOT = Path(__file__).parents[2]
-HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
 NAMES = registry.names("league.schedules")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_schedule_says_what_it_is(name):
-    text = inspect.getdoc(registry.load("league.schedules", name).function)
-    places = [text.find(heading) for heading in HEADINGS]
-    assert -1 not in places and places == sorted(places)
-    assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", text))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,9 +22,9 @@ def test_a_schedule_that_never_says_yes_fails_the_check():
         check_schedule(lambda request: False)
 
 
-@pytest.mark.parametrize("given", [None, 1, "yes"])
-def test_an_answer_that_cannot_be_used_is_refused(given):
-    made = with_options(Plugin(slot="league.schedules", name="mine", function=lambda request: given, module=inspect.getmodule(check_schedule)))
+@pytest.mark.parametrize("answer", [None, 1, "yes"])
+def test_an_answer_that_cannot_be_used_is_refused(answer):
+    schedule = with_options(Plugin(slot="league.schedules", name="mine", function=lambda request: answer, module=inspect.getmodule(check_schedule)))
     with pytest.raises(PluginError, match="must return True, for a snapshot now, or False") as error:
-        made(schedule_request(1))
+        schedule(schedule_request(1))
     assert "schedule 'mine' (league.schedule)" in str(error.value)

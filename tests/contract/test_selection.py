@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.methods.selection.curricula.base import Arm, ArmBook
+from sparring.testing import random_table
 from tests.cases import every_case
 
 
@@ -35,32 +36,25 @@ def book(arms, records, seed):
 @given(arms=st.integers(1, 6), records=st.integers(0, 5), groups=st.integers(1, 20), seed=st.integers(0, 10**6))
 def test_a_curriculum_names_arms_that_there_are_and_draws_from_its_stream_alone(name, arms, records, groups, seed):
     for choose in bound("selection.curricula", name):
-        held = book(arms, records, seed)
-        before = json.dumps(held.state)
-        chosen = choose(held.request(groups, 6, Stream.from_seed(seed)), progress=0.5)
+        arms_book = book(arms, records, seed)
+        before = json.dumps(arms_book.state)
+        chosen = choose(arms_book.request(groups, 6, Stream.from_seed(seed)), progress=0.5)
         assert chosen.shape == (groups,)
         assert chosen.dtype == np.int64
         assert ((chosen >= 0) & (chosen < arms)).all()
         again = choose(book(arms, records, seed).request(groups, 6, Stream.from_seed(seed)), progress=0.5)
         assert chosen.tolist() == again.tolist()
-        assert json.dumps(held.state) == before
-
-
-def table(lengths, seed):
-    """Return the random table of the estimators' contract."""
-    from tests.contract.test_credit import random_table
-
-    return random_table(lengths, seed)
+        assert json.dumps(arms_book.state) == before
 
 
 @every_case("name", registry.names("selection"))
 @every_case("lengths", [[], [1], [3, 1, 2, 1, 1, 4], [2] * 12])
 def test_a_rule_returns_a_mask_and_keeps_trajectories_whole(name, lengths):
     for select in bound("selection", name):
-        turns = table(lengths, 1)
+        turns = random_table(lengths, 1)
         mask = select(turns, Stream.from_seed(3), progress=0.5)
         assert mask.dtype == bool
         assert mask.shape == turns.reward.shape
-        assert mask.tolist() == select(table(lengths, 1), Stream.from_seed(3), progress=0.5).tolist()
+        assert mask.tolist() == select(random_table(lengths, 1), Stream.from_seed(3), progress=0.5).tolist()
         for trajectory in range(len(lengths)):
             assert len(set(mask[turns.trajectory == trajectory].tolist())) == 1

@@ -4,7 +4,7 @@ import pytest
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from tests.environments.worlds import actions, refusing
+from tests.environments.worlds import actions
 
 
 def test_words_and_dice():
@@ -32,6 +32,3 @@ def test_a_doubt_is_decided_by_the_dice_with_the_highest_face_wild(dice):
         actions(state, bid, "liar")
         holds = sum(die in (face, 4) for die in rolled) >= count
         assert list(state.returns) == ([1.0, -1.0] if holds else [-1.0, 1.0])
-
-
-test_options_out_of_range_are_refused = refusing("liars_dice", {"dice": 0}, {"sides": 1}, {"dice": "many"})

@@ -1,46 +1,31 @@
 """The solver of battleship hunt against all worlds and all plays, by hand, its short cut against exact values, the largest board."""
 
-import itertools
 from collections import Counter
 from dataclasses import replace
 from math import log
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.config.plugins import registry
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.battleship_hunt import Sea, fleet_of
 from sparring.environments.battleship_hunt.solver import key, posterior_of
+from tests.environments.battleship_hunt.test_battleship_hunt import shoot
+from tests.environments.battleship_hunt.test_fleets import every_fleet
 from tests.environments.worlds import maker, solver_of
 
 game = maker("battleship_hunt")
 belief = solver_of("battleship_hunt")
 
 
-def every_fleet(opening):
-    """Return all fleets, each once, by coordinates."""
-    lines = []
-    for length in opening.lengths:
-        across = [[(r, c + k) for k in range(length)] for r in range(opening.rows) for c in range(opening.columns - length + 1)]
-        down = [[(r + k, c) for k in range(length)] for r in range(opening.rows - length + 1) for c in range(opening.columns)]
-        lines.append({frozenset(ship) for ship in across + down})
-    out = set()
-    for ships in itertools.product(*lines):
-        near = [max(abs(a - c), abs(b - d)) for cells, others in itertools.combinations(ships, 2) for a, b in cells for c, d in others]
-        if min(near, default=9) >= (1 if opening.touch else 2):
-            masks = [sum(1 << r * opening.columns + c for r, c in ship) for ship in ships]
-            out.add(tuple(sorted(masks, key=lambda mask: (-mask.bit_count(), mask))))
-    return sorted(out)
-
-
 def fleets_of(environment, prior):
     """Return the fleets that are possible, the same one as often as a bank has it."""
     o = environment.spiel.opening
     if prior == "uniform":
-        return every_fleet(o)
+        return sorted(every_fleet(o.rows, o.columns, o.lengths, o.touch))
     return [fleet_of(o.rows, o.columns, o.lengths, o.touch, o.bank, index) for index in range(o.layouts)]
 
 
@@ -154,41 +139,26 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         assert tiny in (exact, short)  # a search that stops early leaves nothing behind
 
 
-def reached(sea, *cells):
-    for cell in cells:
-        sea = sea.after(cell)
-    return sea
-
-
-class Held:
-    """A state that holds a given position."""
-
-    def __init__(self, table):
-        self.table = table
-
-
 def test_by_hand_and_the_largest_board():
     # 1 x 5, a ship of two, three shots: it begins at cell 0, 1, 2 or 3
     sea = Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,))
     posterior = posterior_of(sea, "uniform", 9)
     assert posterior.chances == pytest.approx([1 / 4, 1 / 2, 1 / 2, 1 / 2, 1 / 4]) and posterior.entropy == pytest.approx(log(4))
-    assert belief(Held(sea)).values == pytest.approx(
+    assert belief(SimpleNamespace(table=sea)).values == pytest.approx(
         [1 / 2, 3 / 4, 3 / 4, 3 / 4, 1 / 2]
     )  # a2: a hit wins; after a miss a4 hits, then a guess
-    hit = reached(sea, 1)  # a1 a2 or a2 a3
-    assert belief(Held(hit)).values == pytest.approx([1, 1, 1 / 2, 1 / 2]) and belief(Held(hit)).entropy == pytest.approx(log(2))
-    assert belief(Held(hit), worlds=0).values == pytest.approx([1 / 2, 1 / 2, 0, 0])
-    missed = reached(sea, 3)  # the ship is not at a4: a1 a2 or a2 a3
-    assert belief(Held(missed)).values == pytest.approx([1 / 2, 1 / 2, 1 / 2, 0])
-    lost = reached(sea, 3, 4)
-    assert belief(Held(lost)).values == [0.0] * 3 and belief(Held(lost), worlds=0).certainty == 1.0
+    hit = shoot(sea, 1)  # a1 a2 or a2 a3
+    assert belief(SimpleNamespace(table=hit)).values == pytest.approx([1, 1, 1 / 2, 1 / 2]) and belief(SimpleNamespace(table=hit)).entropy == pytest.approx(log(2))
+    assert belief(SimpleNamespace(table=hit), worlds=0).values == pytest.approx([1 / 2, 1 / 2, 0, 0])
+    missed = shoot(sea, 3)  # the ship is not at a4: a1 a2 or a2 a3
+    assert belief(SimpleNamespace(table=missed)).values == pytest.approx([1 / 2, 1 / 2, 1 / 2, 0])
     def bound(shots, share):
-        return belief(Held(Sea(rows=1, columns=5, lengths=(2,), shots=shots, layouts=1, pay="share" if share else "sunk", ships=(0b00110,))), worlds=0).bound
+        return belief(SimpleNamespace(table=Sea(rows=1, columns=5, lengths=(2,), shots=shots, layouts=1, pay="share" if share else "sunk", ships=(0b00110,))), worlds=0).bound
     assert [bound(3, False), bound(2, False)] == [3 / 4, 1 / 2]  # cells hit with 1/4 or 1/2; a miss with two shots is lost
     assert [bound(3, True), bound(2, True), bound(1, True)] == [7 / 8, 1 / 2, 0.0]
     def least(table):
-        return next(number for number in range(60) if belief(Held(table), beliefs=number).certainty == 1.0)
-    hit = reached(Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,)), 1)
+        return next(number for number in range(60) if belief(SimpleNamespace(table=table), beliefs=number).certainty == 1.0)
+    hit = shoot(Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,)), 1)
     assert least(hit) == 1  # a1 or a3: a shot at either tells which, one at a4 or a5 nothing, and both leave the same belief
     assert least(Sea(rows=2, columns=2, lengths=(2, 2), shots=4, layouts=1, pay="sunk", ships=(0b0011, 0b1100))) == 0  # the ships fill the board
     assert least(Sea(rows=1, columns=6, lengths=(2,), shots=4, layouts=1, pay="sunk", ships=(0b000110,))) == 27  # 28 if no shot were passed over
@@ -201,34 +171,30 @@ def test_by_hand_and_the_largest_board():
         assert all(posterior.chances[cell] > 0 for cell in range(64) if cover >> cell & 1)
         assert not any(posterior.chances[cell] == 1.0 for cell in range(64) if not cover >> cell & 1)
     sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
-    hits = reached(sea, 1, 3)  # a2 and a4 hit, neither sunk
+    hits = shoot(sea, 1, 3)  # a2 and a4 hit, neither sunk
     assert set(posterior_of(hits, "uniform", 9).layouts) == {
         (0b000111, 0b011000), (0b001110, 0b110000), (0b011100, 0b000011), (0b111000, 0b000011), (0b111000, 0b000110),
     }
-    sunk = reached(sea, 1, 3, 4)  # a5 sinks the ship of two: it is a4 a5
-    assert posterior_of(sunk, "uniform", 9).layouts == [(0b000111, 0b011000)]
-    late = reached(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
+    late = shoot(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
     assert posterior_of(late, "uniform", 9).layouts == [(0b000111, 0b011000)]
     sea = Sea(rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000))
-    sunk = reached(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
+    sunk = shoot(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
     assert posterior_of(sunk, "uniform", 9).layouts == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
     sea = Sea(rows=1, columns=6, lengths=(2, 2), shots=6, layouts=1, pay="sunk", ships=(0b000011, 0b001100))
-    first, second = reached(sea, 0, 5, 2), reached(sea, 2, 0, 5)
-    assert key(Held(first), prior="uniform") == key(Held(second), prior="uniform")
-    early, late = reached(sea, 2, 1, 0), reached(sea, 1, 0, 2)  # hit a3 before or after a1 sank a ship
-    assert early.view(0) == late.view(0) and key(Held(early), prior="uniform") != key(Held(late), prior="uniform")
-    verdict = registry.bind("oracles", "posterior", {})().judge(played(game(), 1)[-1:])[0]
-    assert verdict.certainty == 1.0 and verdict.entropy is not None and verdict.best
+    first, second = shoot(sea, 0, 5, 2), shoot(sea, 2, 0, 5)
+    assert key(SimpleNamespace(table=first), prior="uniform") == key(SimpleNamespace(table=second), prior="uniform")
+    early, late = shoot(sea, 2, 1, 0), shoot(sea, 1, 0, 2)  # hit a3 before or after a1 sank a ship
+    assert early.view(0) == late.view(0) and key(SimpleNamespace(table=early), prior="uniform") != key(SimpleNamespace(table=late), prior="uniform")
 
 
 def test_the_likeliest_hit_need_not_be_the_best_shot():
     # x at a4 and b2, misses at c3, d2 and d3, four shots for three cells: b4 hits more often than b3 and wins less often
     table = Sea(rows=4, columns=4, lengths=(3, 2), shots=9, layouts=1, pay="sunk", ships=(1,), moves=(13, 14, 3, 10, 5), answers=(0, 0, 1, 0, 1))
     words = [table.name_of(0, cell) for cell in table.legal()]
-    exact, short = (dict(zip(words, belief(Held(table), worlds=worlds).values, strict=True)) for worlds in (64, 0))
+    exact, short = (dict(zip(words, belief(SimpleNamespace(table=table), worlds=worlds).values, strict=True)) for worlds in (64, 0))
     assert (short["b4"], short["b3"]) == pytest.approx((7 / 12, 5 / 12)) and max(short.values()) == short["b4"]
     assert (exact["b4"], exact["b3"]) == pytest.approx((7 / 12, 2 / 3)) and max(exact.values()) == exact["b3"]
-    worlds = agreeing(game(shots=9), every_fleet(table), table)
+    worlds = agreeing(game(shots=9), sorted(every_fleet(4, 4, (3, 2), True)), table)
     assert len(worlds) == 12
     assert list(exact.values()) == pytest.approx([value / 12 for value in action_values(worlds)])
 

@@ -1,6 +1,5 @@
 """Questions that take several searches in a library, and a calculator."""
 
-import json
 import pickle
 
 import pytest
@@ -8,10 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.errors import GameError
-from sparring.core.records import EnvironmentSpec
 from sparring.core.rng import Stream
-from sparring.environments.base import spec_of
-from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.lookups import (
     Library,
     LookupQuestion,
@@ -19,7 +15,6 @@ from sparring.environments.lookups import (
     library,
     lookups,
 )
-from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.cases import every_case
 from tests.environments.worlds import keeping, refusing
 
@@ -27,7 +22,6 @@ HAND = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, (0,
 
 
 def by_hand(style="brief", **options):
-    """Return a play about the library above."""
     game = lookups(style=style, **options)
     course = game.reset(Stream.from_seed(0))
     course.play = course.first = LookupQuestion(game.inner, HAND)
@@ -40,23 +34,23 @@ test_it_keeps_what_every_environment_must = keeping(lookups, [
 
 
 def test_a_play_by_hand():
-    course, told = by_hand(), []
+    course, texts = by_hand(), []
     for reply in ("search ada", "search red", "search lamp", "search bob", "search blue", "search drum", "add 7 5", "answer 12"):
-        told.append(course.observe(0).text)
+        texts.append(course.observe(0).text)
         course.step({0: reply})
-    assert told == [
+    assert texts == [
         "ada plus bob", "ada owns red", "ada owns red ; red holds lamp", "red holds lamp ; lamp weighs 7", "bob owns blue",
         "bob owns blue ; blue holds drum", "blue holds drum ; drum weighs 5", "12",
     ]
     assert course.done and course.returns == (1.0,)
     course = by_hand("full", calls=3, cost=0.125)
     assert course.observe(0).told.startswith("What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?\n\nBefore")
-    told = []
+    texts = []
     for reply in ('I search "<search>Ada\'s box</search>"', "Now what?", "<calculate>7+5</calculate>", "So <answer>1</answer>, no: <answer> 12 </answer>."):
         course.step({0: course.read(0, reply)})
-        told.append(None if course.done else course.observe(0).told)
-    assert told[0] == "Found: Ada owns the red box. Bob owns the blue box."
-    assert told[1].startswith("Your reply holds neither a call nor a move.") and told[2] == "The result is 12."
+        texts.append(None if course.done else course.observe(0).told)
+    assert texts[0] == "Found: Ada owns the red box. Bob owns the blue box."
+    assert texts[1].startswith("Your reply holds neither a call nor a move.") and texts[2] == "The result is 12."
     assert course.returns == (1.0 - 3 * 0.125,)
     sizes = {"things": 2, "largest": 9, "hops": 1, "terms": 1}
     course = QuestionEnvironment(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
@@ -66,11 +60,11 @@ def test_a_play_by_hand():
         course.step({0: "answer 1"})
 
 
-@pytest.mark.parametrize(("answer", "paid"), [("12", 1.0), ("13", 0.0), ("012", 0.0), ("12.0", 0.0), ("+12", 0.0), ("", 0.0), ("१२", 0.0), ("9" * 9999, 0.0)])
-def test_an_answer_is_checked_digit_by_digit(answer, paid):
+@pytest.mark.parametrize(("answer", "pay"), [("12", 1.0), ("13", 0.0), ("012", 0.0), ("12.0", 0.0), ("+12", 0.0), ("", 0.0), ("१२", 0.0), ("9" * 9999, 0.0)])
+def test_an_answer_is_checked_digit_by_digit(answer, pay):
     course = by_hand("full")
     course.step({0: f"<answer>{answer}</answer>"})
-    assert course.done and course.returns == (paid,)
+    assert course.done and course.returns == (pay,)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +101,8 @@ def test_every_question_has_one_answer_that_its_facts_lead_to(bank, number, thin
     start = library(bank, number, things, largest, hops, min(terms, things))
     facts = {}
     for document in start.documents("brief"):
-        one, _, two = document.split()
-        assert facts.setdefault(one, two) == two
+        subject, _, thing = document.split()
+        assert facts.setdefault(subject, thing) == thing
     total = 0
     for name in start.names():
         for _ in range(hops):
@@ -118,55 +112,12 @@ def test_every_question_has_one_answer_that_its_facts_lead_to(bank, number, thin
     assert all(1 <= weight <= largest for weight in start.weights)
 
 
-def test_banks_of_libraries_and_random_play():
-    one, other = library(3, 5, 6, 9, 2, 1), library(4, 5, 6, 9, 2, 1)
-    assert one == library.__wrapped__(3, 5, 6, 9, 2, 1)
-    assert one != other
-    assert len(make_game("lookups", options={"libraries": 300}).starts()) == 300
+def test_copies():
     course = by_hand()
     course.step({0: "search ada"})
     again = pickle.loads(pickle.dumps(course))
     again.step({0: "search red"})
     assert again.observe(0).told == "ada owns red ; red holds lamp" and course.observe(0).told == "ada owns red"
-    class Config:
-        environments = (type("Section", (), {"weight": 1.0}),)
-        warmup = type("Warmup", (), {"updates": 0, "games": 0})
-        rollout = type("Rollout", (), {"starts": 0})
-        seed = 0
-    game = make_game("lookups", options={"libraries": 64})
-    unseen, seen = measured_starts(game, SeenInitialStates(Config, [game]))
-    assert (unseen.label, seen.label) == ("unseen", "seen")
-    known = game.starts()
-    for number in range(50):
-        stream = Stream.from_seed(number)
-        fresh = unseen.game.reset(unseen.deal(stream, number))
-        assert unseen.game.start_of(fresh) not in known
-        assert seen.game.start_of(seen.game.reset(seen.deal(stream, number))) in known
-    game = make_game("lookups", options={"hops": 2, "terms": 2})
-    words = set(game.vocabulary())
-    assert list(game.vocabulary()) == sorted(words)
-    for seed in range(100):
-        course, draws, told = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed), set()
-        while not course.done:
-            told |= set(course.observe(0).text.split())
-            reply = course.sample(0, draws.child(course.calls_left(0)))
-            assert told <= words and set(reply.split()) <= words
-            assert course.calls_left(0) == 0 or set(reply.split()[1:]) <= told
-            course.step({0: reply})
 
 
-@pytest.mark.parametrize("style", ["brief", "full"])
-def test_it_goes_to_json_and_back(style):
-    game = make_game("lookups", options={"hops": 2, "style": style, "bank": 7})
-    spec = spec_of(game)
-    kept = json.loads(json.dumps({field: getattr(spec, field) for field in ("name", "options", "illegal", "label", "version")}))
-    again = from_spec(EnvironmentSpec(**kept))
-    for seed in range(5):
-        one, two = game.reset(Stream.from_seed(seed)), again.reset(Stream.from_seed(seed))
-        assert one.observe(0) == two.observe(0) and game.start_of(one) == again.start_of(two)
-
-
-test_wrong_options_are_refused = refusing(
-    "lookups", {"hops": 0}, {"hops": 4}, {"terms": 4}, {"terms": 3, "things": 2}, {"things": 13}, {"largest": 0}, {"calls": 51}, {"results": 0},
-    {"libraries": 0}, {"bank": -1}, {"cost": 2.0}, by_option=True,
-)
+test_wrong_options_are_refused = refusing("lookups", {"terms": 3, "things": 2}, by_option=True)

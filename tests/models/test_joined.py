@@ -62,7 +62,7 @@ def league(name="llama"):
     return [first, adapted(over, 2, rank=2, targets=TARGETS[name]), adapted(over, 3, rank=0), first.clone(), adapted(over, 4, rank=5)]
 
 
-def asked(number, count=9):
+def make_requests(number, count=9):
     draw = np.random.default_rng(7)
     rules = draw.integers(3, VOCABULARY, 90).tolist()
     root = Stream.from_seed(number)
@@ -98,7 +98,7 @@ def test_a_reply_has_the_bits_that_its_own_model_gives_it_alone(name):
     models = league(name)
     samplers, alone = ([in_process(model) for model in models] for _ in "ab")
     assert all(sampler.invariant for sampler in samplers)
-    requests = [asked(number % 3) for number in range(len(models))]
+    requests = [make_requests(number % 3) for number in range(len(models))]
     for turn in range(1, 4):
         expected = [sampler.sample(batch, PARAMS, STOP) for sampler, batch in zip(alone, requests, strict=True)]
         replies = together(samplers, requests)
@@ -110,7 +110,7 @@ def test_a_reply_has_the_bits_that_its_own_model_gives_it_alone(name):
 
 
 def test_nor_does_it_matter_who_is_asked_beside_it():
-    samplers, requests = ([in_process(model) for model in league()], [asked(number) for number in range(5)])
+    samplers, requests = ([in_process(model) for model in league()], [make_requests(number) for number in range(5)])
     expected = together(samplers, requests)
     for chosen in ([4, 0], [2, 1, 3], [3, 3], [1]):
         for sampler in samplers:
@@ -124,8 +124,8 @@ def test_nor_does_it_matter_who_is_asked_beside_it():
 def test_each_draws_in_its_own_way():
     samplers, alone = ([in_process(model) for model in league()[:3]] for _ in "ab")
     params = [SamplingParams(max_new_tokens=2), SamplingParams(max_new_tokens=5, temperature=0.5, top_k=7), SamplingParams(max_new_tokens=5, top_p=0.8)]
-    requests = [asked(0)] * 3
-    expected = [sampler.sample(asked(0), setting, STOP) for sampler, setting in zip(alone, params, strict=True)]
+    requests = [make_requests(0)] * 3
+    expected = [sampler.sample(make_requests(0), setting, STOP) for sampler, setting in zip(alone, params, strict=True)]
     assert together(samplers, requests, params) == expected
     assert max(len(reply.ids) for reply in expected[0]) == 2 < max(len(reply.ids) for reply in expected[1])
 
@@ -133,15 +133,15 @@ def test_each_draws_in_its_own_way():
 def test_new_weights_of_one_are_taken_and_the_others_keep_what_they_know():
     models = league()[:2]
     samplers = [in_process(model) for model in models]
-    replies = together(samplers, [asked(0)] * 2)
+    replies = together(samplers, [make_requests(0)] * 2)
     with torch.no_grad():
         for parameter in models[0].parameters():
             parameter.mul_(0.5)
     models[0].version += 1
     size = samplers[1].cache.bytes
-    again = together(samplers, [asked(0)] * 2)
+    again = together(samplers, [make_requests(0)] * 2)
     assert again[1] == replies[1]
-    assert again[0] == in_process(models[0]).sample(asked(0), PARAMS, STOP) != replies[0]
+    assert again[0] == in_process(models[0]).sample(make_requests(0), PARAMS, STOP) != replies[0]
     assert samplers[1].cache.bytes == 2 * size
 
 
@@ -183,13 +183,13 @@ def test_who_is_asked_alone():
 def test_where_no_number_of_rows_is_good_for_all_they_are_asked_one_after_the_other(monkeypatch):
     over = base()
     models = [adapted(over, 1, rank=3), adapted(over, 2, rank=2)]
-    expected = [in_process(model).sample(asked(0), PARAMS, STOP) for model in models]
+    expected = [in_process(model).sample(make_requests(0), PARAMS, STOP) for model in models]
     inner = {model: {product.outer for product in language_model.products(model.network)} & {2, 3} for model in models}
     assert list(inner.values()) == [{3}, {2}]
     monkeypatch.setattr(prefix_cache, "fewest_rows", lambda products: 0)
     members = [member_of(model) for model in models]
     assert BaseWeights(over).join(members) is None
-    assert together([in_process(model) for model in models], [asked(0)] * 2) == expected
+    assert together([in_process(model) for model in models], [make_requests(0)] * 2) == expected
     torch.set_num_threads(2)  # nothing is promised then, and all are one batch
     assert BaseWeights(over).join(members) is not None
 
@@ -197,16 +197,16 @@ def test_where_no_number_of_rows_is_good_for_all_they_are_asked_one_after_the_ot
 def test_they_keep_keys_and_values_within_one_budget():
     models = league()[:3]
     samplers = [in_process(model, cache_bytes=1 << 40) for model in models]
-    together(samplers, [asked(0)] * 3)
+    together(samplers, [make_requests(0)] * 3)
     stock = samplers[0].backend.shared
     whole = stock.bytes
     assert whole == sum(sampler.cache.bytes for sampler in samplers) > max(sampler.cache.bytes for sampler in samplers)
-    expected = together(samplers, [asked(1)] * 3)
+    expected = together(samplers, [make_requests(1)] * 3)
     for sampler in samplers:
         sampler.refresh()
         sampler.cache.budget = whole // 2
-    together(samplers, [asked(0)] * 3)
+    together(samplers, [make_requests(0)] * 3)
     assert 0 < stock.bytes <= whole // 2
-    assert together(samplers, [asked(1)] * 3) == expected
+    assert together(samplers, [make_requests(1)] * 3) == expected
     del samplers, sampler
     assert stock.bytes == 0, "what nobody can ask for is not kept"

@@ -99,7 +99,7 @@ def best_sum(similarity):
     return max(sum(padded[row, column] for row, column in enumerate(order)) for order in permutations(range(size)))
 
 
-def paid(similarity, column):
+def pay_of(similarity, column):
     """Return what each row gets; no column may be there twice, and none of similarity 0."""
     matched = [other for other in column.tolist() if other >= 0]
     assert len(set(matched)) == len(matched) and column.shape == (len(similarity),)
@@ -118,7 +118,7 @@ def test_by_hand_where_greedy_is_not_exact():
 @settings(max_examples=150, deadline=None)
 @given(similarity=tables())
 def test_exact_is_the_best_of_all_permutations(similarity):
-    assert sum(paid(similarity, exact_matching(similarity))) == pytest.approx(best_sum(similarity), abs=1e-8)
+    assert sum(pay_of(similarity, exact_matching(similarity))) == pytest.approx(best_sum(similarity), abs=1e-8)
 
 
 @settings(max_examples=100, deadline=None)
@@ -129,7 +129,7 @@ def test_greedy_takes_the_largest_that_is_left(similarity):
         row, column = divmod(int(rest.argmax()), rest.shape[1])
         pay[row] = rest[row, column]
         rest[row], rest[:, column] = 0.0, 0.0
-    assert paid(similarity, greedy_matching(similarity)) == pay
+    assert pay_of(similarity, greedy_matching(similarity)) == pay
 
 
 @pytest.mark.parametrize("match", [exact_matching, greedy_matching])

@@ -57,6 +57,11 @@ def folder_of(tmp_path, chat_folder):
     return write
 
 
+@pytest.fixture
+def folder(chat_folder, tmp_path):
+    return shutil.copytree(chat_folder, tmp_path / "model")
+
+
 def engine(folder, renderer=None, **model):
     rollout = {"games_per_step": 2, "max_new_tokens": 3}
     game = {"name": "kuhn_poker", "options": {"style": "full"}}
@@ -67,18 +72,18 @@ def engine(folder, renderer=None, **model):
 def refusal(folder, **options):
     with pytest.raises(ModelError) as caught:
         engine(folder, **options)
-    said = str(caught.value)
-    assert "\n" not in said and len(said) < 600
-    return said
+    text = str(caught.value)
+    assert "\n" not in text and len(text) < 600
+    return text
 
 
 @pytest.mark.parametrize("kind", ["mamba", "bloom"])
 def test_a_network_without_a_limit_wants_one_and_then_runs(kind, folder_of):
     folder = folder_of(kind)
     assert "does not name a longest conversation; write model.context=512" in refusal(folder)
-    made = engine(folder, context=700)
-    assert made.model.context == 700
-    assert play_round(made.config, made, Methods.of(made.config), RunState()).metrics["logprob_difference_max"] < 1e-3
+    running = engine(folder, context=700)
+    assert running.model.context == 700
+    assert play_round(running.config, running, Methods.of(running.config), RunState()).metrics["logprob_difference_max"] < 1e-3
 
 
 @pytest.mark.parametrize(("kind", "message"), [("bert", "looks ahead"), ("t5", "T5Config"), ("bart", "lack"), ("small", "do not belong together")])
@@ -99,8 +104,6 @@ def spoil(folder, name, **changes):
         {"model_type": None},
         {"model_type": "no_such_family"},
         {"model_type": 5},
-        {"num_attention_heads": -1},
-        {"num_attention_heads": 0},
         {"num_attention_heads": 3},
         {"hidden_size": "wide"},
         {"hidden_size": 24},
@@ -116,8 +119,7 @@ def spoil(folder, name, **changes):
     ],
     ids=str,
 )
-def test_a_broken_configuration_is_refused_or_harmless(change, chat_folder, tmp_path):
-    folder = shutil.copytree(chat_folder, tmp_path / "model")
+def test_a_broken_configuration_is_refused_or_harmless(change, folder):
     spoil(folder, "config.json", **change)
     try:
         engine(folder, context=512)
@@ -125,16 +127,14 @@ def test_a_broken_configuration_is_refused_or_harmless(change, chat_folder, tmp_
         assert "\n" not in str(error) and len(str(error)) < 900
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", '{"a": 1}', "\xff", "[" * 5000])
-def test_a_configuration_that_is_none_is_refused(text, chat_folder, tmp_path):
-    folder = shutil.copytree(chat_folder, tmp_path / "model")
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", '{"a": 1}', "\xff", "[" * 100_000])
+def test_a_configuration_that_is_none_is_refused(text, folder):
     (folder / "config.json").write_bytes(text.encode("latin-1"))
     assert str(folder) in refusal(folder)
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer"])
-def test_a_missing_file_is_refused(missing, chat_folder, tmp_path):
-    folder = shutil.copytree(chat_folder, tmp_path / "model")
+def test_a_missing_file_is_refused(missing, folder):
     for path in folder.iterdir():
         if path.name.startswith(missing):
             path.unlink()
@@ -142,32 +142,24 @@ def test_a_missing_file_is_refused(missing, chat_folder, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"model": {}}', "[]"])
-def test_a_broken_tokenizer_is_refused(text, chat_folder, tmp_path):
-    folder = shutil.copytree(chat_folder, tmp_path / "model")
+def test_a_broken_tokenizer_is_refused(text, folder):
     (folder / "tokenizer.json").write_text(text)
     assert str(folder) in refusal(folder)
 
 
-def test_a_tokenizer_without_a_template_says_what_to_write(chat_folder, tmp_path):
-    folder = shutil.copytree(chat_folder, tmp_path / "model")
+def test_a_tokenizer_without_a_template_says_what_to_write(folder):
     (folder / "chat_template.jinja").unlink()
     assert "renderer.template=chatml" in refusal(folder)
     assert engine(folder, renderer={"name": "chat", "answer": "exact", "template": "chatml"}).policies["main"].renderer is not None
     assert "plain renderer" in refusal(folder, renderer={"name": "plain"})
 
 
-def test_weights_that_are_not_whole_are_refused(chat_folder, tmp_path):
-    folder = shutil.copytree(chat_folder, tmp_path / "model")
+def test_weights_that_are_not_whole_are_refused(folder):
     spoil(folder, "config.json", num_hidden_layers=4)
     assert "lack" in refusal(folder)
 
 
-def test_whole_models_still_load(chat_folder):
-    assert load_language_model(chat_folder).context == 4096
-
-
 def test_the_longest_conversation_is_read_once(chat_folder, monkeypatch):
-    """It is asked at every turn, and configurations of transformers are slow to read."""
     model = load_language_model(chat_folder)
     first = model.context
     monkeypatch.setattr("sparring.models.language_model.numbers_of", lambda network, names: pytest.fail("read again"))

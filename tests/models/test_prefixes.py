@@ -41,9 +41,9 @@ def test_what_the_parts_ask_holds_every_prefix_where_it_is_said_to_be(sequences)
     if not tree.parts:
         assert tree.place.tolist() == tree.first.tolist()
         return
-    asked = torch.cat([nodes for _, _, nodes in tree.queries_of_parts()])
-    assert asked[tree.place].tolist() == list(range(len(tree.ids)))
-    assert 2 * len(asked) <= tree.node.numel()
+    queries = torch.cat([nodes for _, _, nodes in tree.queries_of_parts()])
+    assert queries[tree.place].tolist() == list(range(len(tree.ids)))
+    assert 2 * len(queries) <= tree.node.numel()
     for part, at, nodes in tree.queries_of_parts():
         assert at.shape == (len(part.rows), part.queries)
         assert int(at.max()) < part.positions <= tree.node.shape[1]
@@ -56,8 +56,8 @@ def test_parts_by_hand(monkeypatch):
     ones = (1,) * 8
     tree = prefix_tree([(*ones[:6], 2, 2), ones, (*ones[:7], 3), ones, (*ones[:6], 2, 4)])
     # in order: all ones (8 own), the same again (none), a 3 at the end (1), two 2s (2), a 4 at the end (1)
-    found = [(part.rows.tolist(), part.begin.tolist(), part.queries, part.positions) for part in tree.parts]
-    assert found == [([2, 4], [7, 7], 1, 8), ([0], [6], 2, 8), ([1], [0], 8, 8)]
+    parts = [(part.rows.tolist(), part.begin.tolist(), part.queries, part.positions) for part in tree.parts]
+    assert parts == [([2, 4], [7, 7], 1, 8), ([0], [6], 2, 8), ([1], [0], 8, 8)]
     assert tree.place.tolist() == [*range(4, 12), 0, 2, 3, 1]
 
 

@@ -20,20 +20,20 @@ def columns(members):
 @given(MEMBERS)
 def test_blocks_hold_every_row_once_and_one_group_per_row(members):
     _, ids, count, _ = columns(members)
-    found = list(blocks.equal_sized(ids, count))
-    assert sorted(row for block in found for row in block.reshape(-1).tolist()) == list(range(len(ids)))
-    for block in found:
+    parts = list(blocks.equal_sized(ids, count))
+    assert sorted(row for block in parts for row in block.reshape(-1).tolist()) == list(range(len(ids)))
+    for block in parts:
         assert (ids[block] == ids[block[:, :1]]).all()
-    assert len({block.shape[1] for block in found}) == len(found)
+    assert len({block.shape[1] for block in parts}) == len(parts)
 
 
 @given(MEMBERS)
-def test_order_statistics_of_groups(members):
-    values, ids, count, groups = columns(members)
-    assert blocks.lower_median(values, ids, count).tolist() == [statistics.median_low(own) for own in groups]
+def test_order_statistics_of_groups(rows):
+    values, ids, count, groups = columns(rows)
+    assert blocks.lower_median(values, ids, count).tolist() == [statistics.median_low(members) for members in groups]
     best, second = blocks.best_two(values, ids, count)
-    assert best.tolist() == [max(own) for own in groups]
-    assert second.tolist() == [sorted(own)[-2] if len(own) > 1 else own[0] for own in groups]
+    assert best.tolist() == [max(members) for members in groups]
+    assert second.tolist() == [sorted(members)[-2] if len(members) > 1 else members[0] for members in groups]
     expected = [groups[group].count(value) / len(groups[group]) for group, value in zip(ids.tolist(), values.tolist(), strict=True)]
     assert blocks.shares(values, ids, count) == pytest.approx(expected)
 
@@ -62,9 +62,9 @@ def test_patterns_are_told_apart_at_any_width(width):
 @given(MEMBERS, st.sampled_from([0, 1]))
 def test_deviations_and_standardise_follow_their_definition(members, ddof):
     values, ids, count, groups = columns(members)
-    expected = [float(np.std(own, ddof=ddof)) if len(own) > ddof else 0.0 for own in groups]
+    expected = [float(np.std(group, ddof=ddof)) if len(group) > ddof else 0.0 for group in groups]
     assert deviations(values, ids, count, ddof=ddof) == pytest.approx(expected, abs=1e-12)
-    assert varied(values, ids, count).tolist() == [len(set(own)) > 1 for own in groups]
+    assert varied(values, ids, count).tolist() == [len(set(group)) > 1 for group in groups]
     relative = [(v - np.mean(groups[g])) / (expected[g] + 0.5) for g, v in zip(ids.tolist(), values.tolist(), strict=True)]
     assert standardise(values, ids, count, ddof=ddof, epsilon=0.5) == pytest.approx(relative, abs=1e-12)
 

@@ -8,7 +8,7 @@ from sparring.ops.matrix_games import nonnegative
 
 
 @pytest.mark.parametrize(
-    ("matrix", "target", "found"),
+    ("matrix", "target", "solution"),
     [
         ([[1.0, 0.0], [0.0, 1.0]], [2.0, 3.0], [2, 3]),
         ([[1.0, 0.0], [0.0, 1.0]], [2.0, -3.0], [2, 0]),
@@ -19,8 +19,8 @@ from sparring.ops.matrix_games import nonnegative
         (np.zeros((2, 0)), [1.0, 1.0], []),
     ],
 )
-def test_by_hand(matrix, target, found):
-    np.testing.assert_allclose(nonnegative(np.array(matrix), np.array(target)), found, atol=1e-12)
+def test_by_hand(matrix, target, solution):
+    np.testing.assert_allclose(nonnegative(np.array(matrix), np.array(target)), solution, atol=1e-12)
 
 
 @settings(deadline=None)
@@ -30,7 +30,7 @@ def test_no_other_is_nearer(data):
     matrix = data.draw(arrays.arrays(np.float64, (rows, columns), elements=st.integers(-2, 2)))
     target = data.draw(arrays.arrays(np.float64, rows, elements=st.integers(-3, 3)))
     matrix = np.hstack([matrix, -matrix[:, :2], -np.eye(rows)[:, : data.draw(st.integers(0, rows))]])  # lines, and single numbers
-    found = nonnegative(matrix, target)
-    slopes = matrix.T @ (target - matrix @ found)
-    assert found.min(initial=0.0) >= 0
-    assert slopes.max(initial=0.0) <= 1e-8 and np.abs(slopes * found).max(initial=0.0) <= 1e-8
+    solution = nonnegative(matrix, target)
+    slopes = matrix.T @ (target - matrix @ solution)
+    assert solution.min(initial=0.0) >= 0
+    assert slopes.max(initial=0.0) <= 1e-8 and np.abs(slopes * solution).max(initial=0.0) <= 1e-8

@@ -16,9 +16,9 @@ def test_the_jackknife_of_a_mean_is_students_interval(count):
     values = np.random.Generator(np.random.Philox(count)).normal(size=count) + 1e3
     left_out = (values.sum() - values) / (count - 1)
     for level in (0.5, 0.95):
-        found, known = jackknife_interval(float(values.mean()), left_out, level=level), mean_interval(values, level=level)
-        assert (found.mean, found.low, found.high) == pytest.approx((known.mean, known.low, known.high))
-        assert (found.count, found.level) == (count, level)
+        interval, known = jackknife_interval(float(values.mean()), left_out, level=level), mean_interval(values, level=level)
+        assert (interval.mean, interval.low, interval.high) == pytest.approx((known.mean, known.low, known.high))
+        assert (interval.count, interval.level) == (count, level)
 
 
 def test_one_observation_leaves_everything_open():
@@ -37,16 +37,16 @@ def test_an_error_that_is_known_besides_is_added_in_squares():
 @pytest.mark.parametrize("count", [0, 1, 2, 9])
 def test_clusters_of_one_are_students_interval(count):
     values = np.random.Generator(np.random.Philox(count)).normal(size=count)
-    found, known = clustered_mean_interval(values, np.ones(count)), mean_interval(values)
-    assert (found.mean, found.low, found.high, found.count) == pytest.approx((known.mean, known.low, known.high, known.count), nan_ok=True)
+    interval, known = clustered_mean_interval(values, np.ones(count)), mean_interval(values)
+    assert (interval.mean, interval.low, interval.high, interval.count) == pytest.approx((known.mean, known.low, known.high, known.count), nan_ok=True)
 
 
 def test_a_clustered_mean_by_hand():
     # 6 observations, mean 10/6; residuals 1 - 5/3, 3 - 10/3, 6 - 5: squares sum to 14/9, times 3/2, root, over 6
-    found = clustered_mean_interval(np.array([1.0, 3.0, 6.0]), np.array([1.0, 2.0, 3.0]))
-    assert found.mean == pytest.approx(10 / 6)
-    assert found.high - found.mean == pytest.approx(4.302652729911275 * math.sqrt(14 / 9 * 1.5) / 6)
-    assert found.count == 6
+    interval = clustered_mean_interval(np.array([1.0, 3.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    assert interval.mean == pytest.approx(10 / 6)
+    assert interval.high - interval.mean == pytest.approx(4.302652729911275 * math.sqrt(14 / 9 * 1.5) / 6)
+    assert interval.count == 6
 
 
 def test_observations_that_repeat_each_other_do_not_narrow_the_interval():
@@ -64,20 +64,20 @@ def test_clustered_intervals_cover_the_truth_as_often_as_they_say():
         sizes = generator.integers(1, 9, 40).astype(float)
         successes = generator.binomial(sizes.astype(int), generator.beta(4.0, 1.0, 40)).astype(float)  # 0.8 on average, alike within
         for place, interval in enumerate((clustered_mean_interval, clustered_share_interval)):
-            found = interval(successes, sizes)
-            inside[place] += found.low <= 0.8 <= found.high
+            ends = interval(successes, sizes)
+            inside[place] += ends.low <= 0.8 <= ends.high
     assert (inside >= 0.92 * 400).all() and (inside <= 0.985 * 400).all()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_a_share_of_all_or_nothing_keeps_an_interval(share):
     sizes = np.array([3.0, 4.0, 5.0])
-    found = clustered_share_interval(share * sizes, sizes)
+    interval = clustered_share_interval(share * sizes, sizes)
     width = 1 - 1 / (1 + 4.302652729911275**2 / 3)  # Wilson's at 0 or 1 of three, with t of two degrees of freedom in place of z
-    assert (found.low, found.high) == (pytest.approx((1 - width) * share), pytest.approx(width if share == 0 else 1.0))
+    assert (interval.low, interval.high) == (pytest.approx((1 - width) * share), pytest.approx(width if share == 0 else 1.0))
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_share_of_fewer_than_two_clusters_is_open(count):
-    found = clustered_share_interval(np.ones(count), np.full(count, 2.0))
-    assert (found.low, found.high, found.count) == (0.0, 1.0, 2 * count)
+    interval = clustered_share_interval(np.ones(count), np.full(count, 2.0))
+    assert (interval.low, interval.high, interval.count) == (0.0, 1.0, 2 * count)

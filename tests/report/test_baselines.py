@@ -13,7 +13,7 @@ NAMES = ["exploitability/kuhn_poker/first", "nash_conv/kuhn_poker", "return/kuhn
 
 
 def values(known, name):
-    return {one.label: round(one.value, 4) for one in known[name]}
+    return {line.label: round(line.value, 4) for line in known[name]}
 
 
 def test_known_values_are_exact_and_by_label():
@@ -34,15 +34,15 @@ def test_environments_that_cannot_be_made_are_passed_over(config):
 
 def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
     known = known_values(KUHN, NAMES)
-    found = [(one.label, round(one.value, 3), one.dots) for one in reference_lines(known, NAMES[2:4])]
-    assert found == [
+    lines = [(line.label, round(line.value, 3), line.dots) for line in reference_lines(known, NAMES[2:4])]
+    assert lines == [
         ("random play, first", 0.125, True),
         ("equilibrium, first", -0.056, False),
         ("random play, second", -0.125, True),
         ("equilibrium, second", 0.056, False),
     ]
     both = known_values({"environments": [{"name": "kuhn_poker", "label": "a"}, {"name": "kuhn_poker", "label": "b"}]}, ["nash_conv/a", "nash_conv/b"])
-    assert [one.label for one in reference_lines(both, ["nash_conv/a", "nash_conv/b"])] == [RANDOM, "equilibrium"]
+    assert [line.label for line in reference_lines(both, ["nash_conv/a", "nash_conv/b"])] == [RANDOM, "equilibrium"]
     points = [(1, 0.5), (2, 0.2), (3, 0.4)]
     assert best_of("nash_conv/x", points) == (2, 0.2) and best_of("optimal_rate/x", points) == (1, 0.5)
     assert best_of("return/x", points) is None and best_of("nash_conv/x", []) is None

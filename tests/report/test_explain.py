@@ -2,9 +2,6 @@
 
 import pytest
 
-from sparring.config.plugins import registry
-from sparring.config.recipe import load_recipe
-from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.report.explanations import entries, explanation
 from sparring.report.game_page import exact_text, recipes_with, sample_lines, sample_play
 
@@ -38,11 +35,6 @@ def test_games_have_rules_values_samples_and_recipes():
             assert "[N]" not in entry["summary"] and "[M" not in entry["summary"], entry
 
 
-def test_a_game_of_openspiel_is_explained_too():
-    text = explanation("breakthrough")
-    assert "In OpenSpiel it is 'Breakthrough'" in text and "environments.0.name=breakthrough" in text
-
-
 @pytest.mark.parametrize("name", QUICK)
 def test_a_sample_play_is_always_the_same_and_short(name):
     assert sample_play(name) == sample_play(name)
@@ -61,31 +53,8 @@ def test_a_sample_play_is_always_the_same_and_short(name):
         ("value/kuhn_poker/first", "expected return of the role"),
         ("match/success", "metric match/GAME/BOT/ROLE/success"),
         ("legal_rate", "metric legal_rate/GAME"),
+        ("breakthrough", "In OpenSpiel it is 'Breakthrough'"),
     ],
 )
 def test_metrics_are_explained_with_and_without_their_placeholders(name, text):
     assert text in " ".join(explanation(name).split())
-
-
-@pytest.mark.parametrize("slot", ["credit", "losses", "environments"])
-def test_an_unknown_name_is_answered_by_the_nearest_and_by_all(slot):
-    names = registry.names(slot)
-    with pytest.raises(UnknownNameError) as caught:
-        registry.load(slot, names[-1] + "x")
-    told = str(caught.value)
-    assert f"Did you mean {names[-1]!r}" in told
-    assert all(f" {name}," in told or f" {name}." in told for name in names)
-
-
-def test_unknown_options_recipes_and_files_are_answered_by_what_there_is():
-    with pytest.raises(UnknownNameError, match="Known: by_role, gamma, scale") as caught:
-        registry.bind("credit", "mars", {"gama": 1})
-    assert "Did you mean 'gamma'" in str(caught.value)
-    with pytest.raises(UnknownNameError) as caught:
-        load_recipe("khun-tiny")
-    assert "Did you mean 'kuhn-tiny'" in str(caught.value) and "See `sparring list recipes`" in str(caught.value)
-    with pytest.raises(ConfigError, match=r"There is no file 'my-recipe\.yaml'\.") as caught:
-        load_recipe("my-recipe.yaml")
-    assert r"printf 'extends: kuhn-tiny\nsteps: 200\n' > my-recipe.yaml" in str(caught.value)
-    with pytest.raises(ConfigError, match="Did you mean the recipe 'kuhn-tiny'"):
-        load_recipe("kuhn-tiny.yaml")

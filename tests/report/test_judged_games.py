@@ -8,10 +8,9 @@ from sparring.core.records import Episode, Turn, Verdict
 from sparring.play.store import EpisodeStore
 from sparring.report.curves import series_of
 from sparring.report.progress import key_figures, short_name
-from sparring.report.run_page import templates, write_report
+from sparring.report.run_page import templates
 from sparring.report.sample_plays import ACTIONS, judged_games
-from sparring.run.events import MetricsWriter
-from sparring.run.folder import RunFolder
+from tests.report.builders import page_of, write_run
 
 EVIL = "<script>alert(1)</script>"
 
@@ -83,14 +82,10 @@ def test_without_verdicts_there_is_no_such_game(tmp_path, damage):
 
 
 def test_the_page_has_the_game_and_escapes_it(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", "name: x\n")
-    writer = MetricsWriter(folder.path)
-    seat = "match/g/random/X"
-    ends = {f"{seat}/{name}{end}": 0.5 for name in ("success", "optimal", "regret", "return") for end in ("", "_low", "_high")}
-    writer.write(1, {**ends, "regret/g": 0.25}, {})
-    writer.close()
-    EpisodeStore(folder.path / "episodes").append(1, [episode(turn(EVIL, {EVIL: 1.0}, reply=EVIL), game=EVIL)])
-    text = write_report(folder.path).read_text()
+    ends = {f"match/g/random/X/{name}{end}": 0.5 for name in ("success", "optimal", "regret", "return") for end in ("", "_low", "_high")}
+    path = write_run(tmp_path / "run", ({**ends, "regret/g": 0.25}, {}))
+    EpisodeStore(path / "episodes").append(1, [episode(turn(EVIL, {EVIL: 1.0}, reply=EVIL), game=EVIL)])
+    text = page_of(path)
     assert "<script" not in text and "&lt;script&gt;" in text
     for head in ("success", "optimal moves", "regret per turn"):
         assert f'<th scope="col">{head}</th>' in text
@@ -98,12 +93,8 @@ def test_the_page_has_the_game_and_escapes_it(tmp_path):
 
 
 def test_the_page_and_the_progress_line_show_seen_starts_beside_unseen_ones(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", "name: x\n")
-    writer = MetricsWriter(folder.path)
     shares = {"match/g/random/X/success": 0.125, "match_seen/g/random/X/success": 0.75, "match/h/random/X/success": 0.5}
-    writer.write(1, shares, {})
-    writer.close()
-    text = write_report(folder.path).read_text()
+    text = page_of(write_run(tmp_path / "run", (shares, {})))
     for game, starts, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):
         assert f'<th scope="row">{game}</th><td>{starts}</td><td>random</td><td>X</td><td>{share}' in text
     assert key_figures(shares) == list(shares)

@@ -9,12 +9,10 @@ from sparring.config import resolve
 from sparring.config.recipe import load_recipe
 from sparring.report import progress
 from sparring.report.progress import ProgressLine, key_figures
-from sparring.report.run_page import write_report
 from sparring.report.terminal import PlainConsole
 from sparring.report.worker_status import learner_idle, limit, status, workers_values
-from sparring.run.events import MetricsWriter
-from sparring.run.folder import RunFolder
 from sparring.run.loop import StepReport
+from tests.report.builders import page_of, write_run
 
 
 def screen(monkeypatch, tmp_path, width, metrics):
@@ -72,13 +70,8 @@ PLAYS = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lo
 
 
 def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", "name: x\n")
-    writer = MetricsWriter(folder.path)
-    writer.write(1, {"legal_rate": 1.0}, {"seconds/play": 1.0, "seconds/round": 4.0})
-    assert "<h2>Workers</h2>" not in write_report(folder.path).read_text()
-    for step in (2, 3):
-        writer.write(step, {"lag": 1.0}, LINE)
-    writer.close()
-    page = write_report(folder.path).read_text()
+    alone = ({"legal_rate": 1.0}, {"seconds/play": 1.0, "seconds/round": 4.0})
+    assert "<h2>Workers</h2>" not in page_of(write_run(tmp_path / "alone", alone))
+    page = page_of(write_run(tmp_path / "run", alone, ({"lag": 1.0}, LINE), ({"lag": 1.0}, LINE)))
     assert "2 workers played, 1 steps ahead of the learner" in page
     assert "<td>units played again</td><td>6</td>" in page and "<td>workers lost</td><td>2</td>" in page

@@ -33,7 +33,7 @@ from sparring.report.run_page import (
 )
 from sparring.report.svg import LETTER, WIDTH, Series, line_chart, ticks
 from sparring.run.events import MetricsWriter
-from sparring.run.folder import RunFolder
+from tests.report.builders import page_of, write_run
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 
@@ -44,17 +44,12 @@ def macro(name, *values, **more):
 
 @given(st.text(alphabet=st.characters()))
 def test_any_text_is_seen_and_is_no_markup(text):
-    shown = str(mark_invisible(text))
-    assert macro("quoted", text, len(text)) == f"<bdi>{shown}</bdi>"  # in a template too
-    assert not [c for c in shown if unicodedata.category(c) in HIDDEN and c not in LINE_LETTERS + JOINERS]
-    plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", shown)
+    visible = str(mark_invisible(text))
+    assert macro("quoted", text, len(text)) == f"<bdi>{visible}</bdi>"  # in a template too
+    assert not [c for c in visible if unicodedata.category(c) in HIDDEN and c not in LINE_LETTERS + JOINERS]
+    plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", visible)
     assert "<" not in plain and ">" not in plain and '"' not in plain and "'" not in plain
     assert html.unescape(plain) == "".join(c for c in text if unicodedata.category(c) not in HIDDEN or c in LINE_LETTERS + JOINERS)
-
-
-@pytest.mark.parametrize("character", ["\x1b", "\x00", "\x9b", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"])
-def test_what_commands_a_reader_is_named_by_its_number(character):
-    assert mark_invisible(f"a{character}b") == f'a<span class="mark">U+{ord(character):04X}</span>b'
 
 
 def test_pages_have_their_style_alone_and_count_what_they_cut():
@@ -65,13 +60,13 @@ def test_pages_have_their_style_alone_and_count_what_they_cut():
     assert '<html lang="en">' in page and page.startswith("<!doctype html>")
     assert "url(" not in style() and "@import" not in style() and "</" not in style()
     assert "prefers-color-scheme: dark" in style() and "@media print" in style() and "details::details-content" in style()
-    shown = macro("table", ("a", EVIL), [(EVIL, "1")], "of <it>")
-    assert shown.count('scope="col"') == 2 and shown.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in shown
-    assert "<script" not in shown + macro("folded", EVIL, caller=lambda: "") + macro("section", "x", EVIL, "body")
+    text = macro("table", ("a", EVIL), [(EVIL, "1")], "of <it>")
+    assert text.count('scope="col"') == 2 and text.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in text
+    assert "<script" not in text + macro("folded", EVIL, caller=lambda: "") + macro("section", "x", EVIL, "body")
     assert macro("section", "x", "title", " \n").strip() == ""
     assert mark_invisible("a\n\tb\u200d") == "a\n\tb\u200d"
-    shown = macro("quoted", "x" * 10_000_000)
-    assert len(shown) < 1_500 and "and 9,998,800 more characters" in shown
+    text = macro("quoted", "x" * 10_000_000)
+    assert len(text) < 1_500 and "and 9,998,800 more characters" in text
     assert macro("quoted", "\u202eab").startswith('<bdi><span class="mark">U+202E')
     assert render_page("page.html", "\ud800", body="\ud800").decode()
 
@@ -80,42 +75,31 @@ EVIL_REPORT = "<script>alert(1)</script>"
 
 
 def test_a_page_needs_nothing_and_escapes_everything(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", f'name: "{EVIL_REPORT}"\nsummary: "{EVIL_REPORT}"\n')
-    writer = MetricsWriter(folder.path)
-    for step in (1, 2):
-        match = {f"match/g/random/{EVIL_REPORT.replace('/', '')}/{key}": 0.5 for key in ("win", "win_or_draw", "return")}
-        metrics = {"nash_conv/kuhn_poker": 1.0 / step, f"return/{EVIL_REPORT}/x": 1.0, "legal_rate": 1.0, **match}
-        writer.write(step, metrics, {"seconds/round": 1.0})
-    writer.close()
-    page = write_report(folder.path).read_text()
+    match = {f"match/g/random/{EVIL_REPORT.replace('/', '')}/{key}": 0.5 for key in ("win", "win_or_draw", "return")}
+    metrics = {"nash_conv/kuhn_poker": 1.0, f"return/{EVIL_REPORT}/x": 1.0, "legal_rate": 1.0, **match}
+    config = f'name: "{EVIL_REPORT}"\nsummary: "{EVIL_REPORT}"\n'
+    page = page_of(write_run(tmp_path / "run", *[(metrics, {"seconds/round": 1.0})] * 2, config=config))
     assert "<script" not in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
     assert "nash_conv/kuhn_poker" in page and "2 s of training, 0 s of measuring" in page
 
 
 def test_an_opponent_whose_name_holds_a_slash_breaks_no_page(tmp_path):
-    """Endpoints are told apart by their model, such as org/model; a game of a run of before labels were checked may have one too."""
-    folder = RunFolder.create(tmp_path / "run", "name: x\n")
-    writer = MetricsWriter(folder.path)
     names = ("match/kuhn/endpoint(model=org/name)/first/win_or_draw", "match/kuhn/3/random/second/win_or_draw")
-    writer.write(1, dict.fromkeys(names, 0.5), {})
-    writer.close()
-    page = write_report(folder.path).read_text()
+    page = page_of(write_run(tmp_path / "run", (dict.fromkeys(names, 0.5), {})))
     assert '<th scope="row">kuhn</th><td>-</td><td>endpoint(model=org/name)</td><td>first</td>' in page and "<td>3/random</td><td>second</td>" in page
     assert [short_name(name) for name in names] == ["kuhn first vs endpoint(model=org/name) win-or-draw", "kuhn second vs 3/random win-or-draw"]
 
 
-def test_a_run_without_steps_has_a_page_and_health_is_listed_and_escaped(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", "name: x\n")
-    assert "No step has been recorded yet" in write_report(folder.path).read_text()
-    folder = RunFolder.create(tmp_path / "healthy", "name: x\nhealth: {stop: false}\n")
-    assert "No health rule has acted." in write_report(folder.path).read_text()
-    writer = MetricsWriter(folder.path)
+def test_health_is_listed_and_escaped(tmp_path):
+    path = write_run(tmp_path / "healthy", config="name: x\nhealth: {stop: false}\n")
+    assert "No health rule has acted." in page_of(path)
+    writer = MetricsWriter(path)
     writer.record(20, [{"metric": "x", "value": 2.0, "stops": False, "message": EVIL_REPORT}])
     writer.close()
-    page = write_report(folder.path).read_text()
+    page = page_of(path)
     assert "<h2>Health</h2><ul><li>step 20: &lt;script&gt;" in page and "<script" not in page
-    assert "<h2>Health" not in write_report(RunFolder.create(tmp_path / "old", "name: x\n").path).read_text()
+    assert "<h2>Health" not in page_of(write_run(tmp_path / "old"))
 
 
 def test_charts_and_the_table_of_metrics_hold_names_of_metrics_alone():
@@ -154,12 +138,9 @@ def test_figures_of_other_weights_are_told_apart(tmp_path):
     environments = "environments: [{name: kuhn_poker}]\nlosses: [{name: ppo_clip}]\n"
     pages = {}
     for decay in (0.0, 0.5):
-        folder = RunFolder.create(tmp_path / f"run{decay}", f"name: x\nsteps: 2\n{environments}learner: {{average: {decay}}}\n")
-        writer = MetricsWriter(folder.path)
-        for step in (1, 2):
-            writer.write(step, {"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0}, {})
-        writer.close()
-        pages[decay] = write_report(folder.path).read_text(), write_chart(folder.path, tmp_path / "x.svg").read_text()
+        config = f"name: x\nsteps: 2\n{environments}learner: {{average: {decay}}}\n"
+        path = write_run(tmp_path / f"run{decay}", *[({"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0}, {})] * 2, config=config)
+        pages[decay] = page_of(path), write_chart(path, tmp_path / "x.svg").read_text()
     for text in pages[0.5]:
         assert "nash_conv/kuhn_poker (EMA) = 0.25" in text and "legal_rate (live) = 1" in text
         assert "(EMA)" not in text.replace("nash_conv/kuhn_poker (EMA)", "")
@@ -204,13 +185,10 @@ def test_everything_listed_can_be_explained(kind):
         assert explanation(entry["name"])
 
 
-# -- legends and axes
-
-
 def legend_of(names):
     chart = line_chart([Series(name=name, points=[(1, 0.0), (2, 0.25)]) for name in names], title="t")
-    found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">([^<]*)<title>', chart)
-    return [(float(x), float(y), text) for x, y, text in found], float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', chart)[1])
+    labels = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">([^<]*)<title>', chart)
+    return [(float(x), float(y), text) for x, y, text in labels], float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', chart)[1])
 
 
 @pytest.mark.parametrize("length", [5, 36, 60, 200])
@@ -228,8 +206,8 @@ def test_labels_of_a_legend_do_not_overlap_and_stay_within_the_chart(length, cou
 @pytest.mark.parametrize("steps", [[1], [1, 2], [1, 2, 3, 4]])
 def test_there_are_no_half_steps_on_an_axis(steps):
     chart = line_chart([Series(name="x", points=[(step, 0.5) for step in steps])], title="t")
-    shown = re.findall(r'text-anchor="middle">([^<]*)<', chart)
-    assert shown and all(float(tick).is_integer() for tick in shown)
+    marks = re.findall(r'text-anchor="middle">([^<]*)<', chart)
+    assert marks and all(float(tick).is_integer() for tick in marks)
 
 
 @pytest.mark.parametrize("count", [1, 399, 400, 401, 450, 801, 5000])
@@ -243,29 +221,25 @@ def test_a_long_curve_begins_and_ends_where_its_figures_do(count):
 
 
 def run(path, seed, values, extra=""):
-    folder = RunFolder.create(path, f"name: x\nseed: {seed}\nsteps: 3\nenvironments: [{{name: kuhn_poker}}]\n{extra}")
-    writer = MetricsWriter(folder.path)
-    for step, value in enumerate(values, start=1):
-        writer.write(step, {"nash_conv/kuhn_poker": value}, {"seconds/round": 1.0})
-    writer.close()
-    return path
+    steps = [({"nash_conv/kuhn_poker": value}, {"seconds/round": 1.0}) for value in values]
+    return write_run(path, *steps, config=f"name: x\nseed: {seed}\nsteps: 3\nenvironments: [{{name: kuhn_poker}}]\n{extra}")
 
 
 def test_several_seeds_are_means_or_lines_in_order(tmp_path):
     values = [(0.9, 0.5, 0.2), (0.8, 0.4), (0.7, 0.1, 0.3)]
-    seeds = seeds_of([run(tmp_path / str(n), n, own) for n, own in enumerate(values)])
+    seeds = seeds_of([run(tmp_path / str(n), n, figures) for n, figures in enumerate(values)])
     (line,) = series_over_seeds("nash_conv/kuhn_poker", seeds)
     assert line.points == [(1, pytest.approx(0.8)), (2, pytest.approx(1 / 3))]  # steps that all have
-    found = mean_interval([0.5, 0.4, 0.1])
-    assert line.band[1] == (2, found.low, found.high)
+    middle = mean_interval([0.5, 0.4, 0.1])
+    assert line.band[1] == (2, middle.low, middle.high)
     assert series_over_seeds("nothing", seeds) == []
     (row,) = results_over_seeds(seeds, {}, ("nash_conv/",))["rows"]
     last = mean_interval([0.2, 0.4, 0.3])
     assert row[1:6] == (f"0.3\u00a0[{last.low:.4g},\u00a0{last.high:.4g}]", "0.2", "0.4", "0.3", "-")
     seeds = seeds_of([run(tmp_path / "two" / "b", 7, (0.9, 0.5)), run(tmp_path / "two" / "a", 3, (0.8,))])
-    assert [one.seed for one in seeds] == [3, 7]
+    assert [member.seed for member in seeds] == [3, 7]
     lines = series_over_seeds("nash_conv/kuhn_poker", seeds)
-    assert [(one.name, one.points, one.band) for one in lines] == [
+    assert [(curve.name, curve.points, curve.band) for curve in lines] == [
         ("nash_conv/kuhn_poker, seed 3", [(1, 0.8)], ()),
         ("nash_conv/kuhn_poker, seed 7", [(1, 0.9), (2, 0.5)], ()),
     ]

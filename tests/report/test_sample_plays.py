@@ -19,14 +19,14 @@ def play_html(sample, decode):
     return templates().get_template("play.html").render(play=play_values(sample, decode), unsent=UNSENT)
 
 
-def turn(seat=0, told="Q", reply="bet", event="ok", index=0, **more):
-    return Turn(seat, index, "learner", "k", ("bet", "pass"), reply, "bet", event, {"game": 1.0}, told=told, **more)
+def turn(seat=0, prompt="Q", reply="bet", event="ok", index=0, **more):
+    return Turn(seat, index, "learner", "k", ("bet", "pass"), reply, "bet", event, {"game": 1.0}, told=prompt, **more)
 
 
-def episode(number, first, told="Q", game="g", turns=None, **more):
-    turns = (turn(told=told), turn(seat=1, told="K bet", reply="pass")) if turns is None else turns
-    given = dict(group_id=number, seed=7, roles=("a", "b"), agents=("bot-random", "learner"), trained=(False, True), returns=(-first, first))
-    return Episode(episode_id=number, game=game, turns=turns, **{**given, **more})
+def episode(number, first, prompt="Q", game="g", turns=None, **more):
+    turns = (turn(prompt=prompt), turn(seat=1, prompt="K bet", reply="pass")) if turns is None else turns
+    fields = dict(group_id=number, seed=7, roles=("a", "b"), agents=("bot-random", "learner"), trained=(False, True), returns=(-first, first))
+    return Episode(episode_id=number, game=game, turns=turns, **{**fields, **more})
 
 
 def stored(folder, **parts):
@@ -34,7 +34,7 @@ def stored(folder, **parts):
     store = EpisodeStore(folder / "episodes")
     for name, episodes in parts.items():
         store.append(int(name[1:]), episodes)
-    return [(one.when, one.step, one.episode.episode_id) for one in sample_plays(folder)[0]]
+    return [(sample.when, sample.step, sample.episode.episode_id) for sample in sample_plays(folder)[0]]
 
 
 def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
@@ -60,7 +60,7 @@ def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
     path = tmp_path / "episodes" / "part-000003.parquet"
     path.write_bytes(path.read_bytes()[:-30])
     samples, troubles = sample_plays(tmp_path)
-    assert [one.step for one in samples] == [1, 2] and troubles == ["The plays of step 3 cannot be read, and are left out."]
+    assert [sample.step for sample in samples] == [1, 2] and troubles == ["The plays of step 3 cannot be read, and are left out."]
     stored(tmp_path / "b", s1=[episode(1, 1.0)])
     path = tmp_path / "b" / "episodes" / "part-000001.parquet"
     table = pq.read_table(path)
@@ -70,16 +70,16 @@ def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
 
 
 def credit_of(folder, step, number, **row):
-    found = {"step": step, "episode_id": number, "seat": 1, "turn_index": 0, "candidate": 0, "selected": True, "replayed": False, **row}
+    values = {"step": step, "episode_id": number, "seat": 1, "turn_index": 0, "candidate": 0, "selected": True, "replayed": False, **row}
     (folder / "credit").mkdir(exist_ok=True)
-    table = CREDIT_SCHEMA.empty_table().from_pylist([{name: found.get(name) for name in CREDIT_SCHEMA.names}], schema=CREDIT_SCHEMA)
+    table = CREDIT_SCHEMA.empty_table().from_pylist([{name: values.get(name) for name in CREDIT_SCHEMA.names}], schema=CREDIT_SCHEMA)
     (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.written(table))
 
 
 def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
     tokens = Segment("sampled", (5, 6), (math.log(0.5), math.log(0.05)))
     verdict = Verdict(actions=("bet", "pass"), values=(1.0, -1.0), best=frozenset({"bet"}))
-    wrong = turn(seat=1, told="K\u202e", reply=EVIL, event="unparsable", segments=(tokens,), verdict=verdict)
+    wrong = turn(seat=1, prompt="K\u202e", reply=EVIL, event="unparsable", segments=(tokens,), verdict=verdict)
     stored(tmp_path, s1=[episode(1, 1.0, turns=(turn(), wrong), forfeited_by=1)])
     credit_of(tmp_path, 1, 1, advantage=-0.25, baseline=0.5)
     (sample,), troubles = sample_plays(tmp_path)

@@ -38,9 +38,9 @@ def test_rows_are_of_all_seats_and_exact_results_no_plays():
     assert standings_of(Payoffs()) == []
     exact = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
     book = Payoffs({Row("kuhn_poker", seat, OLD, snapshot(20)): exact for seat in (0, 1)})
-    (one,) = standings_of(book)
-    assert one == PairResults("kuhn_poker", "past-000010", "past-000020", 0, -0.5, 0.25, 0.25, 0.25, True, -0.5, -0.5)
-    assert league_rows([one])[1][3:] == ("exact", "-0.500", "exact", "0.250", "exact")
+    (pair,) = standings_of(book)
+    assert pair == PairResults("kuhn_poker", "past-000010", "past-000020", 0, -0.5, 0.25, 0.25, 0.25, True, -0.5, -0.5)
+    assert league_rows([pair])[1][3:] == ("exact", "-0.500", "exact", "0.250", "exact")
     assert league_rows(standings_of(BOOK)) == [
         HEAD,
         ("kuhn_poker", "learner", "past-000010", "4", "+0.375", "[-0.773, +1.523]", "0.625", "[0.219, 0.908]"),
@@ -59,27 +59,27 @@ def run(tmp_path_factory):
     return sparring.train("kuhn-tiny", *SMALL, *league, run=tmp_path_factory.mktemp("league") / "run")
 
 
-def shown(run, *words):
+def show(run, *words):
     return CliRunner().invoke(cli.app, ["show", str(run.path), "--league", *map(str, words)])
 
 
 def test_the_command_shows_the_newest_book_or_an_earlier_one(run):
-    done = shown(run)
+    done = show(run)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[0] == "Results of training's plays up to step 4:" and lines[2].split()[:3] == ["environment", "player", "against"]
     assert any(line.startswith("kuhn_poker   learner      past-000002") for line in lines)
-    document = json.loads(shown(run, "--step", 2, "--json").stdout)
-    assert document["step"] == 2 and [(one["player"], one["opponent"]) for one in document["standings"]] == [("learner", "learner")]
+    document = json.loads(show(run, "--step", 2, "--json").stdout)
+    assert document["step"] == 2 and [(row["player"], row["opponent"]) for row in document["standings"]] == [("learner", "learner")]
     # 16 plays a step, both seats, at half their weight after a step
     assert document["standings"][0]["games"] == 32 * 0.5 + 32
     assert document["standings"][0]["mean_return"] == pytest.approx(0)
 
 
 def test_what_is_not_there_is_a_line(run, tmp_path, monkeypatch):
-    assert isinstance(shown(run, "--step", 99).exception, CheckpointError)
+    assert isinstance(show(run, "--step", 99).exception, CheckpointError)
     (tmp_path / "sparring-run.json").write_text("{}")
     done = CliRunner().invoke(cli.app, ["show", str(tmp_path), "--league"])
     assert isinstance(done.exception, RunError)
     monkeypatch.setattr("sparring.cli.show.standings_of", lambda payoffs: [])
-    assert "No plays count yet" in shown(run).stdout
+    assert "No plays count yet" in show(run).stdout

@@ -44,7 +44,7 @@ def test_the_critical_path_goes_through_who_was_waited_for():
     assert summary(line) == "7 turns in 6 moments, up to 2 at once. The critical path: 4 of two, 2 of lead."
     line = timeline(ROLES, turns([1], [0, 2], [1]))
     assert line.leads() == [1, 0, 1] and waits_text(line, 1) == "1 for lead"
-    line = timeline(ROLES, [one._replace(moment=3 * one.moment) for one in turns([0, 0], [1])])
+    line = timeline(ROLES, [turn._replace(moment=3 * turn.moment) for turn in turns([0, 0], [1])])
     assert line.moments == ((0, 1), (2,)) and line.path == (1, 2)
     assert timeline(ROLES, turns([0], [1, 2], [1, 2])).leads() == [0, 1, 1]
     assert timeline(ROLES, turns([0], [2], [1, 2])).leads() == [0, 2, 2]
@@ -60,10 +60,10 @@ def test_plays_without_turns_or_with_strange_seats_are_said():
     strange = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]._replace(seat=7)))
     with pytest.raises(RunError, match="turns of seat 7, but only 2 seats"):
         timeline_of(strange)
-    (two,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
-    (one,) = play_episodes("sudoku", ["random"], plays=1)
-    assert "Who acts when" in play_values(ChosenPlay(when="Early", step=1, episode=two), None)["timeline"]
-    assert play_values(ChosenPlay(when="Early", step=1, episode=one), None)["timeline"] == ""
+    (pair,) = play_episodes("kuhn_poker", ["random"] * 2, plays=1)
+    (single,) = play_episodes("sudoku", ["random"], plays=1)
+    assert "Who acts when" in play_values(ChosenPlay(when="Early", step=1, episode=pair), None)["timeline"]
+    assert play_values(ChosenPlay(when="Early", step=1, episode=single), None)["timeline"] == ""
 
 
 @pytest.mark.parametrize("options", ["width=3 quits=0.3", "width=1", "width=4"])
@@ -99,5 +99,5 @@ def test_the_picture_marks_the_path_escapes_roles_and_is_cut():
     line = timeline(ROLES, turns(*[[0], [1]] * MOST))
     text = timeline_svg(line)
     assert text.count("<rect") == MOST and f"The first {MOST} moments are drawn." in text
-    assert all(len(one) <= 100 for one in timeline_lines(line))
-    assert sum(one.startswith("moments") for one in timeline_lines(line)) == -(-2 * MOST // 92)
+    assert all(len(row) <= 100 for row in timeline_lines(line))
+    assert sum(row.startswith("moments") for row in timeline_lines(line)) == -(-2 * MOST // 92)

@@ -13,8 +13,8 @@ from sparring.core.records import LEARNER, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.report import ratings
 from sparring.report.run_page import write_report
-from sparring.run.folder import RunFolder
 from sparring.run.provenance import PROVENANCE
+from tests.report.builders import page_of, write_run
 
 SMALL = ("steps=4", "threads=1", "rollout.games_per_step=16", "model.hidden_size=8", "model.layers=1", "model.heads=1", "warmup.updates=1")
 LEAGUE = ("matchmaker={name: mixed, past: 0.5}", "league.every=2", "store.every=1", "evaluation.opponents=[{name: random, games_per_seat: 4}]")
@@ -30,17 +30,13 @@ def run(whole, tmp_path):
     return shutil.copytree(whole, tmp_path / "run")
 
 
-def page(run):
-    return write_report(run).read_text(encoding="utf-8")
-
-
 def missing(run):
-    found = re.search(r'<div class="missing">(.*?)</div>', page(run), re.DOTALL)
-    return found[1] if found else ""
+    match = re.search(r'<div class="missing">(.*?)</div>', page_of(run), re.DOTALL)
+    return match[1] if match else ""
 
 
 def test_it_has_all_that_a_paper_wants_and_nothing_that_runs(run):
-    text = page(run)
+    text = page_of(run)
     for heading in ("Results", "Curves", "Ratings", "Sample plays", "Health", "To repeat it", "Configuration", "Glossary"):
         assert f"<h2>{heading}</h2>" in text
     assert "random play: 0.9167" in text and "equilibrium: 0<" in text and "0 (equilibrium)" in text
@@ -65,19 +61,16 @@ def test_the_page_is_a_function_of_the_folder_and_its_file_may_be_named(run, tmp
 def test_what_repeats_a_run_and_what_changed_is_listed(run):
     start = {"date": "2026-01-01", "command": "sparring train kuhn-tiny 'x={a: 1}'", "commit": "abc123-dirty", "after_step": 0}
     (run / PROVENANCE).write_text(json.dumps({"starts": [start, {**start, "commit": "def"}]}))
-    text = page(run)
+    text = page_of(run)
     assert "git checkout abc123    # of Sparring\nsparring train kuhn-tiny &#39;x={a: 1}&#39;\n" in text
     assert "changes that were not committed" in text and "other code than it began with" in text
     with open(run / "changes.jsonl", "a") as stream:
         stream.write('{"key": "steps", "new": 4, "old": 2, "step": 2}\n')
-    assert '<th scope="row">steps</th><td>2</td><td>2</td><td>4</td>' in page(run)
-
-
-# -- what may be missing
+    assert '<th scope="row">steps</th><td>2</td><td>2</td><td>4</td>' in page_of(run)
 
 
 def test_an_empty_run_has_a_page_and_ratings_their_intervals(tmp_path):
-    text = page(RunFolder.create(tmp_path / "run", "name: x\nsteps: 5\n").path)
+    text = page_of(write_run(tmp_path / "run", config="name: x\nsteps: 5\n"))
     assert "No step has been recorded yet." in text and "No plays are stored" in text and "provenance.json is missing" in text
     rows = [ratings.RateInterval(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
     chart = ratings.dot_chart([*rows, ratings.RateInterval("none", float("nan"), 0.0, 1.0)], title="t", note="n")
@@ -101,11 +94,11 @@ def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
         path.write_bytes(path.read_bytes()[:-30])
     for path in (run / "checkpoints").glob("*/state.json"):
         path.write_text("{")
-    text = page(run)
+    text = page_of(run)
     assert "The plays of step 4 cannot be read" in missing(run) and "The payoff book cannot be read" in text
     shutil.rmtree(run / "episodes")
     shutil.rmtree(run / "credit")
-    assert "No plays are stored" in missing(run) and "Sample plays</h2>" not in page(run)
+    assert "No plays are stored" in missing(run) and "Sample plays</h2>" not in page_of(run)
     (run / "sparring-run.json").write_text('{"format": 99}')
     done = CliRunner().invoke(cli.app, ["report", str(run)])
     assert done.exit_code == 1 and "format 99" in str(done.output) + str(done.exception)
@@ -114,10 +107,7 @@ def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
 @pytest.mark.parametrize("text", ["", "[]", '{"starts": 3}', '{"starts": [3, {"versions": 3, "machine": [], "commit": 7}]}'])
 def test_a_strange_provenance_has_a_page(run, text):
     (run / PROVENANCE).write_text(text)
-    assert "To repeat it" in page(run)
-
-
-# -- ratings
+    assert "To repeat it" in page_of(run)
 
 
 def test_the_league_is_drawn_for_the_learner_and_listed_for_all(run, monkeypatch):
@@ -127,9 +117,9 @@ def test_the_league_is_drawn_for_the_learner_and_listed_for_all(run, monkeypatch
         Row("g", 1, LEARNER, LEARNER): Results(games=4, wins=2, losses=2),
     }
     monkeypatch.setattr(ratings.RunState, "payoffs", property(lambda self: Payoffs(rows)))
-    found = ratings.league(run)
-    (chart,) = found["charts"]
+    values = ratings.league(run)
+    (chart,) = values["charts"]
     assert chart.count("<circle") == 1 and "g: learner against past-000010 0.75 [0.30, 0.95]" in chart
-    assert len(found["rows"]) == 2 and "up to step 4" in found["caption"]
+    assert len(values["rows"]) == 2 and "up to step 4" in values["caption"]
     monkeypatch.setattr(ratings.RunState, "payoffs", property(lambda self: Payoffs()))
     assert ratings.league(run) is None

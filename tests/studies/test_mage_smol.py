@@ -1,24 +1,17 @@
 """The study of SmolLM2 in trials with written notes: what its arms are, what is kept, and what its page says of it."""
 
-import json
 
 import pytest
 from safetensors.numpy import load_file
 
-from sparring.config import recipe, resolve
 from sparring.run import checkpoint
 from studies.common.result_figures import CORRECTED, Results
 from studies.mage_smol import study
 from studies.mage_smol import tables as page
 from tests.run_with_members import run
+from tests.studies.builders import Commands, config_of
 
 TINY = ["model={name: tiny, hidden_size: 8, layers: 1, heads: 1, context: 1024}", "renderer={name: plain}", "rollout={games_per_step: 4, group_size: 2}"]
-
-
-def config_of(arm, *changes):
-    """Return the configuration of an arm's first seed."""
-    cell = next(cell for cell in study.cells({**study.STUDY.setting, "changes": list(changes)}) if cell.key == (arm, 0))
-    return resolve(recipe.apply_overrides(recipe.load_recipe(cell.command[2]), cell.command[3:]))
 
 
 def test_what_reward_is_compared_with_has_its_seeds():
@@ -27,31 +20,30 @@ def test_what_reward_is_compared_with_has_its_seeds():
 
 
 def test_arms_differ_in_what_reward_changes_alone():
-    plain, other = (config_of(arm).model_dump() for arm in (study.TRAINED, study.WARM_UP))
+    plain, other = (config_of(study, arm).model_dump() for arm in (study.TRAINED, study.WARM_UP))
     assert {key for key in plain if plain[key] != other[key]} == {"steps", "learner"}
     assert other["steps"] == 1 and other["learner"]["learning_rate"] == 0.0
 
 
 def test_opponents_that_are_held_out_are_none_of_those_met():
-    config = config_of(study.TRAINED)
-    met = [bot.options["weights"] for bot in config.bots.values()]
-    held_out = [one.options["weights"] for one in config.evaluation.opponents]
-    assert len(met) == len(held_out) == 3 and not any(one in met for one in held_out)
+    config = config_of(study, study.TRAINED)
+    training = [bot.options["weights"] for bot in config.bots.values()]
+    held_out = [player.options["weights"] for player in config.evaluation.opponents]
+    assert len(training) == len(held_out) == 3 and not any(weights in training for weights in held_out)
 
 
 def test_what_is_trained_begins_as_the_warm_up_ends(tmp_path):
     quick = ["steps=1", "warmup.updates=2", "warmup.games=2", "checkpoint.every=1"]
     for arm, more in ((study.WARM_UP, []), (study.TRAINED, ["learner.learning_rate=0"]), ("untouched", ["warmup.updates=0"])):
-        run(tmp_path / arm, config_of(study.WARM_UP if arm == "untouched" else arm, *TINY, *quick, *more))
-    begun, ended, untouched = (
+        run(tmp_path / arm, config_of(study, study.WARM_UP if arm == "untouched" else arm, *TINY, *quick, *more))
+    trained, warm, untouched = (
         load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors") for arm in (study.TRAINED, study.WARM_UP, "untouched")
     )
-    assert all((begun[name] == ended[name]).all() for name in ended)
-    assert any((untouched[name] != ended[name]).any() for name in ended)
+    assert all((trained[name] == warm[name]).all() for name in warm)
+    assert any((untouched[name] != warm[name]).any() for name in warm)
 
 
 def pool(*, opponent=None, trained=True, role="left", shares=(0.0, 0.5, 0.6)):
-    """Return a row of `sparring evaluate --adaptation`."""
     return {
         "role": role,
         "opponent": opponent,
@@ -66,38 +58,26 @@ def pool(*, opponent=None, trained=True, role="left", shares=(0.0, 0.5, 0.6)):
 
 
 def test_a_run_is_measured_by_its_pools_of_opponents(tmp_path):
-    asked = []
-
-    def ask(words):
-        asked.extend(words)
-        return json.dumps({"adaptation": [pool(opponent="rock"), pool(), pool(trained=False)]})
-
+    ask = Commands({"adaptation": [pool(opponent="rock"), pool(), pool(trained=False)]})
     assert study.measured(tmp_path, "", ask, games=7) == [pool(), pool(trained=False)]
-    assert asked == ["sparring", "evaluate", str(tmp_path), "--adaptation", "--games", "7", "--no-exact", "--oracle=none", "--json"]
+    assert ask.words == ["sparring", "evaluate", str(tmp_path), "--adaptation", "--games", "7", "--no-exact", "--oracle=none", "--json"]
 
 
 def results(ends, warm=(0.1, 0.1, 0.1)):
     """Return the results of three seeds whose last attempts closed these shares after training, and after the warm-up."""
-    kept = {}
+    cells = {}
     for arm in study.ARMS:
         for seed in range(3):
             last = {study.WARM_UP: warm[seed], study.TRAINED: ends[seed]}.get(arm, 0.3)
-            pools = [(role, met) for role in ("left", "right") for met in (True, False)]
-            kept[arm, seed] = {
-                "found": [pool(trained=met, role=role, shares=(0.0, 0.2 if met else 0.1, last + (0.1 if role == "right" else -0.1))) for role, met in pools]
+            pools = [(role, trained) for role in ("left", "right") for trained in (True, False)]
+            cells[arm, seed] = {
+                "found": [pool(trained=trained, role=role, shares=(0.0, 0.2 if trained else 0.1, last + (0.1 if role == "right" else -0.1))) for role, trained in pools]
             }
-    return Results({"rows": study.rows(study.STUDY.setting, kept)})
-
-
-def test_the_page_shows_every_arm_with_its_seeds():
-    table = page.attempts(results((0.5, 0.6, 0.7)))
-    assert "| after the warm-up | left | met in training | 0.00 [0.00, 0.00] | 0.20 [0.20, 0.20] | 0.00 [0.00, 0.00] | 0.12 [0.12, 0.12] | 0.70 0.77 |" in table
-    assert "| trained by reward from there | right | held out | 0.00 [0.00, 0.00] | 0.10 [0.10, 0.10] | 0.70 [0.45, 0.95] |" in table
-    assert len(table.splitlines()) == 2 + 4 * len(study.ARMS)
+    return Results({"rows": study.rows(study.STUDY.setting, cells)})
 
 
 @pytest.mark.parametrize(
-    ("ends", "said"),
+    ("ends", "words"),
     [
         ((0.5, 0.6, 0.7), "0.60 [0.35, 0.85] | 0.60 [0.35, 0.85] | 0.50 [0.25, 0.75] | 0.40 0.50 0.60 | adapts: held; by reward: ahead |"),
         ((0.0, 0.1, 0.2), "0.10 [-0.15, 0.35] | 0.10 [-0.15, 0.35] | 0.00 [-0.25, 0.25] | -0.10 0.00 0.10 | adapts: not held; by reward: not decided |"),
@@ -105,9 +85,9 @@ def test_the_page_shows_every_arm_with_its_seeds():
         ((-0.2, -0.25, -0.3), "-0.30 -0.35 -0.40 | adapts: not held; by reward: behind |"),
     ],
 )
-def test_what_reward_adds_is_judged_seed_by_seed(ends, said):
+def test_what_reward_adds_is_judged_seed_by_seed(ends, words):
     table = page.learns(results(ends))
-    assert said in table and table.endswith(CORRECTED)
+    assert words in table and table.endswith(CORRECTED)
 
 
 def test_nothing_is_compared_where_the_quick_setting_leaves_an_arm_out():

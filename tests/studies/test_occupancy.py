@@ -24,13 +24,13 @@ def test_what_is_committed_is_that_of_all_draws(replies, count):
     if not weights.sum():
         weights += 1.0
     chances, scores = weights / weights.sum(), np.array([float(score) for _, score in replies])
-    wanted = np.zeros(len(chances))
-    for drawn in itertools.product(range(len(chances)), repeat=count):
-        best = max(scores[one] for one in drawn)
-        ties = [one for one in drawn if scores[one] == best]
-        for one in ties:
-            wanted[one] += np.prod(chances[list(drawn)]) / len(ties)
-    assert committed(chances, scores, count) == pytest.approx(wanted)
+    expected = np.zeros(len(chances))
+    for draw in itertools.product(range(len(chances)), repeat=count):
+        best = max(scores[place] for place in draw)
+        ties = [place for place in draw if scores[place] == best]
+        for place in ties:
+            expected[place] += np.prod(chances[list(draw)]) / len(ties)
+    assert committed(chances, scores, count) == pytest.approx(expected)
 
 
 def test_one_reply_is_the_policy_and_many_are_the_oracle():
@@ -44,23 +44,22 @@ def enumeration(name="sudoku", **options):
     return Enumeration(game, enumerate_info_states(game), oracle())
 
 
-def scorer(found, legal=0.75):
-    """Uniform over legal actions, with the rest of the probability on illegal replies."""
+def scorer(states, legal=0.75):
     table = {
-        (query.seat, query.key): dict.fromkeys(query.legal_actions, legal / len(query.legal_actions)) for query in found.info_states.queries
+        (query.seat, query.key): dict.fromkeys(query.legal_actions, legal / len(query.legal_actions)) for query in states.info_states.queries
     }
     return TabularScorer(table)
 
 
 def test_sudoku_by_hand():
     """Two blanks, a wrong digit ends: of 8 first digits 2 are right, of 4 second ones 1 is; a quarter of all replies is illegal."""
-    found = enumeration()
-    alone = found.visited(scorer(found), 1)
+    states = enumeration()
+    alone = states.visited(scorer(states), 1)
     right, second = 0.75 * 2 / 8, 0.75 / 4
     assert alone.decisions == pytest.approx(1 + right)
     assert alone.success == pytest.approx(right * second)
     assert alone.illegal == pytest.approx(0.25 + right * 0.25)
-    best = found.visited(scorer(found), 2)
+    best = states.visited(scorer(states), 2)
     first = 1 - (1 - right) ** 2
     assert best.decisions == pytest.approx(1 + first)
     assert best.success == pytest.approx(first * (1 - (1 - second) ** 2))
@@ -71,48 +70,11 @@ def test_sudoku_by_hand():
 
 @pytest.mark.parametrize(("name", "options"), [("minesweeper", {"rows": 2, "columns": 2, "mines": 1, "layouts": 4}), ("sokoban", {"rooms": 2, "moves": 4, "longest": 4})])
 def test_all_that_is_begun_ends_or_wins(name, options):
-    found = enumeration(name, **options)
+    states = enumeration(name, **options)
     for count in (1, 4):
-        seen = found.visited(scorer(found), count)
+        seen = states.visited(scorer(states), count)
         assert 0.0 < seen.success < 1.0 and seen.success + seen.illegal <= 1.0 + 1e-9
         assert seen.decisions >= 1.0
-
-
-def test_plays_with_candidates_visit_what_is_enumerated():
-    """1,500 plays of random legal replies with K = 3, the best of which is played."""
-    from sparring.core.rng import Stream
-    from sparring.methods.rewards.base import by_oracle
-    from sparring.play.episode import Candidates
-    from sparring.play.players.base import Reply
-    from sparring.play.rollout import play
-    from sparring.play.spec import EpisodeSpec
-    from tests.play.plays import learner
-
-    game = make_game("sudoku", options={"blanks": 2, "puzzles": 3}, illegal={"rule": "forfeit"})
-    agent, _ = learner(game)
-
-    class Uniform(type(agent)):
-        def submit(self, turns):
-            yield [
-                (place, Reply(text=legal[turn.stream.integer(0, len(legal))], ids=(1,), logprobs=(0.0,)))
-                for place, turn in enumerate(turns)
-                for legal in [turn.state.legal(turn.seat)]
-            ]
-
-    agent.__class__ = Uniform
-    root = Stream.from_seed(4)
-    specs = [
-        EpisodeSpec(
-            game=game, episode_id=number, group_id=number, deal=root.child("deal").child(number), stream=root.child(number), seats=("learner",), trained=(True,)
-        )
-        for number in range(1500)
-    ]
-    judge = oracle()
-    played = play(specs, {"learner": agent}, judges={game.name: lambda states, streams: judge.judge(states)}, candidates=Candidates(3, by_oracle))
-    found = Enumeration(game, enumerate_info_states(game), oracle()).visited(scorer(enumeration(), 1.0), 3)
-    mean = sum(len(episode.turns) for episode in played) / len(played)
-    won = sum(episode.returns[0] for episode in played) / len(played)
-    assert mean == pytest.approx(found.decisions, abs=0.05) and won == pytest.approx(found.success, abs=0.05)
 
 
 def test_games_of_several_seats_are_refused():

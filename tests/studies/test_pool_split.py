@@ -17,7 +17,7 @@ from studies.common import rounds_along
 from studies.common.result_figures import Results
 from studies.pool_split import rounds, study
 from studies.pool_split import tables as page
-from tests.studies.told_run import told_run
+from tests.studies.builders import stub_run
 
 OPTIONS = {"kinds": 2, "most": 1, "total": 6, "scenarios": 10, "values": "opposed"}
 
@@ -28,11 +28,9 @@ def game(count=4, **options):
 
 
 class Prefers(TextAgent):
-    """Takes the kind that is worth the most to it."""
-
     def choose(self, state, seat, stream):
-        own = state.play.start.values[seat]
-        return " ".join("1" if value == max(own) else "0" for value in own)
+        values = state.play.start.values[seat]
+        return " ".join("1" if value == max(values) else "0" for value in values)
 
 
 def taking(*claims):
@@ -55,8 +53,8 @@ def test_they_split_opposed_pools_with_themselves_and_see_the_round_before():
     (environment,) = config.environments
     assert environment.options["recall"] and environment.options["environment"]["options"]["values"] == "opposed"
     assert config.context.name == "markov" and config.matchmaker.name == "mirror" and not config.bots
-    made = make_game("repeated", options=environment.options)
-    assert len(made.starts()) < len(another_bank(made).starts())  # some are left to be measured on
+    trained = make_game("repeated", options=environment.options)
+    assert len(trained.starts()) < len(another_bank(trained).starts())  # some are left to be measured on
 
 
 ROUND = rounds.Round(scenario=Scenario((1, 2), ((4, 1), (0, 3))), claims=((1, 2), (1, 1)), total=6)
@@ -86,17 +84,13 @@ def test_two_who_take_all_share_everything_and_two_who_take_what_they_prefer_get
 
 def test_an_answer_is_told_by_what_the_other_took_in_the_round_before():
     """Both take all, one item, all, all: after all 0 of 2 and 2 of 2, after less 2 of 2."""
-    found = rounds.played(game(), frozenset(), (agent := taking("1 1", "0 1"), agent), 3)
-    said = rounds.strategy(found.rounds)
-    assert (said[rounds.ALL], said[rounds.AFTER_ALL], said[rounds.AFTER_LESS]) == (0.75, 0.5, 1.0)
-
-
-def test_an_answer_is_to_what_the_other_took_and_not_to_ones_own_claim():
-    """Seat 0 takes all and then less, seat 1 less and then all."""
+    played = rounds.played(game(), frozenset(), (agent := taking("1 1", "0 1"), agent), 3)
+    figures = rounds.strategy(played.rounds)
+    assert (figures[rounds.ALL], figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (0.75, 0.5, 1.0)
+    # seat 0 takes all and then less, seat 1 less and then all: an answer is to what the other took
     before = ((1, 2), ((1, 2), (0, 2)))
-    one = rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, before=before)
-    said = rounds.strategy([one])
-    assert (said[rounds.AFTER_ALL], said[rounds.AFTER_LESS]) == (1.0, 0.0)
+    figures = rounds.strategy([rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, before=before)])
+    assert (figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (1.0, 0.0)
 
 
 def test_each_learner_meets_the_other_from_both_seats(monkeypatch, tmp_path):
@@ -104,92 +98,82 @@ def test_each_learner_meets_the_other_from_both_seats(monkeypatch, tmp_path):
 
     class Engine:
         def __init__(self, agent):
-            self.found, self.environments = agent, {(game(),): None}
+            self.player, self.environments = agent, {(game(),): None}
 
         def agent(self, ref):
-            return self.found
+            return self.player
 
     monkeypatch.setattr(rounds, "load_run", lambda run, threads: (None, Engine(agents[run.name]), None))
-    found = rounds.figures({name: tmp_path / name for name in agents}, 6)
+    figures = rounds.figures({name: tmp_path / name for name in agents}, 6)
     for role in ("first", "second"):
-        assert (found["naive"][f"{rounds.CROSS}{role}"], found["alignment"][f"{rounds.CROSS}{role}"]) == (1.0, 0.0)
-    assert (found["naive"][rounds.ITSELF], found["alignment"][rounds.ITSELF]) == (0.5, 0.0)
-    assert 0 < found["naive"][rounds.ROUNDS] < 24  # those that both have met are left out
+        assert (figures["naive"][f"{rounds.CROSS}{role}"], figures["alignment"][f"{rounds.CROSS}{role}"]) == (1.0, 0.0)
+    assert (figures["naive"][rounds.ITSELF], figures["alignment"][rounds.ITSELF]) == (0.5, 0.0)
+    assert 0 < figures["naive"][rounds.ROUNDS] < 24  # those that both have met are left out
 
 
 def test_only_rounds_that_training_never_met_are_counted():
-    made = another_bank(game())
+    bank = another_bank(game())
     known = game().starts()
-    found = rounds.played(made, known, (agent := taking(), agent), 20)
-    assert 0 < len(found.rounds) < 80 and not known & {one.scenario for one in found.rounds}
+    played = rounds.played(bank, known, (agent := taking(), agent), 20)
+    assert 0 < len(played.rounds) < 80 and not known & {part.scenario for part in played.rounds}
     with pytest.raises(GameError, match="training met every start"):
-        rounds.played(made, made.starts(), (agent, agent), 2)
+        rounds.played(bank, bank.starts(), (agent, agent), 2)
 
 
 def test_the_rounds_of_a_play_are_those_that_were_paid():
-    found = rounds.played(game(3), frozenset(), (taking("0 1", "1 0"), taking("1 1", "0 1")), 5)
+    played = rounds.played(game(3), frozenset(), (taking("0 1", "1 0"), taking("1 1", "0 1")), 5)
     for place in range(0, 15, 3):
-        assert [one.claims for one in found.rounds[place : place + 3]] == [((0, 1), (1, 1)), ((1, 0), (0, 1)), ((1, 1), (1, 1))]
+        assert [part.claims for part in played.rounds[place : place + 3]] == [((0, 1), (1, 1)), ((1, 0), (0, 1)), ((1, 1), (1, 1))]
 
 
 def test_the_points_of_its_rounds_add_up_to_what_a_play_paid():
-    made = game(3)
-    spec = untrained_spec(made, 0, ("one", "two"), Stream.from_seed(5))
+    three = game(3)
+    spec = untrained_spec(three, 0, ("one", "two"), Stream.from_seed(5))
     (episode,) = play_teams([spec], {"one": taking("0 1", "1 0"), "two": taking("1 1", "0 1")})
-    points = [one.points() for one in rounds.rounds_of(spec, episode)]
+    points = [part.points() for part in rounds.rounds_of(spec, episode)]
     assert episode.returns == pytest.approx([sum(both[seat] for both in points) for seat in (0, 1)])
-    assert [one.before for one in rounds.rounds_of(spec, episode)][:2] == [None, ((1, 1), ((0, 1), (1, 1)))]
+    assert [part.before for part in rounds.rounds_of(spec, episode)][:2] == [None, ((1, 1), ((0, 1), (1, 1)))]
 
 
 def test_both_learners_are_trained_and_measured_with_each_other(tmp_path, monkeypatch):
     lines = [{"step": step, "return/repeated/first": 4.0 + step, "return/repeated/second": 6.0} for step in (5, 10, 20)]
-    told_run(monkeypatch, rounds_along, lines, {"environments": [{"options": {"rounds": 10}}]})
-    asked, run = [], tmp_path / "naive-3"
+    stub_run(monkeypatch, rounds_along, lines, {"environments": [{"options": {"rounds": 10}}]})
+    commands, run = [], tmp_path / "naive-3"
     run.mkdir()
 
     def ask(words):
-        asked.append(list(words))
+        commands.append(list(words))
         (run / study.FOUND).write_text(json.dumps({arm: {rounds.SUM: 0.9} for arm in study.ARMS}))
         return ""
 
-    found = study.measured(run, "", ask, seed=3, setting={**study.STUDY.setting, "plays": 7})
-    assert asked[0][:4] == ["sparring", "train", "pool_split-tiny", "seed=3"] and "credit.beta=0" not in asked[0]
-    assert asked[0][-3:] == ["--run", str(tmp_path / "alignment-3"), "--overwrite"]
-    assert json.loads(asked[1][3]) == {"runs": {"naive": str(run), "alignment": str(tmp_path / "alignment-3")}, "plays": 7}
-    assert found["naive"] == {rounds.SUM: 0.9, "points a round after 10": 1.0, "points a round after 20": 1.5}
-    assert found["alignment"].pop("seconds") >= 0 and found["alignment"] == found["naive"]
-    kept = {(3,): {"found": {**found, "alignment": {**found["alignment"], "seconds": 2.0}}, "seconds": 1.0}}
-    one, two = study.rows(study.STUDY.setting, kept)
-    assert (one["arm"], two["arm"], one["starts"]) == ("naive", "alignment", "unseen")
-    assert one["values"]["seconds"] == {"3": 1.0} and two["values"]["seconds"] == {"3": 2.0}
+    figures = study.measured(run, "", ask, seed=3, setting={**study.STUDY.setting, "plays": 7})
+    assert commands[0][:4] == ["sparring", "train", "pool_split-tiny", "seed=3"] and "credit.beta=0" not in commands[0]
+    assert commands[0][-3:] == ["--run", str(tmp_path / "alignment-3"), "--overwrite"]
+    assert json.loads(commands[1][3]) == {"runs": {"naive": str(run), "alignment": str(tmp_path / "alignment-3")}, "plays": 7}
+    assert figures["naive"] == {rounds.SUM: 0.9, "points a round after 10": 1.0, "points a round after 20": 1.5}
+    assert figures["alignment"].pop("seconds") >= 0 and figures["alignment"] == figures["naive"]
+    cells = {(3,): {"found": {**figures, "alignment": {**figures["alignment"], "seconds": 2.0}}, "seconds": 1.0}}
+    first, second = study.rows(study.STUDY.setting, cells)
+    assert (first["arm"], second["arm"], first["starts"]) == ("naive", "alignment", "unseen")
+    assert first["values"]["seconds"] == {"3": 1.0} and second["values"]["seconds"] == {"3": 2.0}
 
 
 def row(arm, **figures):
     """Return a row of two seeds; the figures given are those of seed 1."""
-    names = [value for name, value in vars(rounds).items() if name.isupper() and isinstance(value, str) and name != "CROSS"]
-    good = dict.fromkeys([*names, page.FIRST, page.SECOND, f"{rounds_along.ALONG}10", f"{rounds_along.ALONG}20"], 0.5) | {"seconds": 120.0}
-    good |= {rounds.SUM: 0.9 if arm == study.ALIGNED else 0.6, rounds.BOTH_ALL: 0.6, rounds.AFTER_LESS: None}
+    names = [value for name, value in vars(rounds).items() if name.isupper() and isinstance(value, str)]
+    good = dict.fromkeys([*names, "seconds"], 0.5) | {rounds.SUM: 0.9 if arm == study.ALIGNED else 0.6, rounds.BOTH_ALL: 0.6}
     named = {getattr(rounds, name.upper()): value for name, value in figures.items()}
     return {"arm": arm, "starts": "unseen", "plays": 9, "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()}}
 
 
 @pytest.mark.parametrize(
-    ("figures", "said"),
+    ("figures", "words"),
     [
         ({}, "**alignment**: 0.75 to 0.75 of it, as asked for in 2 of 2 seeds. Taking all does not pay against it in 2 of 2 seeds."),
         ({"sum": 0.79}, "**alignment**: 0.48 to 0.75 of it, as asked for in 1 of 2 seeds."),
         ({"takes": 0.51}, "Taking all does not pay against it in 1 of 2 seeds."),
     ],
 )
-def test_the_verdict_counts_seeds_that_reach_what_was_asked_for(figures, said):
+def test_the_verdict_counts_seeds_that_reach_what_was_asked_for(figures, words):
     results = Results({"rows": [row(study.NAIVE), row(study.ALIGNED, **figures)]})
-    assert said in page.verdict(results) and "**naive**: 0.00 to 0.00 of it, as asked for in 2 of 2 seeds." in page.verdict(results)
-
-
-def test_the_tables_have_a_line_per_seed_and_the_chart_a_curve_per_arm():
-    results = Results({"rows": [row(study.NAIVE, sum=0.25), row(study.ALIGNED)]})
-    assert page.ends(results).splitlines()[3] == "| naive | 1 | 0.250 | 0.600 | 0.500 | 0.500 | 0.500 | 0.500 | 0.500 |"
-    assert page.strategies(results).splitlines()[2] == "| naive | 0 | - | 0.500 |"
-    assert page.minutes(results) == "2.0 to 2.0 minutes"
-    (chart,) = page.charts(results).values()
-    assert "naive" in chart and "alignment" in chart and "2 seeds" in chart
+    assert words in page.verdict(results) and "**naive**: 0.00 to 0.00 of it, as asked for in 2 of 2 seeds." in page.verdict(results)

@@ -24,13 +24,11 @@ def call(*arguments):
 
 
 def start(*arguments):
-    """Start the command line as a process of its own."""
     words = [sys.executable, "-c", PROGRAM, "reproduce", *map(str, arguments)]
     return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
 
 
 def wait_for_a_cell(folder):
-    """Wait until the first cell of a study is done."""
     for _ in range(1200):
         if done := list(folder.glob("*/cell.json")):
             return done
@@ -50,23 +48,17 @@ def whole(tmp_path_factory):
     return folder, call(SMALLEST, "--quick", "--folder", folder)
 
 
-# -- the list
-
-
 @pytest.mark.parametrize("arguments", [[], ["--list"], ["mars", "--list"]])
 def test_the_list_has_every_experiment_with_page_hours_and_cells(arguments):
     lines = call(*arguments).stdout.splitlines()
     assert [line.split("\t")[0] for line in lines] == list(names())
-    found = {line.split("\t")[0]: line.split("\t")[1:] for line in lines}
-    assert found["mars"][1:] == ["studies/mars/page.md", "0.8", "27"]
+    columns = {line.split("\t")[0]: line.split("\t")[1:] for line in lines}
+    assert columns["mars"][1:] == ["studies/mars/page.md", "0.8", "27"]
 
 
 def test_the_list_as_json():
     rows = json.loads(call("--json").stdout)
     assert [row["name"] for row in rows] == list(names()) and rows[0]["cells"] == 9
-
-
-# -- a quick run
 
 
 def test_a_quick_run_writes_results_and_tables_and_says_that_it_is_one(whole):
@@ -100,17 +92,14 @@ def test_a_run_that_was_ended_goes_on_to_the_same_results(whole, tmp_path, numbe
     process = start(*arguments)
     wait_for_a_cell(folder)
     os.kill(process.pid, number)
-    said = process.communicate()[1]
+    stderr = process.communicate()[1]
     assert process.returncode == status
     assert not (folder / "results.json").exists()
-    assert status != 130 or f"kept in {folder}; the same command goes on" in said
+    assert status != 130 or f"kept in {folder}; the same command goes on" in stderr
     outcome = call(*arguments)
     assert outcome.exit_code == 0 and "1 of 2 cells are done" in outcome.stderr
     texts = [(path / "results.json").read_text() for path in (whole[0], folder)]
     assert without_dates(texts[0]) == without_dates(texts[1])
-
-
-# -- errors
 
 
 def test_an_unknown_name_is_answered_by_the_nearest(tmp_path):

@@ -9,22 +9,19 @@ from studies.self_play.words import columns
 from tests.cases import every_case
 
 
-def row(algorithm, game="kuhn_poker", ends=(0.2, 0.2, 0.2), own=None, rise=0.0, start=1.0, half=0.5):
-    """Return a row with three seeds."""
-
+def row(algorithm, game="kuhn_poker", ends=(0.2, 0.2, 0.2), members=None, rise=0.0, start=1.0, half=0.5):
     def seeds(values):
         return {str(seed): value for seed, value in enumerate(values)}
 
-    found = {"NashConv after 0": [start] * 3, "NashConv after 2": [half] * 3, "NashConv after 4": ends}
-    found |= {"NashConv, end": ends, "largest rise": [rise] * 3, "NashConv, Nash of members": own or ends}
-    found |= {name: [4] * 3 for name in ("rounds", "passes", "payoffs", "members", "seconds")}
-    return {"algorithm": algorithm, "game": game, "starts": "all", "values": {k: seeds(v) for k, v in found.items()}}
+    figures = {"NashConv after 0": [start] * 3, "NashConv after 2": [half] * 3, "NashConv after 4": ends}
+    figures |= {"NashConv, end": ends, "largest rise": [rise] * 3, "NashConv, Nash of members": members or ends}
+    figures |= {name: [4] * 3 for name in ("rounds", "passes", "payoffs", "members", "seconds")}
+    return {"algorithm": algorithm, "game": game, "starts": "all", "values": {k: seeds(v) for k, v in figures.items()}}
 
 
-def results(*own):
-    """Return results of all algorithms, all alike but for these rows."""
-    given = {one["algorithm"]: one for one in own}
-    rows = [given.get(name, row(name)) for name in [*ALGORITHMS, *self_play.REFERENCES]]
+def results(*changes):
+    by_name = {changed["algorithm"]: changed for changed in changes}
+    rows = [by_name.get(name, row(name)) for name in [*ALGORITHMS, *self_play.REFERENCES]]
     where = {"command": "sparring reproduce self-play", "commit": "0123abc", "date": "2026-11-24"}
     return Results({**where, "versions": {"python": "3.11"}, "rows": rows})
 
@@ -57,8 +54,8 @@ def test_monotone_asks_for_a_rise_of_psro_and_none_of_anytime_psro():
 
 
 def test_rounds_are_counted_to_a_level_of_one_percent():
-    found = claims.fewer_rounds(results(row("XDO", half=0.0, ends=(0, 0, 0))))
-    assert found.verdict == "confirmed" and "Kuhn 2 against more than 4" in found.figures
+    claim = claims.fewer_rounds(results(row("XDO", half=0.0, ends=(0, 0, 0))))
+    assert claim.verdict == "confirmed" and "Kuhn 2 against more than 4" in claim.figures
 
 
 def test_what_falls_is_below_half_of_the_start_and_vanilla_is_not():
@@ -70,9 +67,9 @@ def test_what_falls_is_below_half_of_the_start_and_vanilla_is_not():
 
 
 def test_the_rank_that_moves_most_is_named():
-    found = claims.one_solver(results(row("vanilla", ends=(9.0,) * 3, own=(0.0,) * 3)))
+    claim = claims.one_solver(results(row("vanilla", ends=(9.0,) * 3, members=(0.0,) * 3)))
     count = len(ALGORITHMS)
-    assert found.verdict.startswith("confirmed") and f"Kuhn vanilla, {count + 4} to 1 of {count + 4}" in found.figures
+    assert claim.verdict.startswith("confirmed") and f"Kuhn vanilla, {count + 4} to 1 of {count + 4}" in claim.figures
 
 
 def test_a_page_of_few_algorithms_has_no_claims_and_one_of_all_has_them():
@@ -84,15 +81,15 @@ def test_a_page_of_few_algorithms_has_no_claims_and_one_of_all_has_them():
 
 
 def test_rows_keep_every_value_by_algorithm_game_and_seed():
-    kept = {("XDO", seed): {"found": {"kuhn_poker": {"NashConv, end": seed / 10}}} for seed in (0, 1)}
-    (one,) = study.rows({}, kept)
-    assert one == {
+    cells = {("XDO", seed): {"found": {"kuhn_poker": {"NashConv, end": seed / 10}}} for seed in (0, 1)}
+    (kept_row,) = study.rows({}, cells)
+    assert kept_row == {
         "algorithm": "XDO",
         "game": "kuhn_poker",
         "starts": "all",
         "values": {"NashConv, end": {"0": 0.0, "1": 0.1}},
     }
-    assert row_faults(one) == []
+    assert row_faults(kept_row) == []
 
 
 def test_solvers_that_draw_nothing_have_one_seed():

@@ -57,32 +57,32 @@ def test_the_end_of_a_run_is_asked_for_when_its_tokens_are_spent(tmp_path):
     assert other.requested
 
 
-def test_completion_by_hand():
-    sudoku = {"puzzle": "12.4 3.1. .14. 4..1", "blanks": 6}
-    solution = {"r1c3=3", "r2c2=4"}
-    game, nothing = played("sudoku", [None], **sudoku)
-    assert completion(game, nothing) == 0.0
-    game, two = played("sudoku", [*sorted(solution), None], **sudoku)
-    blanks = two.turns[0].legal_actions
-    assert completion(game, two) == pytest.approx(2 / (len(blanks) // 4))
-    game, wrong = played("sudoku", ["r1c3=3", "r2c2=1"], **sudoku)
-    assert completion(game, wrong) == pytest.approx(1 / (len(blanks) // 4))
-    room = {"room": "@$-./----", "moves": 9}
-    game, none = played("sokoban", [], **room)
-    assert completion(game, none) == 0.0
-    game, half = played("sokoban", ["right"], **room)
-    assert completion(game, half) == 0.5
-    game, solved = played("sokoban", ["right", "right"], **room)
-    assert completion(game, solved) == 1.0
-    game, back = played("sokoban", ["down"], **room)
-    assert completion(game, back) == 0.0
-    game, field = played("minesweeper", [], rows=2, columns=2, mines=1)
-    assert completion(game, field) == 0.0
-    game, field = played("minesweeper", ["r1c1"], rows=2, columns=2, mines=1)
-    assert completion(game, field) == pytest.approx(1 / 3)
-    game, other = played("urn", [])
+SUDOKU = {"puzzle": "12.4 3.1. .14. 4..1", "blanks": 6}
+ROOM = {"room": "@$-./----", "moves": 9}
+FIELD = {"rows": 2, "columns": 2, "mines": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words", "share"),
+    [
+        ("sudoku", SUDOKU, [None], 0.0),
+        ("sudoku", SUDOKU, ["r1c3=3", "r2c2=4", None], 2 / 7),
+        ("sudoku", SUDOKU, ["r1c3=3", "r2c2=1"], 1 / 7),
+        ("sokoban", ROOM, [], 0.0),
+        ("sokoban", ROOM, ["right"], 0.5),
+        ("sokoban", ROOM, ["right", "right"], 1.0),
+        ("sokoban", ROOM, ["down"], 0.0),
+        ("minesweeper", FIELD, [], 0.0),
+        ("minesweeper", FIELD, ["r1c1"], 1 / 3),
+    ],
+)
+def test_completion_by_hand(name, options, words, share):
+    assert completion(*played(name, words, **options)) == pytest.approx(share)
+
+
+def test_an_environment_without_completion_is_refused():
     with pytest.raises(ConfigError, match="no completion"):
-        completion(game, other)
+        completion(*played("urn", []))
 
 
 def recipe(game, arm):
@@ -100,42 +100,42 @@ def test_arms_of_a_game_can_share_their_warm_up():
     for game in GAMES:
         recipes = [recipe(game, arm) for arm in ARMS]
         for name in ("model", "warmup", "context"):
-            assert all(one.get(name) == recipes[0].get(name) for one in recipes)
-        assert all(one["environments"][0]["illegal"] == recipes[0]["environments"][0]["illegal"] for one in recipes)
+            assert all(arm_recipe.get(name) == recipes[0].get(name) for arm_recipe in recipes)
+        assert all(arm_recipe["environments"][0]["illegal"] == recipes[0]["environments"][0]["illegal"] for arm_recipe in recipes)
 
 
 def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
-    own = ["steps=2", "warmup.updates=3", "rollout.games_per_step=8", "environments.0.options.puzzles=200", "seed=1", "threads=1", "evaluation.opponents=[]"]
+    changes = ["steps=2", "warmup.updates=3", "rollout.games_per_step=8", "environments.0.options.puzzles=200", "seed=1", "threads=1", "evaluation.opponents=[]"]
     weights = []
     for arm in ("outcome", "released"):
-        config = resolve(apply_overrides(recipe("sudoku", arm), own))
+        config = resolve(apply_overrides(recipe("sudoku", arm), changes))
         warmed(config, tmp_path / "warm")
     folder = RunFolder.create(tmp_path / "own", to_yaml(config))
     with folder:
         train(config, LocalEngine(config), folder)
-    run("vpr/sudoku-tiny-released", own[:-3], 1, 10**9, 5, [1], tmp_path / "shared", tmp_path / "warm")
+    run("vpr/sudoku-tiny-released", changes[:-3], 1, 10**9, 5, [1], tmp_path / "shared", tmp_path / "warm")
     for name in ("own", "shared"):
         weights.append((load_step(tmp_path / name, 2).path / "model.safetensors").read_bytes())
     assert weights[0] == weights[1]
-    (kept, lock) = sorted(path.name for path in (tmp_path / "warm").iterdir())
-    assert kept.startswith("sudoku-1-") and lock == f"{kept}.lock"
+    (folder_name, lock) = sorted(path.name for path in (tmp_path / "warm").iterdir())
+    assert folder_name.startswith("sudoku-1-") and lock == f"{folder_name}.lock"
 
 
 def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(tmp_path):
     changes = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
-    found = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [], tmp_path / "run", tmp_path / "warm")
-    assert found["start"].keys() < found.keys() and found["start_occupancy"] == {}
-    assert found["starts"] == "unseen" and 150 <= found["tokens"] < 400 and 1 <= found["steps"] < 10
-    assert found["occupancy"] == {} and 0 <= found["success"] <= found["completion"] <= 1
+    result = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [], tmp_path / "run", tmp_path / "warm")
+    assert result["start"].keys() < result.keys() and result["start_occupancy"] == {}
+    assert result["starts"] == "unseen" and 150 <= result["tokens"] < 400 and 1 <= result["steps"] < 10
+    assert result["occupancy"] == {} and 0 <= result["success"] <= result["completion"] <= 1
 
 
 def test_what_several_replies_visit_is_enumerated_on_the_small_boards(tmp_path):
     for game in GAMES:
         small = [f"environments.0.options={json.dumps(vpr_visited.BOARDS[game])}", "steps=1000", "warmup.updates=2", "rollout.games_per_step=8"]
         ran = run(f"vpr/{game}-tiny-released", small, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")
-        for found in (ran["start_occupancy"], ran["occupancy"]):
-            assert found["1"]["distance"] == 0.0 < found["4"]["distance"]
-            assert found["4"]["illegal"] < found["1"]["illegal"] < 1
+        for occupancy in (ran["start_occupancy"], ran["occupancy"]):
+            assert occupancy["1"]["distance"] == 0.0 < occupancy["4"]["distance"]
+            assert occupancy["4"]["illegal"] < occupancy["1"]["illegal"] < 1
         assert ran["start_occupancy"]["1"] != ran["occupancy"]["1"]
 
 
@@ -143,11 +143,11 @@ def test_visited_states_have_a_row_per_point_of_training_and_replies():
     setting = {**vpr_visited.STUDY.setting, "seeds": 2, "games": ["sudoku", "sokoban"], "counts": [1, 4]}
     cells = vpr_visited.cells(setting)
     assert len(cells) == 2 * 2 * 2 * 3 == len({cell.folder for cell in cells})
-    kept = {}
+    results = {}
     for number, cell in enumerate(cells):
         seen = {str(count): {"decisions": number + count, "success": 0.5, "illegal": 0.0, "distance": 0.1} for count in (1, 4)}
-        kept[cell.key] = {"found": {"start_occupancy": {count: {**one, "decisions": -1.0} for count, one in seen.items()}, "occupancy": seen}}
-    rows = vpr_visited.rows(setting, kept)
+        results[cell.key] = {"found": {"start_occupancy": {count: {**figures, "decisions": -1.0} for count, figures in seen.items()}, "occupancy": seen}}
+    rows = vpr_visited.rows(setting, results)
     assert len(rows) == 2 * (1 + 2 * 3) * 2 and not any(row_faults(row) for row in rows)
     assert rows[0] == {
         "game": "sudoku", "arm": "start", "sampled": "0", "replies": "1", "starts": "all",

@@ -23,7 +23,6 @@ SETTINGS = [(name, quick) for name in studies.names() for quick in (False, True)
 
 
 def setting_of(name, quick):
-    """Return a study, and its setting of this size."""
     study = studies.load(name)
     return study, {**study.setting, **study.quick} if quick else study.setting
 
@@ -74,8 +73,8 @@ def test_seeds_measures_the_last_figure_and_the_worst_since_the_level(tmp_path):
 
 
 def test_seeds_keeps_every_value_by_recipe_and_seed():
-    kept = {("demo", seed): {"found": {"nash_conv": seed / 10}, "seconds": 9.0} for seed in (0, 1)}
-    rows = demo_seeds.rows({}, kept)
+    cells = {("demo", seed): {"found": {"nash_conv": seed / 10}, "seconds": 9.0} for seed in (0, 1)}
+    rows = demo_seeds.rows({}, cells)
     values = {"nash_conv": {"0": 0.0, "1": 0.1}, "seconds": {"0": 9.0, "1": 9.0}}
     assert rows == [{"recipe": "demo", "level": 0.10, "starts": "all", "values": values}]
     assert row_faults(rows[0]) == []
@@ -88,8 +87,8 @@ def test_ablations_keep_every_value_by_arm_and_seed():
         for name in mars.TRAINED + mars.HELD_OUT
     ]
     rows.append({"name": "kuhn_poker-exact", "kind": "exact", "figures": {"nash_conv": 0.2}})
-    kept = {("three games", "full", seed): {"found": rows, "seconds": 9.0} for seed in (0, 1)}
-    (row,) = mars.rows({}, kept)
+    cells = {("three games", "full", seed): {"found": rows, "seconds": 9.0} for seed in (0, 1)}
+    (row,) = mars.rows({}, cells)
     assert row["values"]["kuhn_poker-exact"] == {"0": 0.2, "1": 0.2}
     assert row["values"]["held out"] == {"0": 40.0, "1": 40.0}
     assert row_faults(row) == []
@@ -100,10 +99,10 @@ def test_the_labs_rows_keep_every_figure_and_interval():
     measured = dict.fromkeys(credit_lab.KEYS, figures)
     measured |= {"zeros": {"mean": None, "low": None, "high": None}, "seconds": 0.01}
     rows = [{"estimator": "rloo", **measured}, {"estimator": "ppr", "refused": "why"}]
-    found = {"settings": {}, "game": {"game": "kuhn_poker", "rows": rows}}
-    kept = {("kuhn_poker",): {"found": found}}
+    result = {"settings": {}, "game": {"game": "kuhn_poker", "rows": rows}}
+    cells = {("kuhn_poker",): {"found": result}}
     assert credit_lab.KEYS == credit_page.KEYS
-    first, second = credit_lab.rows({"games": ["kuhn_poker"]}, kept)
+    first, second = credit_lab.rows({"games": ["kuhn_poker"]}, cells)
     assert first["values"]["bias"] == {"0": 0.5} and first["intervals"]["bias"] == [0.25, 0.75]
     assert first["values"]["seconds"] == {"0": 0.01} and "seconds" not in first["intervals"]
     assert "zeros" not in first["values"]
@@ -111,16 +110,13 @@ def test_the_labs_rows_keep_every_figure_and_interval():
     assert row_faults(first) == row_faults(second) == []
 
 
-# -- teams of tiny models
-
-
 def test_all_arms_of_teams_have_as_many_plays_those_among_members_included():
     setting = fxp_tiny.STUDY.setting
     cells = {cell.key: cell.command for cell in fxp_tiny.cells({**setting, "seeds": 1})}
     assert len(cells) == 10
     for words in cells.values():
-        given = dict(word.split("=", 1) for word in words[3:])
-        steps, among = int(given["steps"]), int(given["league.plays"])
+        options = dict(word.split("=", 1) for word in words[3:])
+        steps, among = int(options["steps"]), int(options["league.plays"])
         assert steps * 128 + steps // 10 * among == 60 * 128 + 6 * 512 == 84 * 128
 
 
@@ -130,26 +126,23 @@ def test_teams_keep_each_answers_gains_and_the_curve_of_the_runs_own(tmp_path):
     for line, gain in zip(lines[1:], (1.5, 0.02), strict=True):
         line |= {f"team_{name}": gain, f"one_seat_{name}": gain / 2}
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    asked = []
+    commands = []
 
     def ask(words):
-        asked.append(words)
+        commands.append(words)
         return json.dumps({"figures": {f"team_{name}": 1.0, f"one_seat_{name}": 0.0}})
 
-    found = fxp_tiny.measured(tmp_path, "", ask, ["nash", "last"], games=8)
-    assert [words[3:5] for words in asked] == [["--answer", "last"]]
-    rows = fxp_tiny.rows({}, {("FXP", "example", 0): {"found": found, "seconds": 9.0}})
+    result = fxp_tiny.measured(tmp_path, "", ask, ["nash", "last"], games=8)
+    assert [words[3:5] for words in commands] == [["--answer", "last"]]
+    rows = fxp_tiny.rows({}, {("FXP", "example", 0): {"found": result, "seconds": 9.0}})
     assert [(row["answer"], row["values"]["team"]["0"]) for row in rows] == [("nash", 0.02), ("last", 1.0)]
     assert rows[0]["values"]["team after 16"] == {"0": 1.5} and "team after 16" not in rows[1]["values"]
     assert [fault for row in rows for fault in row_faults(row)] == []
 
 
-# -- verifiable process rewards
-
-
-def lines_of_vpr(solved, steps=30):
+def lines_of_vpr(solved):
     """Return metrics of a run that solves this share of new puzzles, and all of training's."""
-    lines = [{"step": step + 1, "return/sudoku/solver": 0.5} for step in range(steps)]
+    lines = [{"step": step + 1, "return/sudoku/solver": 0.5} for step in range(30)]
     for family, share in (("match", solved), ("match_seen", 1.0)):
         for part, value in (("success", share), ("optimal", share), ("illegal", 0.0)):
             lines[-1][f"{family}/sudoku/random/solver/{part}"] = value
@@ -160,9 +153,9 @@ def test_what_vpr_solves_of_new_puzzles_stands_in_rows_of_unseen_starts():
     setting = {"games": ["sudoku"], "methods": ["vpr"], "steps": 30, "seeds": 2, "changes": []}
     cells = vpr_methods.cells(setting)
     assert [cell.command[-2] for cell in cells] == ["seed=0", "seed=1"]
-    found = {seed: vpr_methods.of_lines(lines_of_vpr(0.1 * seed), "sudoku") for seed in (0, 1)}
-    kept = {("sudoku", "vpr", seed): {"found": found[seed]} for seed in (0, 1)}
-    rows = vpr_methods.rows(setting, kept)
+    results = {seed: vpr_methods.of_lines(lines_of_vpr(0.1 * seed), "sudoku") for seed in (0, 1)}
+    results_by_cell = {("sudoku", "vpr", seed): {"found": results[seed]} for seed in (0, 1)}
+    rows = vpr_methods.rows(setting, results_by_cell)
     by_starts = {row["starts"]: row["values"] for row in rows}
     assert by_starts["unseen"]["solved"] == {"0": 0.0, "1": pytest.approx(0.1)}
     assert by_starts["seen"]["solved"] == {"0": 1.0, "1": 1.0}
@@ -179,9 +172,9 @@ def test_what_is_solved_of_thousands_of_puzzles_is_kept_by_empty_cells(tmp_path)
                 line[f"{family}/sudoku{blanks}/random/solver/success"] = share * line["step"] / 600
     text = "\n".join(map(json.dumps, [{"step": 1}, *lines]))
     (tmp_path / "metrics.jsonl").write_text(text, encoding="utf-8")
-    found = vpr_general.measured(tmp_path, "", None)
-    kept = {(name, 0): {"found": found} for name in ("vpr", "outcome")}
-    rows = vpr_general.rows({"seeds": 1}, kept)
+    result = vpr_general.measured(tmp_path, "", None)
+    cells = {(name, 0): {"found": result} for name in ("vpr", "outcome")}
+    rows = vpr_general.rows({"seeds": 1}, cells)
     assert len(rows) == 16 and rows[0]["games"] == 600 * 256
     assert (rows[0]["starts"], rows[0]["values"]["solved"]) == ("unseen", {"0": 0.25})
     assert rows[1]["values"][f"solved after {300 * 256}"] == {"0": 0.25}
@@ -191,8 +184,8 @@ def test_what_is_solved_of_thousands_of_puzzles_is_kept_by_empty_cells(tmp_path)
 def test_the_table_of_logits_knows_nothing_of_new_puzzles(monkeypatch):
     monkeypatch.setattr(table_learner, "MEASURED", 40)
     monkeypatch.setattr(table_learner, "EVERY", 5)
-    found = table_learner.run("sudoku2", "vpr", 0, steps=10, groups=8, size=8)
-    rows = table_cells.rows_of({"task": "sudoku2"}, [found])
+    result = table_learner.run("sudoku2", "vpr", 0, steps=10, groups=8, size=8)
+    rows = table_cells.rows_of({"task": "sudoku2"}, [result])
     assert [row["starts"] for row in rows] == ["seen", "unseen"]
     seen, unseen = (row["values"]["best moves, end"]["0"] for row in rows)
     assert seen > 0.5

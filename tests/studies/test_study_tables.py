@@ -25,7 +25,6 @@ DOCUMENT = {
 
 
 def published(name):
-    """Return the published results of a study."""
     return json.loads(study.published(name).read_text(encoding="utf-8"))
 
 
@@ -43,9 +42,9 @@ def test_a_study_writes_the_tables_of_its_page(name, tmp_path):
 @pytest.mark.parametrize("name", ["vpr-methods", "credit-lab"])
 def test_the_charts_are_those_of_the_page(name, tmp_path):
     study_tables.write(name, published(name), tmp_path)
-    drawn = sorted((tmp_path / "images").iterdir())
-    assert drawn
-    for path in drawn:
+    paths = sorted((tmp_path / "images").iterdir())
+    assert paths
+    for path in paths:
         assert path.read_bytes() == (ROOT / "docs" / "images" / path.name).read_bytes()
 
 
@@ -74,10 +73,10 @@ def root(monkeypatch, tmp_path):
 def test_equal_values_are_counted_and_the_furthest_named(root):
     assert study_tables.comparison("x", DOCUMENT)[1].startswith("2 of 2 values per seed are equal")
     values = {"nash_conv": {"0": 0.1, "1": 0.5, "2": 0.3}, "seconds": {"0": 9.0}}
-    found = study_tables.comparison("x", {**DOCUMENT, "rows": [{**ROW, "values": values}]})
-    assert found[0] == "Beside the published figures (studies/x/results.json of 2026-11-22, commit 0123abc):"
-    assert found[1].startswith("1 of 2 values")
-    assert found[2:] == ["demo, 0.1, all: nash_conv (seed 1) 0.5, published 0.2"]
+    lines = study_tables.comparison("x", {**DOCUMENT, "rows": [{**ROW, "values": values}]})
+    assert lines[0] == "Beside the published figures (studies/x/results.json of 2026-11-22, commit 0123abc):"
+    assert lines[1].startswith("1 of 2 values")
+    assert lines[2:] == ["demo, 0.1, all: nash_conv (seed 1) 0.5, published 0.2"]
 
 
 def test_nothing_is_compared_where_nothing_can_be(root):

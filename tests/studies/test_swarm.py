@@ -1,6 +1,5 @@
 """The study of Agent Swarm: who learns in its teams of models, and what is kept of a run."""
 
-import json
 
 import pytest
 
@@ -8,7 +7,7 @@ from sparring.config import recipe, resolve
 from studies.common import self_played
 from studies.common.results_file import row_faults
 from studies.swarm import study
-from tests.studies.told_run import told_run
+from tests.studies.builders import Commands, stub_run
 
 
 def config_of(name, changes=()):
@@ -21,10 +20,10 @@ def test_one_part_of_a_team_learns_as_in_the_joint_arm_and_the_other_has_the_war
     assert not any(policy.frozen for policy in (*joint.policies.values(), *config.policies.values()))
     assert config.policies[learns].learner.learning_rate == joint.learner.learning_rate
     assert config.policies[stays].learner.learning_rate == 0.0
-    own, other = config.model_dump(), joint.model_dump()
+    dumped, other = config.model_dump(), joint.model_dump()
     for key in ("environments", "rollout", "warmup", "steps", "credit", "losses", "rewards", "matchmaker", "roles"):
-        assert own[key] == other[key]
-    assert {name: one["model"] for name, one in own["policies"].items()} == {name: one["model"] for name, one in other["policies"].items()}
+        assert dumped[key] == other[key]
+    assert {name: section["model"] for name, section in dumped["policies"].items()} == {name: section["model"] for name, section in other["policies"].items()}
 
 
 def test_nobody_is_scripted_in_a_team_of_models():
@@ -35,19 +34,14 @@ def test_nobody_is_scripted_in_a_team_of_models():
 
 
 def test_a_row_has_what_self_plays_say_of_each_seed(tmp_path, monkeypatch):
-    told_run(monkeypatch, self_played, [{"step": 1, "turns_per_game": 10.0, "reply_tokens": 2.0}], {"rollout": {"games_per_step": 8}})
+    stub_run(monkeypatch, self_played, [{"step": 1, "turns_per_game": 10.0, "reply_tokens": 2.0}], {"rollout": {"games_per_step": 8}})
     figures = {name: {"mean": number / 10} for number, name in enumerate(study.TEAM_FIGURES)}
-    said = [{"game": shape, "returns": {"lead": {"mean": 0.75}}, "figures": figures} for shape in study.SHAPES]
-    asked = []
-
-    def ask(words):
-        asked.append(list(words))
-        return json.dumps({"self_plays": said})
-
-    kept = study.as_team(tmp_path, "", ask, plays=5, seed=3)
-    assert asked[0][:5] == ["sparring", "evaluate", str(tmp_path), "--self-plays", "5"] and "--seed=3" in asked[0]
+    self_plays = [{"game": shape, "returns": {"lead": {"mean": 0.75}}, "figures": figures} for shape in study.SHAPES]
+    ask = Commands({"self_plays": self_plays})
+    result = study.as_team(tmp_path, "", ask, plays=5, seed=3)
+    assert ask.words[:5] == ["sparring", "evaluate", str(tmp_path), "--self-plays", "5"] and "--seed=3" in ask.words
     setting = {"arms": [], "teams": [study.JOINT], "seeds": 2}
-    rows = study.rows(setting, {(study.JOINT, seed): {"found": kept, "seconds": 60.0} for seed in (0, 1)})
+    rows = study.rows(setting, {(study.JOINT, seed): {"found": result, "seconds": 60.0} for seed in (0, 1)})
     assert [row["shape"] for row in rows] == list(study.SHAPES)
     assert rows[1]["values"]["return"] == {"0": 0.75, "1": 0.75} and rows[1]["values"]["tokens sampled in training"]["0"] == 160.0
     assert not any(row_faults(row) for row in rows)

@@ -4,48 +4,37 @@ import pytest
 
 from studies.common.result_figures import Results
 from studies.swarm import study as swarm
-from studies.swarm.tables import both, claims, found, teams
+from studies.swarm.tables import claims, found
 
 
 def ran(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
     """What two seeds of an arm came to: seeds differ a little."""
 
-    def one(less, wide):
+    def figures_of(less, wide):
         shape = {"return": finished - less, "success": 1.0, "optimal_width": 3.0, "width_right": 1.0, "regret": 0.0, "finished_share": 1.0}
         shape |= {"width": wide, "critical_steps": steps + less, "optimal_critical_steps": 13.0, "serial_critical_steps": 40.0}
         return {**shape, "rank_correlation": None}
 
     return [
-        {"independent": one(less, width + less), "chain": one(less, chain + less), "random": {**one(less, 2.5), "rank_correlation": (rank or 0.0) - less}}
+        {"independent": figures_of(less, width + less), "chain": figures_of(less, chain + less), "random": {**figures_of(less, 2.5), "rank_correlation": (rank or 0.0) - less}}
         | {"all": {"rank_correlation": rank - less if rank else None}}
         for less in (0.0, 0.001)
     ]
 
 
-def played(finished):
-    """What two seeds of a team of models came to, with this share finished in chains and 0.5 elsewhere."""
-
-    def one(share):
-        figures = dict.fromkeys(swarm.TEAM_FIGURES, 1.0)
-        return {**figures, "return": share, "tokens sampled in training": 1_500_000.0}
-
-    return [{"independent": one(0.5), "chain": one(finished + less), "random": one(0.5)} for less in (0.0, 0.001)]
-
-
 def results(**arms):
-    own = {name: [arm for arm in arms if arm in known] for name, known in (("arms", swarm.ARMS), ("teams", swarm.TEAMS))}
-    setting = {**own, "seeds": 2}
-    kept = {(arm, seed): {"found": one, "seconds": 120.0} for arm, seeds in arms.items() for seed, one in enumerate(seeds)}
-    return Results({"rows": swarm.rows(setting, kept)})
+    setting = {"arms": list(arms), "teams": [], "seeds": 2}
+    cells = {(arm, seed): {"found": result, "seconds": 120.0} for arm, seeds in arms.items() for seed, result in enumerate(seeds)}
+    return Results({"rows": swarm.rows(setting, cells)})
 
 
-def said(table):
+def verdicts_of(table):
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
     return {line[0]: line[-1] for line in lines}
 
 
 def verdict(table, begins):
-    return next(value for claim, value in said(table).items() if claim.startswith(begins))
+    return next(value for claim, value in verdicts_of(table).items() if claim.startswith(begins))
 
 
 def test_what_the_report_claims_is_held_where_it_is_seen():
@@ -68,14 +57,3 @@ def test_what_is_not_seen_is_said_so():
     assert verdict(table, "rank correlation of chosen and best width: constant") == "not held"
     assert "with eight workers" not in table
     assert found(results(annealed=ran(4.0))).count("| annealed to zero |") == 3
-
-
-def test_teams_of_models_stand_in_tables_of_their_own_paired_by_seed():
-    all_of = results(annealed=ran(4.0), start=played(0.2), lead=played(0.4), workers=played(0.9), joint=played(0.9))
-    assert found(all_of).count("\n") == 4 and "both" not in found(all_of)  # the scripted arm alone: head, line, three shapes
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in teams(all_of).splitlines()[2:]]
-    assert [row[:2] for row in rows[-3:]] == [["both", shape] for shape in swarm.SHAPES]
-    assert [row[-2:] for row in rows] == [["1.50", "2.0"]] * 12
-    verdicts = {(row[0], row[1]): row[-1] for row in ([cell.strip() for cell in line.strip("|").split("|")] for line in both(all_of).splitlines()[2:-2])}
-    assert verdicts["chain", "the lead"] == verdicts["chain", "nobody"] == "ahead"
-    assert verdicts["chain", "the workers"] == verdicts["random", "the lead"] == "not decided"

@@ -10,29 +10,29 @@ from studies.swarm.widths import ALL, figures_of_lead
 
 
 def games(*shapes):
-    made = []
+    environments = []
     for shape in shapes:
         game = make_game("dag_search", options={"tasks": 5, "workers": 4, "shape": shape, "worlds": 100})
         game.name = shape
-        made.append(game)
-    return made
+        environments.append(game)
+    return environments
 
 
 def test_the_best_schedule_has_no_regret_and_the_best_width():
-    found = figures_of_lead(games("independent", "chain", "random"), scheduler(), 12)
+    figures = figures_of_lead(games("independent", "chain", "random"), scheduler(), 12)
     for name in ("independent", "chain", "random"):
-        one = found[name]
-        assert one["return"] == one["success"] == one["best_calls"] == one["legal"] == 1.0 and one["regret"] == 0.0
-        assert one["critical_steps"] == one["optimal_critical_steps"]
-    assert found["chain"]["width"] == found["chain"]["width_right"] == 1.0 and found["chain"]["rank_correlation"] is None
-    assert found[ALL]["rank_correlation"] > 0.9
+        row = figures[name]
+        assert row["return"] == row["success"] == row["best_calls"] == row["legal"] == 1.0 and row["regret"] == 0.0
+        assert row["critical_steps"] == row["optimal_critical_steps"]
+    assert figures["chain"]["width"] == figures["chain"]["width_right"] == 1.0 and figures["chain"]["rank_correlation"] is None
+    assert figures[ALL]["rank_correlation"] > 0.9
 
 
 def test_a_fixed_width_follows_nothing():
-    found = figures_of_lead(games("chain", "random"), scheduler(width=4), 12)
-    assert found["chain"]["width"] == 4.0 and found["chain"]["width_right"] == 0.0 and found["chain"]["return"] < 0.9
-    assert found["chain"]["finished_share"] < 0.3 and found["chain"]["regret"] > 0.0
-    assert found[ALL]["rank_correlation"] is None
+    figures = figures_of_lead(games("chain", "random"), scheduler(width=4), 12)
+    assert figures["chain"]["width"] == 4.0 and figures["chain"]["width_right"] == 0.0 and figures["chain"]["return"] < 0.9
+    assert figures["chain"]["finished_share"] < 0.3 and figures["chain"]["regret"] > 0.0
+    assert figures[ALL]["rank_correlation"] is None
 
 
 @pytest.mark.parametrize(

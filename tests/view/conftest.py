@@ -3,17 +3,25 @@
 import pytest
 from starlette.testclient import TestClient
 
+import sparring
 from sparring.view.app import application
 from sparring.view.pages import Pages
 from sparring.view.watch import RunWatcher
-from tests.view import run_made as made
+from tests.view import run_writer
 
 TOKEN = "right-token"
 
 
 @pytest.fixture
 def run_folder(tmp_path):
-    return made.write_run(tmp_path / "runs" / "kuhn")
+    return run_writer.write_run(tmp_path / "runs" / "kuhn")
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "kuhn"
+    sparring.train("kuhn-tiny", *run_writer.TRAINING, run=path)
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from sparring.view.episode_replay import DecodedToken, pieces, text_of
 from sparring.view.http_requests import RequestError
 from sparring.view.static_pages import script_json
 from sparring.view.viewed_run import ViewedRun
-from tests.view import run_made as made
-from tests.view.run_made import episode, turn, write_run, write_step
+from tests.view import run_writer
+from tests.view.run_writer import episode, turn, write_run, write_step
 
 PLACE = "/api/runs/0/episodes/10/40"
 HOSTILE = "</script><script>hit()</script><!-- & \u202e\u2028 \ud7ff"
@@ -25,30 +25,30 @@ def client(opened, tmp_path_factory):
 
 
 def test_an_episode_has_all_that_is_recorded(client):
-    found = client.get(PLACE).json()
-    assert (found["run"], found["step"], found["episode"], found["group"], found["seat"]) == (0, 10, 40, 40, None)
-    assert found["environment"]["options"] == {"start": "K J"}
-    assert found["seats"][1] == {"seat": 1, "role": "second", "agent": "past-000010", "kind": "snapshot", "trained": False, "return": 1.0}
-    assert (found["previous"], found["next"], found["siblings"]) == (None, 41, 2)
-    assert found["missing"] == [] and found["pictures"] is True
-    assert found["scale"]["advantage"] == 0.5 and found["scale"]["entropy"] == pytest.approx(0.6)
-    first, second = found["turns"]
+    replay = client.get(PLACE).json()
+    assert (replay["run"], replay["step"], replay["episode"], replay["group"], replay["seat"]) == (0, 10, 40, 40, None)
+    assert replay["environment"]["options"] == {"start": "K J"}
+    assert replay["seats"][1] == {"seat": 1, "role": "second", "agent": "past-000010", "kind": "snapshot", "trained": False, "return": 1.0}
+    assert (replay["previous"], replay["next"], replay["siblings"]) == (None, 41, 2)
+    assert replay["missing"] == [] and replay["pictures"] is True
+    assert replay["scale"]["advantage"] == 0.5 and replay["scale"]["entropy"] == pytest.approx(0.6)
+    first, second = replay["turns"]
     assert (first["index"], first["seat"], first["hidden"], first["told"], first["legal"]) == (0, 0, False, "you hold the secret card K", ["pass", "bet"])
     assert first["credit"] == {"selected": True, "replayed": False, "reward": 1.0, "advantage": 0.5, "baseline": 0.25, "value": None, "value_target": None}
     assert second["oracle"]["values"] == [0.5, -1.0] and second["oracle"]["best"] == ["pass"] and second["oracle"]["regret"] == 1.5
-    prompt, said = first["segments"]
+    prompt, sampled = first["segments"]
     assert (prompt["kind"], prompt["length"], prompt["tokens"]) == ("prompt", 3, None)
-    assert [(token["id"], token["logprob"], token["entropy"], token["advantage"]) for token in said["tokens"]] == [(13, -0.5, 0.6, 0.5), (2, -0.25, 0.1, 0.5)]
-    assert found["decoded"] is True and prompt["text"].startswith("<begin> ") and said["text"].endswith(" <end>")
-    assert "".join(token["text"] for token in said["tokens"]) == said["text"]
+    assert [(token["id"], token["logprob"], token["entropy"], token["advantage"]) for token in sampled["tokens"]] == [(13, -0.5, 0.6, 0.5), (2, -0.25, 0.1, 0.5)]
+    assert replay["decoded"] is True and prompt["text"].startswith("<begin> ") and sampled["text"].endswith(" <end>")
+    assert "".join(token["text"] for token in sampled["tokens"]) == sampled["text"]
 
 
 def test_covered_turns_have_their_place_and_the_critical_path_alone(client):
     assert [client.get(f"{PLACE}{seat}").json()["path"] for seat in ("", "?seat=0", "?seat=1")] == [[0, 1]] * 3
-    found = client.get(f"{PLACE}?seat=0").json()
-    assert found["turns"][1] == {"index": 1, "seat": 1, "moment": 1, "attempt": 0, "hidden": True}
-    assert found["turns"][0] == client.get(PLACE).json()["turns"][0]
-    assert found["environment"]["options"] is None
+    replay = client.get(f"{PLACE}?seat=0").json()
+    assert replay["turns"][1] == {"index": 1, "seat": 1, "moment": 1, "attempt": 0, "hidden": True}
+    assert replay["turns"][0] == client.get(PLACE).json()["turns"][0]
+    assert replay["environment"]["options"] is None
 
 
 def test_the_viewer_and_show_have_one_record(client, tmp_path_factory):
@@ -57,20 +57,20 @@ def test_the_viewer_and_show_have_one_record(client, tmp_path_factory):
     from sparring import cli
 
     path = client.watch.runs[0].path
-    shown = json.loads(CliRunner().invoke(cli.app, ["show", str(path), "--step", "10", "--episode", "40", "--json"]).stdout)
-    found = client.get(PLACE).json()
-    for own, recorded in zip(found["turns"], shown["episode"]["turns"], strict=True):
+    document = json.loads(CliRunner().invoke(cli.app, ["show", str(path), "--step", "10", "--episode", "40", "--json"]).stdout)
+    replay = client.get(PLACE).json()
+    for turn_shown, recorded in zip(replay["turns"], document["episode"]["turns"], strict=True):
         for name in ("told", "reply", "action", "event", "rewards", "view", "state_key", "weights_version"):
-            assert own[name] == recorded[name]
-        assert own["legal"] == recorded["legal_actions"]
-        assert [part["length"] for part in own["segments"]] == [len(part["ids"]) for part in recorded["segments"]]
-    assert [own["credit"]["advantage"] for own in found["turns"]] == [row["advantage"] for row in shown["credit"]]
+            assert turn_shown[name] == recorded[name]
+        assert turn_shown["legal"] == recorded["legal_actions"]
+        assert [part["length"] for part in turn_shown["segments"]] == [len(part["ids"]) for part in recorded["segments"]]
+    assert [turn["credit"]["advantage"] for turn in replay["turns"]] == [row["advantage"] for row in document["credit"]]
 
 
 @pytest.mark.parametrize("place", [PLACE, "/export/0/10/40.html", "/api/runs/0/groups/10/40"])
 def test_a_seat_is_sent_nothing_that_another_seat_alone_knows(client, place):
-    own, other = (client.get(f"{place}?seat={seat}").text for seat in (0, 1))
-    for card, text in (("J", own), ("K", other)):
+    first, second = (client.get(f"{place}?seat={seat}").text for seat in (0, 1))
+    for card, text in (("J", first), ("K", second)):
         for secret in (f"secret card {card}", f"{card}-key", f"{card}-view", "K J"):
             assert secret not in text
     assert "bet" not in [action for turn in client.get(f"{PLACE}?seat=0").json()["turns"] for action in [turn.get("reply")]]
@@ -117,9 +117,9 @@ def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(opene
     folder = write_run(tmp_path / "second", steps=())
     write_step(folder, 1, [episode(0, turn(0, "pass", regretted=False))])
     (folder / "credit" / "part-000001.parquet").unlink()
-    found = opened(folder).get("/api/runs/0/episodes/1/0").json()
-    assert found["missing"] == ["advantages", "entropies", "oracle values"]
-    assert found["turns"][0]["credit"] is None and found["scale"] == {"advantage": None, "entropy": None}
+    replay = opened(folder).get("/api/runs/0/episodes/1/0").json()
+    assert replay["missing"] == ["advantages", "entropies", "oracle values"]
+    assert replay["turns"][0]["credit"] is None and replay["scale"] == {"advantage": None, "entropy": None}
     folder = write_run(tmp_path / "third", steps=())
     write_step(folder, 1, [episode(0, turn(0, "pass")._replace(action="raise"), turn(1, "bet"))])
     strange, known = opened(folder).get("/api/runs/0/episodes/1/0").json()["turns"]
@@ -130,9 +130,9 @@ def test_what_is_on_the_disk_decides_what_is_shown(opened, tmp_path):
     folder = write_run(tmp_path / "kuhn")
     with open(folder / "config.yaml", "a") as stream:
         stream.write("model:\n  name: nobody/has-this\n")
-    found = opened(folder).get(PLACE).json()
-    assert found["decoded"] is False and "nobody/has-this" in found["notes"][0]
-    assert found["turns"][0]["segments"][1]["tokens"][0] == {"id": 13, "text": "", "whole": True, "logprob": -0.5, "entropy": 0.6, "advantage": 0.5}
+    replay = opened(folder).get(PLACE).json()
+    assert replay["decoded"] is False and "nobody/has-this" in replay["notes"][0]
+    assert replay["turns"][0]["segments"][1]["tokens"][0] == {"id": 13, "text": "", "whole": True, "logprob": -0.5, "entropy": 0.6, "advantage": 0.5}
     folder = write_run(tmp_path / "broken" / "kuhn")
     client = opened(folder)
     part = folder / "episodes" / "part-000010.parquet"
@@ -146,7 +146,7 @@ def test_what_is_on_the_disk_decides_what_is_shown(opened, tmp_path):
 
 def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
-    write_step(folder, 1, [episode(0, turn(0, HOSTILE, said=HOSTILE, event="unparsable"), agents=("learner", "bot-" + HOSTILE[:-1]))])
+    write_step(folder, 1, [episode(0, turn(0, HOSTILE, prompt=HOSTILE, event="unparsable"), agents=("learner", "bot-" + HOSTILE[:-1]))])
     client = opened(folder)
     answer = client.get("/api/runs/0/episodes/1/0")
     assert answer.headers["content-type"] == "application/json"
@@ -197,7 +197,7 @@ def test_an_episode_is_read_once_until_its_part_changes_or_goes(run_folder, read
     assert first == episode_replay.Episodes().find(run, 10, 40)
     assert first.episode.episode_id == 40 and len(first.credit) == 2
     assert first.episode.returns == (-1.0, 1.0)
-    made.write_step(run_folder, 10, [made.episode(40, returns=(2.0, -2.0))])
+    run_writer.write_step(run_folder, 10, [run_writer.episode(40, returns=(2.0, -2.0))])
     assert episodes.find(run, 10, 40).episode.returns == (2.0, -2.0)
     run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
     episodes.find(run, 10, 40)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cases import every_case
-from tests.view.run_made import write_run
+from tests.view.run_writer import write_run
 
 OWN = {"Host": "127.0.0.1:7460"}
 DATA = "/api/runs"
@@ -68,10 +68,10 @@ def test_links_lead_to_the_page_alone_and_the_token_is_in_the_header(client):
     assert "set-cookie" not in answer.headers
 
 
-@every_case("said", ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer right-toke", "Bearer right-token ", "bearer right-token", "right-token", "Basic cmlnaHQ="])
+@every_case("header", ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer right-toke", "Bearer right-token ", "bearer right-token", "right-token", "Basic cmlnaHQ="])
 @every_case("path", [DATA, "/api/changes?since=0", "/export/0/10/40.html", "/API/runs", "/static"])
-def test_without_the_token_there_is_no_data(client, said, path):
-    answer = client.get(path, headers={"Authorization": said})
+def test_without_the_token_there_is_no_data(client, header, path):
+    answer = client.get(path, headers={"Authorization": header})
     assert answer.status_code == 401
     assert "token" in answer.json()["error"]
 
@@ -88,15 +88,15 @@ def test_every_answer_has_the_headers_and_a_body_a_limit(client):
         assert "default-src 'none'" in policy and "trusted-types 'none'" in policy
         assert "unsafe" not in policy and "http" not in policy
         assert not [name for name in answer.headers if name.startswith("access-control")]
-    own = {"Content-Type": "application/json", "X-Sparring": "1"}
-    assert client.post(DATA, headers=own).status_code == 405  # nothing is written to yet
-    assert client.post(DATA, headers={**own, "Content-Type": "text/plain"}).status_code == 415
+    headers = {"Content-Type": "application/json", "X-Sparring": "1"}
+    assert client.post(DATA, headers=headers).status_code == 405  # nothing is written to yet
+    assert client.post(DATA, headers={**headers, "Content-Type": "text/plain"}).status_code == 415
     assert client.post(DATA, headers={"Content-Type": "application/json"}).status_code == 415
     assert client.post(DATA, data={"a": "b"}).status_code == 415
-    assert client.post(DATA, headers={**own, "Origin": "http://evil.example"}).status_code == 403
-    assert client.post(DATA, headers=own, content=b"x" * 65_537).status_code == 413
-    assert client.post(DATA, headers={**own, "Content-Length": "9" * 40}).status_code == 413
-    assert client.post(DATA, headers={**own, "Content-Length": "-1"}).status_code == 400
+    assert client.post(DATA, headers={**headers, "Origin": "http://evil.example"}).status_code == 403
+    assert client.post(DATA, headers=headers, content=b"x" * 65_537).status_code == 413
+    assert client.post(DATA, headers={**headers, "Content-Length": "9" * 40}).status_code == 413
+    assert client.post(DATA, headers={**headers, "Content-Length": "-1"}).status_code == 400
 
 
 @every_case("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])

@@ -11,7 +11,7 @@ from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.view import league_weights as module
 from sparring.view.league_weights import answer_in_words, environments_of, solve_league, solver_of
-from tests.view import run_made as made
+from tests.view import run_writer
 
 NAMES = ("past-000010", "past-000020", "past-000030")
 KUHN = "kuhn_poker"
@@ -25,9 +25,9 @@ def won(games, payoff):
 def book(payoffs, names=NAMES, games=100, environment=KUHN):
     """Return the book in which members have these mean payoffs; nan: they have not met."""
     rows = {
-        Row(environment, 0, ref(one), ref(other)): won(games, payoffs[i][j])
-        for i, one in enumerate(names)
-        for j, other in enumerate(names)
+        Row(environment, 0, ref(player), ref(opponent)): won(games, payoffs[i][j])
+        for i, player in enumerate(names)
+        for j, opponent in enumerate(names)
         if i != j and not np.isnan(payoffs[i][j])
     }
     return Payoffs(rows)
@@ -37,45 +37,45 @@ def cycle(a, b, c):
     return [[0, a, -c], [-a, 0, b], [c, -b, 0]]
 
 
-def write_league(folder, payoffs, *, config="league: {every: 10}\n", step=30, members=None):
-    run = folder if folder.exists() else made.write_run(folder)
-    (run / "config.yaml").write_text(made.CONFIG.format(seed=0) + config)
-    own = run / "checkpoints" / f"step_{step:06d}"
-    own.mkdir(parents=True)
-    told = members or {name: ref(name).step for name in NAMES}
-    (own / "engine.json").write_text(json.dumps({"version": step, "members": told}))
-    (own / "state.json").write_text(json.dumps({"payoffs": payoffs.to_json()}))
+def write_league(folder, payoffs, *, config="league: {every: 10}\n", step=30):
+    run = folder if folder.exists() else run_writer.write_run(folder)
+    (run / "config.yaml").write_text(run_writer.CONFIG.format(seed=0) + config)
+    folder_of_step = run / "checkpoints" / f"step_{step:06d}"
+    folder_of_step.mkdir(parents=True)
+    versions = {name: ref(name).step for name in NAMES}
+    (folder_of_step / "engine.json").write_text(json.dumps({"version": step, "members": versions}))
+    (folder_of_step / "state.json").write_text(json.dumps({"payoffs": payoffs.to_json()}))
     return run
 
 
-def weights(found):
-    return [one["weight"] for one in found["members"]]
+def weights(document):
+    return [member["weight"] for member in document["members"]]
 
 
 @pytest.mark.parametrize("solver", ["nash", "max_entropy_nash"])
 def test_rock_paper_scissors_has_its_weights(opened, tmp_path, solver):
     run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config=f"league: {{answer: {solver}}}\n")
-    found = opened(run).get("/api/runs/0/meta").json()
-    assert (found["solver"], found["source"], found["step"], found["why"]) == (solver, "league.answer", 30, None)
-    assert [one["name"] for one in found["members"]] == [*NAMES]
-    assert weights(found) == pytest.approx([1 / 3] * 3, abs=1e-9)
-    assert found["payoffs"] == cycle(1, 1, 1) and (found["pairs"], found["empty"]) == (3, 0)
-    assert found["counts"] == [[0, 100, 100], [100, 0, 100], [100, 100, 0]]
-    assert found["rates"][0][0] is None and found["rates"][0][1][0] == 1.0
-    assert found["exact"] == [[False] * 3] * 3
-    low, high = found["rates"][0][1][1:]
+    document = opened(run).get("/api/runs/0/meta").json()
+    assert (document["solver"], document["source"], document["step"], document["why"]) == (solver, "league.answer", 30, None)
+    assert [member["name"] for member in document["members"]] == [*NAMES]
+    assert weights(document) == pytest.approx([1 / 3] * 3, abs=1e-9)
+    assert document["payoffs"] == cycle(1, 1, 1) and (document["pairs"], document["empty"]) == (3, 0)
+    assert document["counts"] == [[0, 100, 100], [100, 0, 100], [100, 100, 0]]
+    assert document["rates"][0][0] is None and document["rates"][0][1][0] == 1.0
+    assert document["exact"] == [[False] * 3] * 3
+    low, high = document["rates"][0][1][1:]
     assert low == pytest.approx(0.963, abs=1e-3) and high == 1.0  # Wilson, 100 of 100
 
 
 def test_unequal_cycles_weigh_by_the_payoff_of_the_other_two_and_odd_solvers_are_a_sentence(opened, tmp_path):
-    found = solve_league(module.League(told(NAMES), book(cycle(0.2, 0.6, 0.4))), "nash", {KUHN: 1.0})
-    assert weights(found) == pytest.approx([0.5, 1 / 3, 1 / 6], abs=1e-9)  # (b, c, a) / (a + b + c)
+    document = solve_league(module.League(lineages(NAMES), book(cycle(0.2, 0.6, 0.4))), "nash", {KUHN: 1.0})
+    assert weights(document) == pytest.approx([0.5, 1 / 3, 1 / 6], abs=1e-9)  # (b, c, a) / (a + b + c)
     run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config="league: {answer: {nme: nash}}\n")
-    found = opened(run).get("/api/runs/0/meta").json()
-    assert weights(found) == [None] * 3 and found["why"]
+    document = opened(run).get("/api/runs/0/meta").json()
+    assert weights(document) == [None] * 3 and document["why"]
 
 
-def told(names):
+def lineages(names):
     return [(ref(name), module.Lineage(tag)) for name, tag in zip(names, (None, "exploiter", None), strict=True)]
 
 
@@ -92,51 +92,51 @@ def told(names):
     ],
 )
 def test_whose_solver_it_is(config, solver, source):
-    found = solver_of(config) or module.Solver(module.DEFAULT, None)
-    assert (module.text_of(found.written), found.source) == (solver, source)
+    chosen = solver_of(config) or module.Solver(module.DEFAULT, None)
+    assert (module.text_of(chosen.written), chosen.source) == (solver, source)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "words"),
     [("policy", "the policy as it is published"), (None, "the policy as it is published"), ("last", "the learner's weights as they are (league.answer: last)"), ("nash", "the mixture of the league's members by nash (league.answer: nash)")],
 )
-def test_the_answer_whose_exploitability_it_is(answer, said):
-    assert answer_in_words({"league": {"answer": answer}}) == said
+def test_the_answer_whose_exploitability_it_is(answer, words):
+    assert answer_in_words({"league": {"answer": answer}}) == words
 
 
 def test_solvers_are_chosen_among_our_own_and_none_from_outside_is_run(opened, tmp_path, monkeypatch):
     run = write_league(tmp_path / "runs" / "one", book(cycle(0.2, 0.6, 0.4)), config="league: {answer: nash}\n")
     client = opened(run)
-    found = client.get("/api/runs/0/meta?solver=last").json()
-    assert (weights(found), found["source"], found["own"]) == ([0, 0, 1], None, {"solver": "nash", "source": "league.answer"})
-    assert "last" in found["solvers"] and "nash" in found["solvers"]
+    document = client.get("/api/runs/0/meta?solver=last").json()
+    assert (weights(document), document["source"], document["own"]) == ([0, 0, 1], None, {"solver": "nash", "source": "league.answer"})
+    assert "last" in document["solvers"] and "nash" in document["solvers"]
     for name in ("os.system", "no_such", "nash oops=1", "nash:x", '"', "x" * 500):
-        found = client.get("/api/runs/0/meta", params={"solver": name}).json()
-        assert weights(found) == [None] * 3 and found["why"] and found["payoffs"]
+        document = client.get("/api/runs/0/meta", params={"solver": name}).json()
+        assert weights(document) == [None] * 3 and document["why"] and document["payoffs"]
     (tmp_path / "elsewhere.py").write_text("raise SystemExit('it was imported')")
     monkeypatch.syspath_prepend(tmp_path)
     for config in ("league: {answer: elsewhere.solver}\n", "matchmaker: {name: meta_strategy, solver: elsewhere.solver}\n"):
         run = write_league(tmp_path / config[:6] / "one", book(cycle(1, 1, 1)), config=config)
-        found = opened(run).get("/api/runs/0/meta").json()
-        assert found["why"].startswith("elsewhere.solver is none of Sparring's own")
+        document = opened(run).get("/api/runs/0/meta").json()
+        assert document["why"].startswith("elsewhere.solver is none of Sparring's own")
 
 
 def test_cells_without_plays_and_exact_ones_are_told_apart(opened, tmp_path):
-    found = opened(write_league(tmp_path / "runs" / "one", Payoffs())).get("/api/runs/0/meta").json()
-    assert weights(found) == pytest.approx([1 / 3] * 3) and (found["pairs"], found["empty"]) == (3, 3)
-    assert found["counts"] == found["payoffs"] == [[0] * 3] * 3
+    document = opened(write_league(tmp_path / "runs" / "one", Payoffs())).get("/api/runs/0/meta").json()
+    assert weights(document) == pytest.approx([1 / 3] * 3) and (document["pairs"], document["empty"]) == (3, 3)
+    assert document["counts"] == document["payoffs"] == [[0] * 3] * 3
     payoffs = cycle(1, 1, 1)
     payoffs[0][2] = payoffs[2][0] = float("nan")
-    found = solve_league(module.League(told(NAMES), book(payoffs)), "nash", {KUHN: 1.0})
-    assert (found["pairs"], found["empty"], found["rates"][0][2]) == (3, 1, None)
-    assert found["members"][1] == {"name": "past-000020", "tag": "exploiter", "weight": 0.0}
+    document = solve_league(module.League(lineages(NAMES), book(payoffs)), "nash", {KUHN: 1.0})
+    assert (document["pairs"], document["empty"], document["rates"][0][2]) == (3, 1, None)
+    assert document["members"][1] == {"name": "past-000020", "tag": "exploiter", "weight": 0.0}
     whole = book([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
-    part = {row: replace(found, exact=True) for row, found in whole.rows.items() if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])}
+    part = {row: replace(document, exact=True) for row, document in whole.rows.items() if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])}
     client = opened(write_league(tmp_path / "exact" / "one", whole.with_exact(part), config="league: {answer: nash}\n"))
-    found = client.get("/api/runs/0/meta").json()
-    assert found["exact"] == [[False, True, False], [True, False, False], [False] * 3] and found["empty"] == 1
-    assert found["counts"] == [[0, 0, 0], [0, 0, 100], [0, 100, 0]] and found["rates"][0][1] == [1.0] * 3
-    standings = {(one["player"], one["opponent"]): one for one in client.get("/api/runs/0/league").json()["standings"]}
+    document = client.get("/api/runs/0/meta").json()
+    assert document["exact"] == [[False, True, False], [True, False, False], [False] * 3] and document["empty"] == 1
+    assert document["counts"] == [[0, 0, 0], [0, 0, 100], [0, 100, 0]] and document["rates"][0][1] == [1.0] * 3
+    standings = {(pair["player"], pair["opponent"]): pair for pair in client.get("/api/runs/0/league").json()["standings"]}
     known = standings[NAMES[0], NAMES[1]]
     assert (known["exact"], known["games"], known["plays_more"]) == (True, 0, 0)
     assert standings[NAMES[1], NAMES[2]]["games"] == 100 and not standings[NAMES[1], NAMES[2]]["exact"]
@@ -147,32 +147,32 @@ def test_a_damaged_state_gives_way_to_the_one_before(opened, tmp_path):
     write_league(run, book(cycle(1, 1, 1)), step=30)
     for text in ("{", "[]", '{"payoffs": 3}', '{"payoffs": {"kuhn_poker": [{}]}}'):
         (run / "checkpoints" / "step_000030" / "state.json").write_text(text)
-        found = opened(run).get("/api/runs/0/meta").json()
-        assert found["step"] == 20 and weights(found) == pytest.approx([1 / 3] * 3)
+        document = opened(run).get("/api/runs/0/meta").json()
+        assert document["step"] == 20 and weights(document) == pytest.approx([1 / 3] * 3)
     (run / "checkpoints" / "step_000020" / "state.json").write_text("")
-    found = opened(run).get("/api/runs/0/meta").json()
-    assert (found["step"], found["members"], found["why"]) == (None, [], "no checkpoint can be read")
+    document = opened(run).get("/api/runs/0/meta").json()
+    assert (document["step"], document["members"], document["why"]) == (None, [], "no checkpoint can be read")
     assert opened(run).get("/api/runs/0/league").json()["step"] is None
 
 
 @pytest.mark.parametrize("members", [0, module.MOST + 1])
 def test_none_and_too_many_members_are_told(members):
-    found = solve_league(module.League([(snapshot(step + 1), module.Lineage()) for step in range(members)], Payoffs()), "nash", {KUHN: 1.0})
-    assert weights(found) == [None] * members
-    assert ("no member" if not members else f"{members} members") in found["why"]
+    document = solve_league(module.League([(snapshot(step + 1), module.Lineage()) for step in range(members)], Payoffs()), "nash", {KUHN: 1.0})
+    assert weights(document) == [None] * members
+    assert ("no member" if not members else f"{members} members") in document["why"]
 
 
 def test_what_a_solver_cannot_solve_is_a_sentence(monkeypatch):
     three = MetaGame(payoffs=(np.zeros((3, 3, 3)),) * 3)
-    monkeypatch.setattr(module, "member_payoffs", lambda *given: three)
-    found = solve_league(module.League(told(NAMES), Payoffs()), "nash", {KUHN: 1.0})
-    assert weights(found) == [None] * 3
-    assert found["why"].startswith("meta-solver 'nash' is for two sides, and this meta-game has 3.")
+    monkeypatch.setattr(module, "member_payoffs", lambda *arguments: three)
+    document = solve_league(module.League(lineages(NAMES), Payoffs()), "nash", {KUHN: 1.0})
+    assert weights(document) == [None] * 3
+    assert document["why"].startswith("meta-solver 'nash' is for two sides, and this meta-game has 3.")
 
 
 def test_each_checkpoint_is_solved_once_for_a_solver(opened, tmp_path, monkeypatch):
-    run, calls, own = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), step=20), [], module.solve_league
-    monkeypatch.setattr(module, "solve_league", lambda *given: calls.append(given[1]) or own(*given))
+    run, calls, solve = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), step=20), [], module.solve_league
+    monkeypatch.setattr(module, "solve_league", lambda *arguments: calls.append(arguments[1]) or solve(*arguments))
     client = opened(run)
     for _ in range(2):
         for name in ("nash", "uniform"):
@@ -193,11 +193,11 @@ def test_of_several_environments_payoffs_are_weighed_or_one_is_chosen(opened, tm
     for more, first in (("league: {answer: nash}\n", 0.5), ("matchmaker: {name: meta_strategy}\n", 1.0)):
         (run / "config.yaml").write_text(games + more)
         client = opened(run)
-        found = client.get("/api/runs/0/meta").json()
-        assert found["labels"] == [KUHN, "leduc"] and found["payoffs"][0][1] == first
-        assert (found["rates"] is None) == (first == 0.5)  # intervals are those of one environment
-        found = client.get("/api/runs/0/meta?environment=leduc").json()
-        assert found["payoffs"][0][1] == -1 and found["environments"] == ["leduc"]
+        document = client.get("/api/runs/0/meta").json()
+        assert document["labels"] == [KUHN, "leduc"] and document["payoffs"][0][1] == first
+        assert (document["rates"] is None) == (first == 0.5)  # intervals are those of one environment
+        document = client.get("/api/runs/0/meta?environment=leduc").json()
+        assert document["payoffs"][0][1] == -1 and document["environments"] == ["leduc"]
 
 
 APART = "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\nleague: {answer: nash}\n"
@@ -206,37 +206,35 @@ APART = "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\nleagu
 def sided(first, environment=KUHN, second=1):
     """Return the book in which the first side earns these by its member and the second side's; None: they have not met."""
     rows = {}
-    for i, own in enumerate(first):
-        for j, paid in enumerate(own):
-            if paid is not None:
-                rows[Row(environment, 0, ref(NAMES[i]), ref(NAMES[j]))] = won(100, paid)
-                rows[Row(environment, second, ref(NAMES[j]), ref(NAMES[i]))] = won(100, -paid)
+    for i, payoffs in enumerate(first):
+        for j, payoff in enumerate(payoffs):
+            if payoff is not None:
+                rows[Row(environment, 0, ref(NAMES[i]), ref(NAMES[j]))] = won(100, payoff)
+                rows[Row(environment, second, ref(NAMES[j]), ref(NAMES[i]))] = won(100, -payoff)
     return Payoffs(rows)
 
 
 @pytest.mark.parametrize("second", [1, 2])
 def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_path, second):
     """The first side earns 0.6, 0 / 0.2, 0.4: p = 1/4 and q = 1/2, as the answer of the run has it; a third member loses."""
-    own = book([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # not weighed
+    other_rows = book([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # not weighed
     payoffs = sided([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], second=second)
-    run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **own}), config=APART)
+    run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **other_rows}), config=APART)
     client = opened(run)
-    found = client.get("/api/runs/0/meta").json()
-    assert found["apart"] and (found["solver"], found["source"], found["why"]) == ("nash", "league.answer", None)
-    assert [one["sides"] for one in found["members"]] == [[pytest.approx(p, abs=1e-9), pytest.approx(q, abs=1e-9)] for p, q in ((0.25, 0.5), (0.75, 0.5), (0, 0))]
-    assert found["payoffs"] == [[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, 0]] and (found["pairs"], found["empty"]) == (9, 1)
-    assert found["counts"] == [[100, 100, 100], [100, 100, 100], [100, 100, 0]] and found["rates"][0][0][0] == 0.8 and found["rates"][2][2] is None
-    found = client.get("/api/runs/0/meta?solver=os.system").json()
-    assert "none of Sparring's own" in found["why"] and [one["sides"] for one in found["members"]] == [[None, None]] * 3
-    said = client.get("/api/runs/0/league").json()["answer"]
-    assert said == "a mixture of the league's members in each side by nash (league.answer: nash)"
+    document = client.get("/api/runs/0/meta").json()
+    assert document["apart"] and (document["solver"], document["source"], document["why"]) == ("nash", "league.answer", None)
+    assert [member["sides"] for member in document["members"]] == [[pytest.approx(p, abs=1e-9), pytest.approx(q, abs=1e-9)] for p, q in ((0.25, 0.5), (0.75, 0.5), (0, 0))]
+    assert document["payoffs"] == [[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, 0]] and (document["pairs"], document["empty"]) == (9, 1)
+    assert document["counts"] == [[100, 100, 100], [100, 100, 100], [100, 100, 0]] and document["rates"][0][0][0] == 0.8 and document["rates"][2][2] is None
+    document = client.get("/api/runs/0/meta?solver=os.system").json()
+    assert "none of Sparring's own" in document["why"] and [member["sides"] for member in document["members"]] == [[None, None]] * 3
+    words = client.get("/api/runs/0/league").json()["answer"]
+    assert words == "a mixture of the league's members in each side by nash (league.answer: nash)"
 
 
 @pytest.mark.parametrize(
     ("config", "apart"),
     [
-        ({}, False),
-        ({"matchmaker": {"name": "meta_strategy"}}, False),
         ({"matchmaker": {"name": "meta_strategy", "sides": "together"}}, False),
         ({"matchmaker": {"name": "pfsp", "sides": "apart"}}, False),
         ({"matchmaker": {"name": "meta_strategy", "sides": "apart"}}, True),
@@ -251,11 +249,11 @@ def test_whether_sides_are_apart(config, apart):
 
 
 def test_environments_and_snapshots_are_those_that_can_be_read():
-    found = environments_of({"environments": [{"name": "a", "weight": "x"}, 3, {"name": "b", "weight": 0}]})
-    assert found == {"a": 1.0} and environments_of({"environments": 3}) == {}
+    weights_by_label = environments_of({"environments": [{"name": "a", "weight": "x"}, 3, {"name": "b", "weight": 0}]})
+    assert weights_by_label == {"a": 1.0} and environments_of({"environments": 3}) == {}
     engine = {"policies": {"main": {"members": {"past-000010": 10}}, "counter": {"members": {"past-counter-000010": {"tag": "exploiter"}}}}}
     named = book([[0, 1], [-1, 0]], names=("past-000010", "past-counter-000010"))
     league = module.league_of(engine, {"payoffs": named.to_json()})
-    assert [(str(member), told.tag) for member, told in league.members] == [("past-000010", None), ("past-counter-000010", "exploiter")]
+    assert [(str(member), lineage.tag) for member, lineage in league.members] == [("past-000010", None), ("past-counter-000010", "exploiter")]
     league = module.league_of(engine, {"payoffs": book([[0]], names=("past-000010",)).to_json()})
     assert [str(member) for member, _ in league.members] == ["past-000010"]  # a snapshot of all policies

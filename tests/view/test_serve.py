@@ -21,7 +21,7 @@ from sparring.core.errors import ConfigError, RunError
 from sparring.view import pages
 from sparring.view import serve as serving
 from sparring.view.http_requests import is_loopback
-from tests.view.run_made import write_run
+from tests.view.run_writer import write_run
 
 SOURCE = str(Path(sparring.__file__).parents[1])
 COMMAND = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", "view"]
@@ -32,10 +32,10 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
     write_run(tmp_path / "runs" / "kuhn")
     before = sorted(path for path in tmp_path.rglob("*"))
     process = subprocess.Popen([*COMMAND, "runs", "--no-browser", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCE})
-    said = process.stdout.readline()
+    line = process.stdout.readline()
     assert process.stdout.readline() == "Ctrl-C ends it.\n"
-    address, _, token = said.split()[-1].partition("#token=")
-    assert said.startswith("1 runs: http://127.0.0.1:") and len(token) >= 43
+    address, _, token = line.split()[-1].partition("#token=")
+    assert line.startswith("1 runs: http://127.0.0.1:") and len(token) >= 43
     assert "<!doctype html>" in urllib.request.urlopen(address).read().decode()
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{address}api/runs")
@@ -49,12 +49,12 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
 
 
 def test_the_pages_that_answer_are_those_that_are_warmed_and_closed(tmp_path, monkeypatch):
-    made, closed = [], []
+    pages_made, closed = [], []
 
     class Counted(pages.Pages):
         def __init__(self, watch):
             super().__init__(watch)
-            made.append(self)
+            pages_made.append(self)
 
         def close(self):
             super().close()
@@ -63,7 +63,7 @@ def test_the_pages_that_answer_are_those_that_are_warmed_and_closed(tmp_path, mo
     monkeypatch.setattr(pages, "Pages", Counted)
     monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: sockets[0].close())
     serving.serve([tmp_path], "127.0.0.1", 0, lambda line: None, browser=False)
-    assert len(made) == 1 and closed == made
+    assert len(pages_made) == 1 and closed == pages_made
 
 
 @pytest.mark.slow
@@ -115,17 +115,17 @@ def test_an_answer_does_not_wait_to_be_sent_with_the_next():
             async with server:
                 _, client = await asyncio.open_connection(*listening.getsockname())
                 writer = await come
-                found = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-                for one in (client, writer):
-                    one.close()
-        return found
+                no_delay = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                for stream in (client, writer):
+                    stream.close()
+        return no_delay
 
     assert asyncio.run(accepted()) != 0
 
 
-@pytest.mark.parametrize(("host", "own"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True), ("127.9.9.9", True), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost.evil", False)])
-def test_which_addresses_are_this_machine_alone(host, own):
-    assert is_loopback(host) is own
+@pytest.mark.parametrize(("host", "alone"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True), ("127.9.9.9", True), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost.evil", False)])
+def test_which_addresses_are_this_machine_alone(host, alone):
+    assert is_loopback(host) is alone
 
 
 def test_beyond_this_machine_it_says_that_it_is_plain_http(tmp_path, monkeypatch):

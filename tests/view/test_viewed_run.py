@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.play.store import EpisodeStore
+from sparring.core.records import LEARNER, snapshot
+from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.view.episode_index import EpisodeIndex
 from sparring.view.pages import answer
 from sparring.view.run_files import FigureColumns, read_from, thinned
 from sparring.view.viewed_run import find_runs
 from sparring.view.worker_process import WorkerProcess
-from tests.view.run_made import append, episode, write_figures, write_run, write_step
+from tests.view.run_writer import append, episode, write_run, write_step
 
 
 def only(client):
@@ -46,8 +47,8 @@ def test_the_state_is_read_from_the_folder(opened, tmp_path):
         (empty / name).unlink()
     stopped = write_run(tmp_path / "stopped")
     (stopped / "config.yaml").write_text((stopped / "config.yaml").read_text().replace("steps: 30", "steps: 40"))
-    held = write_run(tmp_path / "held")
-    (held / ".lock-holder").write_text(str(os.getpid()))
+    training = write_run(tmp_path / "held")
+    (training / ".lock-holder").write_text(str(os.getpid()))
     broken = write_run(tmp_path / "broken")
     (broken / "config.yaml").write_text("a: [")
     newer = write_run(tmp_path / "newer")
@@ -92,23 +93,6 @@ def test_a_line_that_does_not_end_is_read_once(tmp_path, monkeypatch):
     assert list(figures.steps) == [9]
 
 
-def test_stored_steps_that_are_removed_are_listed_no_more(opened, tmp_path):
-    """A run at work removes old ones (``store.keep``)."""
-    run = write_run(tmp_path / "run")
-    client = opened(tmp_path)
-    assert only(client)["episodes"] == {"parts": 3, "indexed": 3, "rows": 12, "left_out": 0, "indexing": None}
-    oldest = EpisodeStore(run / "episodes").steps()[0]
-    for folder in ("episodes", "credit"):
-        (run / folder / f"part-{oldest:06d}.parquet").unlink()
-    client.watch._looked = -1.0
-    assert client.get("/api/changes?since=0").status_code == 200
-    assert client.get("/api/episodes?").status_code == 200  # somebody looks at stored plays
-    assert client.watch.idle.wait(20)
-    assert only(client)["episodes"] == {"parts": 2, "indexed": 2, "rows": 8, "left_out": 0, "indexing": None}
-    assert client.get(f"/api/runs/0/episodes/{oldest}/0").status_code == 404
-    assert client.get("/").status_code == 200
-
-
 def test_seeds_of_one_configuration_are_a_family(opened, tmp_path):
     for seed in (0, 1):
         write_run(tmp_path / f"seed{seed}", seed=seed)
@@ -117,8 +101,8 @@ def test_seeds_of_one_configuration_are_a_family(opened, tmp_path):
     client = opened(tmp_path)
     families = {row["name"]: row["family"] for row in client.get("/api/runs").json()["runs"]}
     assert families["seed0"] == families["seed1"] != families["other"]
-    found = client.get("/api/differences?runs=0,1,2").json()["rows"]
-    assert {row["key"]: row["values"] for row in found} == {"seed": [0, 0, 1], "rollout.games_per_step": [8, 4, 4]}
+    rows = client.get("/api/differences?runs=0,1,2").json()["rows"]
+    assert {row["key"]: row["values"] for row in rows} == {"seed": [0, 0, 1], "rollout.games_per_step": [8, 4, 4]}
 
 
 def test_curves_have_four_axes(opened, run_folder):
@@ -204,10 +188,10 @@ def test_runs_are_found_named_apart_and_seen_as_they_begin(tmp_path, opened):
 
 def test_a_run_tells_its_origin_and_damaged_lines(opened, run_folder):
     (run_folder / "provenance.json").write_text(json.dumps({"starts": [{"command": "sparring train made"}]}))
-    found = opened(run_folder).get("/api/runs/0").json()
-    assert found["config"]["environments.0.name"] == "kuhn_poker"
-    assert found["provenance"] == [{"command": "sparring train made"}]
-    assert found["stored"] == [10, 20, 30] and found["metrics"] == ["legal_rate", "loss"]
+    details = opened(run_folder).get("/api/runs/0").json()
+    assert details["config"]["environments.0.name"] == "kuhn_poker"
+    assert details["provenance"] == [{"command": "sparring train made"}]
+    assert details["stored"] == [10, 20, 30] and details["metrics"] == ["legal_rate", "loss"]
     with open(run_folder / "metrics.jsonl", "a") as stream:
         stream.write('no json\n[1]\n{"step": -1}\n{"step": 31, "loss": "high", "legal_rate": 1e999}\n')
     row = only(opened(run_folder))
@@ -215,43 +199,36 @@ def test_a_run_tells_its_origin_and_damaged_lines(opened, run_folder):
     assert row["step"] == 31 and row["newest"]["loss"]["step"] == 30
 
 
+def write_book(run, opponent, **results):
+    folder = run / "checkpoints" / "step_000010"
+    folder.mkdir(parents=True, exist_ok=True)
+    book = Payoffs({Row("kuhn_poker", 0, LEARNER, opponent): Results(**results)})
+    (folder / "state.json").write_text(json.dumps({"payoffs": book.to_json()}))
+
+
 def test_a_league_comes_from_the_newest_checkpoint_that_can_be_read(opened, run_folder):
     client = opened(run_folder)
     assert client.get("/api/runs/0/league").json()["standings"] == []
-    row = dict(environment="kuhn_poker", seat=0, player={"kind": "learner"}, opponent={"kind": "snapshot", "step": 10})
-    for step, text in ((10, json.dumps({"payoffs": _book(row)})), (20, "{")):
-        folder = run_folder / "checkpoints" / f"step_{step:06d}"
-        folder.mkdir(parents=True)
-        (folder / "state.json").write_text(text)
-        (folder / "manifest.json").write_text("{}")
-    found = client.get("/api/runs/0/league").json()
-    assert found["step"] == 10 and "step 20" in found["notes"][0]
-    (one,) = found["standings"]
-    assert (one["player"], one["opponent"], one["games"], one["win_rate"]) == ("learner", "past-000010", 4, 0.75)
-    assert found["players"] == ["learner", "past-000010"]
-    assert one["plays_more"] == 286 - 4 and found["half"] == 0.05  # of 286 plays, 3 in 4 won, it is 0.05
+    write_book(run_folder, snapshot(10), games=4, wins=3, losses=1, returns=2.0)
+    damaged = run_folder / "checkpoints" / "step_000020"
+    damaged.mkdir()
+    (damaged / "state.json").write_text("{")
+    league = client.get("/api/runs/0/league").json()
+    assert league["step"] == 10 and "step 20" in league["notes"][0]
+    (pair,) = league["standings"]
+    assert (pair["player"], pair["opponent"], pair["games"], pair["win_rate"]) == ("learner", "past-000010", 4, 0.75)
+    assert league["players"] == ["learner", "past-000010"]
+    assert pair["plays_more"] == 286 - 4 and league["half"] == 0.05  # of 286 plays, 3 in 4 won, it is 0.05
 
 
 def test_plays_more_are_none_where_they_say_nothing(opened, run_folder):
-    learner, past = {"kind": "learner"}, {"kind": "snapshot", "step": 10}
-    row = dict(environment="kuhn_poker", seat=0, player=learner, opponent=past)
-    folder = run_folder / "checkpoints" / "step_000010"
-    folder.mkdir(parents=True)
-    for book, more in ((dict(games=4, returns=2.0), None), (dict(games=2000, wins=1000, losses=1000), 0)):
-        (folder / "state.json").write_text(json.dumps({"payoffs": _book(row, **book)}))
-        (one,) = opened(run_folder).get("/api/runs/0/league").json()["standings"]
-        assert one["plays_more"] == more
+    for results, more in ((dict(games=4, returns=2.0), None), (dict(games=2000, wins=1000, losses=1000), 0)):
+        write_book(run_folder, snapshot(10), **results)
+        (pair,) = opened(run_folder).get("/api/runs/0/league").json()["standings"]
+        assert pair["plays_more"] == more
     (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "league: {payoff_decay: 0.1}\n")
-    found = opened(run_folder).get("/api/runs/0/league").json()
-    assert found["fades"] and found["standings"][0]["plays_more"] is None
-
-
-def _book(row, **results):
-    from sparring.core.records import PlayerRef
-    from sparring.league.payoffs import Payoffs, Results, Row
-
-    own = Row(environment=row["environment"], seat=row["seat"], player=PlayerRef.from_json(row["player"]), opponent=PlayerRef.from_json(row["opponent"]))
-    return Payoffs({own: Results(**(results or dict(games=4, wins=3, losses=1, returns=2.0)))}).to_json()
+    league = opened(run_folder).get("/api/runs/0/league").json()
+    assert league["fades"] and league["standings"][0]["plays_more"] is None
 
 
 def test_workers_are_shown_where_there_are_any(opened, run_folder):
@@ -259,25 +236,25 @@ def test_workers_are_shown_where_there_are_any(opened, run_folder):
     assert client.get("/api/runs/0/workers").json()["workers"] is False
     append(run_folder / "metrics.jsonl", {"step": 31, "lag": 1.0})
     append(run_folder / "timing.jsonl", {"step": 31, "workers": 2.0, "workers_idle": 0.5, "seconds/play": 0.25, "seconds/round": 1.0, "lost_workers": 1.0})
-    found = client.get("/api/runs/0/workers").json()
-    assert (found["step"], found["ready"], found["players_idle"], found["learner_idle"], found["lag"]) == ([31], [2.0], [0.5], [0.25], [1.0])
-    assert found["sentence"].startswith("2 workers played, 1 steps ahead")
-    assert found["faults"][0] == {"name": "lost_workers", "text": "workers lost", "total": 1.0, "steps": [[31, 1.0]]}
-    assert found["account"] == []
+    workers = client.get("/api/runs/0/workers").json()
+    assert (workers["step"], workers["ready"], workers["players_idle"], workers["learner_idle"], workers["lag"]) == ([31], [2.0], [0.5], [0.25], [1.0])
+    assert workers["sentence"].startswith("2 workers played, 1 steps ahead")
+    assert workers["faults"][0] == {"name": "lost_workers", "text": "workers lost", "total": 1.0, "steps": [[31, 1.0]]}
+    assert workers["account"] == []
     plays = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}
     append(run_folder / "metrics.jsonl", {"step": 32, "lag": 1.0, **plays})
-    assert [one["number"] for one in client.get("/api/runs/0/workers").json()["account"]] == [44, 32, 4, 2, 6]
+    assert [line["number"] for line in client.get("/api/runs/0/workers").json()["account"]] == [44, 32, 4, 2, 6]
 
 
 def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, run_folder):
     (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "scale: {workers: 4}\n")
     client, line = opened(run_folder), {"workers": 3.0, "workers_idle": 0.5, "lost_workers": 1.0}
     append(run_folder / "timing.jsonl", {"step": 31, **line})
-    found = client.get("/api/runs/0/workers").json()
-    assert found["all"] == {"playing": [0.5], "ready": [0.75], "lost": [[31, 1.0]]}
-    assert (found["lanes"], found["wanted"]) == ([], 4)
-    own = {"worker/0/playing": 0.5, "worker/0/ready": 1.5, "worker/1/playing": 0.0, "worker/1/ready": 0.25, "worker/1/lost": 2.0}
-    append(run_folder / "timing.jsonl", {"step": 32, **line, **own})
+    workers = client.get("/api/runs/0/workers").json()
+    assert workers["all"] == {"playing": [0.5], "ready": [0.75], "lost": [[31, 1.0]]}
+    assert (workers["lanes"], workers["wanted"]) == ([], 4)
+    lanes = {"worker/0/playing": 0.5, "worker/0/ready": 1.5, "worker/1/playing": 0.0, "worker/1/ready": 0.25, "worker/1/lost": 2.0}
+    append(run_folder / "timing.jsonl", {"step": 32, **line, **lanes})
     append(run_folder / "timing.jsonl", {"step": 33, "workers": 1.0, "workers_idle": 0.5})
     assert client.get("/api/runs/0/workers").json()["all"]["ready"] == [0.75, 0.75, 0.5]  # those that played were there
     first, second = client.get("/api/runs/0/workers").json()["lanes"]
@@ -288,22 +265,10 @@ def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, r
 @given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), min_size=1, max_size=300), st.integers(2, 60))
 def test_thinning_keeps_extremes_order_and_size(values, points):
     y = np.array(values)
-    kept = thinned(np.arange(len(y), dtype=float), y, points)
-    assert len(kept) <= max(points, 2) and list(kept) == sorted(set(kept))
+    places = thinned(np.arange(len(y), dtype=float), y, points)
+    assert len(places) <= max(points, 2) and list(places) == sorted(set(places))
     if not np.isnan(y).all():
-        assert np.nanmax(y[kept]) == np.nanmax(y) and np.nanmin(y[kept]) == np.nanmin(y)
-
-
-def test_figures_read_in_pieces_are_those_of_the_whole(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    path.touch()
-    figures, whole = FigureColumns(path=path), FigureColumns(path=path)
-    folder = tmp_path
-    for begin in range(1, 10, 3):
-        write_figures(folder, range(begin, begin + 3))
-        assert figures.update() and not figures.update()
-    whole.update()
-    assert figures.steps == whole.steps and str(figures.curves) == str(whole.curves)  # not-a-number is not equal to itself
+        assert np.nanmax(y[places]) == np.nanmax(y) and np.nanmin(y[places]) == np.nanmin(y)
 
 
 @pytest.mark.parametrize("points", ["1", "0", "", "99999"])
@@ -319,10 +284,7 @@ def test_reference_values_are_those_of_small_environments_with_exact_figures(ope
     names = ["loss", "nash_conv/kuhn_poker", "return/kuhn_poker/first"]
     known = answer({"config": config, "names": names})["figures"]
     assert set(known) == {"nash_conv/kuhn_poker", "return/kuhn_poker/first"}
-    random, best = known["nash_conv/kuhn_poker"]
-    assert (random["label"], best) == ("random play", {"label": "equilibrium", "value": 0.0})
-    assert random["value"] == pytest.approx(11 / 12)
-    assert known["return/kuhn_poker/first"][1]["value"] == pytest.approx(-1 / 18)
+    assert known["return/kuhn_poker/first"][1] == {"label": "equilibrium", "value": pytest.approx(-1 / 18)}
     monkeypatch.setattr(WorkerProcess, "ask", None)  # a process would be started
     assert opened(run_folder).get("/api/runs/0/references").json()["figures"] == {}
 
@@ -354,13 +316,13 @@ def test_plays_that_are_not_indexed_yet_are_said(opened, tmp_path):
 
 
 def test_plays_that_are_being_indexed_are_said(opened, tmp_path, monkeypatch):
-    begun, may = threading.Event(), threading.Event()
+    started, may = threading.Event(), threading.Event()
     update = EpisodeIndex.update
 
-    def slow(self, *given):
-        begun.set()
+    def slow(self, *arguments):
+        started.set()
         assert may.wait(20)
-        return update(self, *given)
+        return update(self, *arguments)
 
     folder = write_run(tmp_path / "kuhn", steps=())
     client = opened(tmp_path)
@@ -369,7 +331,7 @@ def test_plays_that_are_being_indexed_are_said(opened, tmp_path, monkeypatch):
     client.watch._looked = -1.0
     client.get("/api/episodes")
     only(client)
-    assert begun.wait(20)
+    assert started.wait(20)
     assert only(client)["episodes"]["indexing"] == "now"
     may.set()
     assert client.watch.idle.wait(10)
@@ -379,11 +341,7 @@ def test_plays_that_are_being_indexed_are_said(opened, tmp_path, monkeypatch):
 def test_a_run_without_a_league_is_told_from_one_that_is_young(opened, run_folder):
     config = run_folder / "config.yaml"
     text = config.read_text()
-    folder = run_folder / "checkpoints" / "step_000010"
-    folder.mkdir(parents=True)
-    learner = {"kind": "learner"}
-    book = _book(dict(environment="kuhn_poker", seat=0, player=learner, opponent=learner), games=4, wins=2, losses=2)
-    (folder / "state.json").write_text(json.dumps({"payoffs": book}))
+    write_book(run_folder, LEARNER, games=4, wins=2, losses=2)
     for more, none in (
         ("", "This run has no league: mirror self-play. "),
         ("league: {every: 0}\nmatchmaker: {name: mirror}\n", "This run has no league: mirror self-play. "),
@@ -392,6 +350,6 @@ def test_a_run_without_a_league_is_told_from_one_that_is_young(opened, run_folde
         ("league: {every: 0, start: true}\n", None),
     ):
         config.write_text(text + more)
-        found = opened(run_folder).get("/api/runs/0/league").json()
-        assert (found["none"] or "").startswith(none or "") and (found["none"] is None) == (none is None)
-        assert found["standings"] == [] and found["players"] == []  # no row of a player against itself
+        league = opened(run_folder).get("/api/runs/0/league").json()
+        assert (league["none"] or "").startswith(none or "") and (league["none"] is None) == (none is None)
+        assert league["standings"] == [] and league["players"] == []  # no row of a player against itself

@@ -11,19 +11,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-import sparring
 from sparring.play.store import EpisodeStore
 from sparring.view.http_requests import RequestError
 from sparring.view.worker_process import WorkerProcess
-from tests.view.run_made import write_run
+from tests.view.run_writer import write_run
 
 
 @pytest.fixture
 def aside(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    made = WorkerProcess("aside_made", seconds=10.0)
-    yield made
-    made.close()
+    process = WorkerProcess("worker_answers", seconds=10.0)
+    yield process
+    process.close()
 
 
 @pytest.mark.slow
@@ -47,11 +46,10 @@ def test_a_crash_and_a_hang_are_said_and_the_next_question_is_answered(aside):
 
 @pytest.mark.slow
 def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
-    """Not only when it has answered, which may be minutes later."""
     script = (
         "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.worker_process import WorkerProcess\n"
         "if __name__ == '__main__':\n"
-        "    aside = WorkerProcess('aside_made', 60.0); print(aside.ask({'do': 'answer'})['process'], flush=True); aside.ask({'do': 'hang'})\n"
+        "    aside = WorkerProcess('worker_answers', 60.0); print(aside.ask({'do': 'answer'})['process'], flush=True); aside.ask({'do': 'hang'})\n"
     )
     viewer = subprocess.Popen([sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True)
     process = int(viewer.stdout.readline())
@@ -73,10 +71,10 @@ def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
 
 
 def test_pictures_are_asked_for_by_place_and_seat(opened, tmp_path, monkeypatch):
-    asked = []
+    questions = []
 
     def ask(self, question):
-        asked.append(question)
+        questions.append(question)
         if question["turn"] == 1:
             raise RequestError(404, "it cannot be drawn")
         return {"svg": "<svg>é</svg>", "said": "first holds é\n"}
@@ -86,58 +84,41 @@ def test_pictures_are_asked_for_by_place_and_seat(opened, tmp_path, monkeypatch)
     client = opened(folder)
     place = "/api/runs/0/episodes/10/40"
     assert client.get(place).json()["pictures"] is True
-    drawn = {"svg": "<svg>é</svg>", "said": "first holds é\n", "why": None}
-    assert client.get(f"{place}/board/0?seat=1&theme=dark").json() == drawn
-    assert asked == [{"folder": str(folder), "step": 10, "episode": 40, "turn": 0, "seat": 1, "theme": "dark"}]
+    picture = {"svg": "<svg>é</svg>", "said": "first holds é\n", "why": None}
+    assert client.get(f"{place}/board/0?seat=1&theme=dark").json() == picture
+    assert questions == [{"folder": str(folder), "step": 10, "episode": 40, "turn": 0, "seat": 1, "theme": "dark"}]
     assert client.get(f"{place}/board/1").json() == {"svg": None, "said": None, "why": "it cannot be drawn"}
     assert client.get(f"{place}/board/3").status_code == client.get(f"{place}/board/0?seat=2").status_code == 404
     assert "\\u003csvg\\u003e" in client.get("/export/0/10/40.html").text
-    assert asked[-1]["turn"] == 1
-
-
-CHANGES = (
-    *("steps=1", "threads=1", "store.every=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=8"),
-    *("model.hidden_size=8", "model.layers=1", "model.heads=1", "evaluation.exact=false", "evaluation.opponents=[]"),
-)
+    assert questions[-1]["turn"] == 1
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    path = tmp_path_factory.mktemp("boards") / "kuhn"
-    sparring.train("kuhn-tiny", *CHANGES, run=path)
-    return path
+def client(opened, trained_run):
+    return opened(trained_run)
 
 
-@pytest.fixture(scope="module")
-def client(opened, run):
-    return opened(run)
+def board(client, number, turn, **params):
+    return client.get(f"/api/runs/0/episodes/1/{number}/board/{turn}", params=params).json()
 
 
-@pytest.fixture(scope="module")
-def number(run):
-    return next(EpisodeStore(run / "episodes").episodes())[1].episode_id
-
-
-def board(client, number, turn, **asked):
-    return client.get(f"/api/runs/0/episodes/1/{number}/board/{turn}", params=asked).json()
-
-
-def test_every_position_is_drawn_and_said_also_in_a_mailed_replay(client, number):
-    shown = client.get(f"/api/runs/0/episodes/1/{number}").json()
-    assert shown["pictures"]
-    for turn in range(len(shown["turns"]) + 1):
-        found = board(client, number, turn)
-        assert ET.fromstring(found["svg"]).tag.endswith("svg") and found["said"] and found["why"] is None
+def test_every_position_is_drawn_and_said_also_in_a_mailed_replay(client, trained_run):
+    number = next(EpisodeStore(trained_run / "episodes").episodes())[1].episode_id
+    replay = client.get(f"/api/runs/0/episodes/1/{number}").json()
+    assert replay["pictures"]
+    for turn in range(len(replay["turns"]) + 1):
+        picture = board(client, number, turn)
+        assert ET.fromstring(picture["svg"]).tag.endswith("svg") and picture["said"] and picture["why"] is None
     assert board(client, number, 0, theme="dark")["svg"] != board(client, number, 0)["svg"]
     turns = client.get(f"/api/runs/0/episodes/1/{number}").json()["turns"]
     page = client.get(f"/export/0/1/{number}.html").text
     assert page.count('"svg":"\\u003csvg') == len(turns) + 1 == page.count('"why":null')
 
 
-def test_a_seat_sees_its_own_card_alone(client, run):
-    hands = [(one.episode_id, [turn.told for turn in one.turns]) for _, one in EpisodeStore(run / "episodes").episodes()]
-    for number, told in hands:
-        own = board(client, number, 0, seat=0)
+def test_a_seat_sees_its_own_card_alone(client, trained_run):
+    hands = [(episode.episode_id, [turn.told for turn in episode.turns]) for step, episode in EpisodeStore(trained_run / "episodes").episodes() if step == 1]
+    for number, prompts in hands:
+        private = board(client, number, 0, seat=0)
         everything = board(client, number, 0)
-        assert own["svg"] != everything["svg"] and own["said"] != everything["said"], told
+        assert private["svg"] != everything["svg"] and private["said"] != everything["said"], prompts
     assert len({board(client, number, 0, seat=0)["said"] for number, _ in hands}) <= 3  # one per card

@@ -12,14 +12,12 @@ from sparring.models.render.answers import answer_format
         ("exact", False, " bet\n", "bet"),
         ("tagged", False, "bet</answer>", "bet"),
         ("tagged", False, "bet</answer> or so", None),
-        ("tagged", False, "bet", None),
         ("tagged", True, "hm</think> <answer> bet </answer>", "bet"),
         ("tagged", True, "<answer>bet</answer>", None),
         ("tagged", True, "hm</think> so <answer>bet</answer>", None),
         ("boxed", False, "bet}", "bet"),
         ("boxed", False, "bet} or \\boxed{pass}.", None),
         ("boxed", True, "\\boxed{bet} or \\boxed{pass}.", "pass"),
-        ("boxed", False, "bet", None),
         ("boxed", True, "I have a king, so \\boxed{bet}", "bet"),
         ("boxed", True, "I have a king, so bet", None),
         ("boxed", True, "\\boxed{bet}? No: \\boxed{\\text{raise}}", None),
@@ -28,12 +26,6 @@ from sparring.models.render.answers import answer_format
 )
 def test_what_is_read(name, thinking, reply, read):
     assert answer_format(name, thinking=thinking).read(reply) == read
-
-
-@pytest.mark.parametrize("name", ["free", "exact", "tagged", "boxed"])
-def test_a_complete_reply_is_read_as_its_action(name):
-    form = answer_format(name, thinking=False)
-    assert form.read("bet" + form.ending) == "bet"
 
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "breakthrough"])

@@ -41,9 +41,9 @@ def tokenizer(template, marks=()):
     core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     core.add_tokens([AddedToken(mark, special=False) for mark in marks])
     specials = [token for token in SPECIALS if token not in marks]
-    made = PreTrainedTokenizerFast(tokenizer_object=core, additional_special_tokens=specials, clean_up_tokenization_spaces=False)
-    made.chat_template = template
-    return made
+    fast = PreTrainedTokenizerFast(tokenizer_object=core, additional_special_tokens=specials, clean_up_tokenization_spaces=False)
+    fast.chat_template = template
+    return fast
 
 
 def text_of(renderer, ids):
@@ -53,37 +53,37 @@ def text_of(renderer, ids):
 @pytest.mark.parametrize("template", [CHATML, GEMMA, THINKER])
 @pytest.mark.parametrize("answer", ["exact", "tagged"])
 def test_a_conversation_reads_as_the_template_writes_it(template, answer):
-    made = tokenizer(template)
-    renderer = chat(made, answer=answer, system="" if template == GEMMA else "Be brief.")
+    writer = tokenizer(template)
+    renderer = chat(writer, answer=answer, system="" if template == GEMMA else "Be brief.")
     reply = renderer.reply("bet")
     ids = renderer.initial("one") + reply + renderer.append("two") + reply + renderer.append("three")
-    opening, said = renderer.format.opening, renderer.format.opening + "bet" + renderer.format.ending
+    opening, reply_text = renderer.format.opening, renderer.format.opening + "bet" + renderer.format.ending
     if template == THINKER:
-        said = "<think>\n\n</think>\n\n" + said
+        reply_text = "<think>\n\n</think>\n\n" + reply_text
     messages = [] if template == GEMMA else [{"role": "system", "content": "Be brief."}]
-    for told in (f"one\n\n{renderer.format.instruction}", "two"):
-        messages += [{"role": "user", "content": told}, {"role": "assistant", "content": said}]
+    for prompt in (f"one\n\n{renderer.format.instruction}", "two"):
+        messages += [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply_text}]
     messages.append({"role": "user", "content": "three"})
-    expected = made.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+    expected = writer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
     assert text_of(renderer, ids) == expected + opening
 
 
 @pytest.mark.parametrize("template", [CHATML, GEMMA, THINKER])
 @every_case("thinking", [False, True])
-@every_case("said", ["", "be", "a <end> b <|im_end|>", "</think>", "<think>", "\n"])
+@every_case("text", ["", "be", "a <end> b <|im_end|>", "</think>", "<think>", "\n"])
 @every_case("truncated", [False, True])
-def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, thinking, said, truncated):
+def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, thinking, text, truncated):
     renderer = chat(tokenizer(template), thinking=thinking)
     ledger = Ledger(renderer)
     ledger.ask("one")
     first = ledger.ids
-    sampled = renderer.encode(said) if truncated else (*renderer.encode(said), *renderer.stop_ids)
+    sampled = renderer.encode(text) if truncated else (*renderer.encode(text), *renderer.stop_ids)
     ledger.record(Reply(text="", ids=sampled, truncated=truncated))
     ledger.ask("two")
     if not sampled:  # nothing was sampled, so nothing was sent: the conversation had outgrown the model
         assert ledger.ids == (*first, *renderer.append("two"))
         return
-    assert ledger.ids == (*first, *renderer.encode(said), *renderer.stop_ids, *renderer.append("two"))
+    assert ledger.ids == (*first, *renderer.encode(text), *renderer.stop_ids, *renderer.append("two"))
     assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first.count(renderer.stop_ids[0]) + renderer.append("two").count(renderer.stop_ids[0])
 
 
@@ -103,7 +103,7 @@ TOOLS += "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
 
 
 @pytest.mark.parametrize(
-    ("template", "found"),
+    ("template", "tool_turns"),
     [
         (CHATML, "stable"),
         (TOOLS.replace("MARK", "'user\n[tool]'"), "stable"),
@@ -111,51 +111,49 @@ TOOLS += "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
         (TOOLS.replace("MARK", "raise_exception('no tools')"), "none"),
     ],
 )
-def test_the_probe_tells_whether_tools_answers_are_always_written_alike(template, found):
-    assert chat(tokenizer(template)).tool_turns == found
+def test_the_probe_tells_whether_tools_answers_are_always_written_alike(template, tool_turns):
+    assert chat(tokenizer(template)).tool_turns == tool_turns
 
 
 def test_no_clock_reaches_a_prompt(monkeypatch):
-    """Templates that write today's date write one that is configured."""
     template = "{{ '<|im_start|>system\nToday is ' + strftime_now('%d %b %Y') + '<|im_end|>\n' }}" + CHATML
     for name in ("datetime", "date"):
         monkeypatch.setattr(chat_template_utils, name, None, raising=False)
-    text = text_of(made := chat(tokenizer(template)), made.initial("one"))
-    assert text.startswith("<|im_start|>system\nToday is 26 Jul 2024<|im_end|>\n")
+    renderer = chat(tokenizer(template))
+    assert text_of(renderer, renderer.initial("one")).startswith("<|im_start|>system\nToday is 26 Jul 2024<|im_end|>\n")
     later = chat(tokenizer(template), date="2031-01-02")
     assert "Today is 02 Jan 2031" in text_of(later, later.initial("one"))
     with pytest.raises(ConfigError, match="write one such as 2024-07-26"):
         chat(tokenizer(template), date="tomorrow")
 
 
-@pytest.mark.parametrize("shown", ["", "{{ m.content | upper }}", "{{ m.content[:4] }}"])
-def test_a_template_that_drops_or_changes_the_system_message_is_refused(shown):
-    template = "{% for m in messages if m.role == 'system' %}" + shown + "{% endfor %}" + CHATML.replace("messages", "messages if message.role != 'system'")
+@pytest.mark.parametrize("body", ["", "{{ m.content | upper }}", "{{ m.content[:4] }}"])
+def test_a_template_that_drops_or_changes_the_system_message_is_refused(body):
+    template = "{% for m in messages if m.role == 'system' %}" + body + "{% endfor %}" + CHATML.replace("messages", "messages if message.role != 'system'")
     with pytest.raises(ModelError, match=r"drops the system message 'Be brief.'.*renderer.template=chatml.*renderer.system=''"):
         chat(tokenizer(template), system="Be brief.")
     assert chat(tokenizer(template)).prefix_stable
-    told = chat(tokenizer(CHATML), system=" Be brief.\n")
-    assert "Be brief." in text_of(told, told.initial("one"))
+    renderer = chat(tokenizer(CHATML), system=" Be brief.\n")
+    assert "Be brief." in text_of(renderer, renderer.initial("one"))
 
 
 def test_every_declared_end_ends_a_reply_and_the_scaffold_closes_what_ended_otherwise():
-    """Those of the template, of the tokenizer and of the generation settings; plain characters are none."""
-    made = tokenizer(CHATML)
-    ids = dict(zip(SPECIALS, made.convert_tokens_to_ids(SPECIALS), strict=True))
-    made.eos_token = "<end>"
-    made.declared_ends = (ids["<|im_end|>"], ids["<bos>"], made.convert_tokens_to_ids("a"))
-    renderer = chat(made)
+    writer = tokenizer(CHATML)
+    ids = dict(zip(SPECIALS, writer.convert_tokens_to_ids(SPECIALS), strict=True))
+    writer.eos_token = "<end>"
+    writer.declared_ends = (ids["<|im_end|>"], ids["<bos>"], writer.convert_tokens_to_ids("a"))
+    renderer = chat(writer)
     assert renderer.stop_ids == (ids["<|im_end|>"], ids["<end>"], ids["<bos>"])
-    said = renderer.encode("bet")
+    reply_ids = renderer.encode("bet")
     for end in renderer.stop_ids:
-        assert renderer.parse((*said, end)) == "bet"
+        assert renderer.parse((*reply_ids, end)) == "bet"
         ledger = Ledger(renderer)
         ledger.ask("one")
         first = ledger.ids
-        ledger.record(Reply(text="bet", ids=(*said, end)))
+        ledger.record(Reply(text="bet", ids=(*reply_ids, end)))
         ledger.ask("two")
         closed = () if end == ids["<|im_end|>"] else (ids["<|im_end|>"],)
-        assert ledger.ids == (*first, *said, end, *closed, *renderer.append("two"))
+        assert ledger.ids == (*first, *reply_ids, end, *closed, *renderer.append("two"))
 
 
 WORDS = ["bet", "pass", "one", "two", "user", "assistant", "Answer", "with", "legal", "action", "and", "nothing", "else", "Be", "brief"]
@@ -184,11 +182,11 @@ def pieces_tokenizer(template, scheme="first", specials=(), **marks):
     core = Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=False))
     core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     core.decoder = decoders.Metaspace(prepend_scheme=scheme)
-    made = PreTrainedTokenizerFast(
+    fast = PreTrainedTokenizerFast(
         tokenizer_object=core, unk_token="<unk>", additional_special_tokens=list(specials), clean_up_tokenization_spaces=False, **marks
     )
-    made.chat_template = template
-    return made
+    fast.chat_template = template
+    return fast
 
 
 @pytest.mark.parametrize("scheme", ["always", "first", "never"])
@@ -196,27 +194,27 @@ def pieces_tokenizer(template, scheme="first", specials=(), **marks):
 @pytest.mark.parametrize("template", [ZEPHYR, LLAMA, None])
 def test_what_is_encoded_in_parts_is_what_the_tokenizer_gives_for_the_whole(scheme, specials, template):
     """The tokenizer marks the beginning of a text, so a part by itself would have a mark that the whole has not."""
-    made = pieces_tokenizer(template, scheme, specials, eos_token="</s>", bos_token="<s>")
-    renderer = chat(made, template=None if template else "completion", system="Be brief" if template == LLAMA else "")
+    writer = pieces_tokenizer(template, scheme, specials, eos_token="</s>", bos_token="<s>")
+    renderer = chat(writer, template=None if template else "completion", system="Be brief" if template == LLAMA else "")
     ids = [*renderer.initial("one"), *renderer.reply("bet"), *renderer.append("two"), *renderer.reply("pass")]
     messages = [{"role": "system", "content": "Be brief"}] if template == LLAMA else []
-    for told, said in ((f"one\n\n{renderer.format.instruction}", "bet"), ("two", "pass")):
-        messages += [{"role": "user", "content": told}, {"role": "assistant", "content": said}]
-    whole = made.apply_chat_template(messages, tokenize=False, chat_template=template or COMPLETION)
-    assert ids == made(whole, add_special_tokens=False)["input_ids"][: len(ids)]
+    for prompt, reply in ((f"one\n\n{renderer.format.instruction}", "bet"), ("two", "pass")):
+        messages += [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+    whole = writer.apply_chat_template(messages, tokenize=False, chat_template=template or COMPLETION)
+    assert ids == writer(whole, add_special_tokens=False)["input_ids"][: len(ids)]
     assert renderer.parse(renderer.reply("bet")).strip() == "bet"
-    assert made.convert_ids_to_tokens(list(renderer.stop_ids)) == ["</s>"]
+    assert writer.convert_ids_to_tokens(list(renderer.stop_ids)) == ["</s>"]
     assert renderer.read(renderer.parse(renderer.reply("bet"))) == "bet"
 
 
 def test_a_template_that_ends_replies_after_a_space_closes_them_so():
     """Llama 2 writes ' bet </s>': the space before is the model's to say, and that after belongs to the end."""
-    made = pieces_tokenizer(LLAMA, eos_token="</s>", bos_token="<s>")
-    renderer = chat(made)
-    assert made.convert_ids_to_tokens(list(renderer.reply("bet"))) == ["▁bet", "▁", "</s>"]
-    assert made.convert_ids_to_tokens(list(renderer.close(truncated=True))) == ["▁", "</s>"]
+    writer = pieces_tokenizer(LLAMA, eos_token="</s>", bos_token="<s>")
+    renderer = chat(writer)
+    assert writer.convert_ids_to_tokens(list(renderer.reply("bet"))) == ["▁bet", "▁", "</s>"]
+    assert writer.convert_ids_to_tokens(list(renderer.close(truncated=True))) == ["▁", "</s>"]
     assert text_of(renderer, renderer.initial("one")).endswith("[/INST]")
-    tagged = chat(made, answer="tagged")
+    tagged = chat(writer, answer="tagged")
     assert text_of(tagged, tagged.initial("one")).endswith("[/INST] <answer>")
 
 
@@ -224,33 +222,32 @@ def test_a_tokenizer_that_joins_the_prompt_and_the_reply_is_refused():
     vocabulary = {piece: index for index, piece in enumerate([*map(chr, range(33, 127)), "Ġ", "Ċ", ":b", "Ġb"])}
     core = Tokenizer(models.BPE(vocabulary, [(":", "b"), ("Ġ", "b")]))
     core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False), decoders.ByteLevel()
-    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", clean_up_tokenization_spaces=False)
+    fast = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", clean_up_tokenization_spaces=False)
     joined = COMPLETION.replace("' ' + message", "message")
     with pytest.raises(ModelError, match=r"otherwise than its parts: \[':b', 'e', 't'\] in the whole"):
-        chat(made, template=joined)
-    assert chat(made, template="completion").parse(chat(made, template="completion").reply("bet")) == " bet"
+        chat(fast, template=joined)
+    assert chat(fast, template="completion").parse(chat(fast, template="completion").reply("bet")) == " bet"
 
 
 @pytest.mark.parametrize("answer", ["exact", "boxed"])
 def test_a_base_model_completes_text_with_its_own_end(answer):
-    """No template, no marks of turns: two turns, as written."""
-    made = tokenizer(None)
-    made.add_special_tokens({"eos_token": "<|endoftext|>"})
-    renderer = chat(made, template="completion", system="A game.", answer=answer)
+    writer = tokenizer(None)
+    writer.add_special_tokens({"eos_token": "<|endoftext|>"})
+    renderer = chat(writer, template="completion", system="A game.", answer=answer)
     opening, ending = (" \\boxed{", "}") if answer == "boxed" else ("", "")
     ids = (*renderer.initial("one"), *renderer.reply("bet"), *renderer.append("two"))
-    asked = f"A game.\n\none\n\n{renderer.format.instruction}\n\nAnswer:{opening}"
-    assert text_of(renderer, ids) == f"{asked}{'' if opening else ' '}bet{ending}<|endoftext|>\n\ntwo\n\nAnswer:{opening}"
-    assert renderer.close(truncated=True) == (made.eos_token_id,)
+    prompt = f"A game.\n\none\n\n{renderer.format.instruction}\n\nAnswer:{opening}"
+    assert text_of(renderer, ids) == f"{prompt}{'' if opening else ' '}bet{ending}<|endoftext|>\n\ntwo\n\nAnswer:{opening}"
+    assert renderer.close(truncated=True) == (writer.eos_token_id,)
 
 
 @pytest.mark.parametrize(("template", "why"), [(None, "no chat template"), (NO_END, "not a special token")])
 def test_what_a_refusal_says_to_write_can_be_written(template, why):
     for tokens, advice in ((SPECIALS, "chatml"), (["<s>"], "completion")):
-        made = pieces_tokenizer(template, specials=tokens, eos_token="</s>")
+        writer = pieces_tokenizer(template, specials=tokens, eos_token="</s>")
         with pytest.raises(ModelError, match=f"{why}.*renderer.template={advice}"):
-            chat(made)
-        assert chat(made, template=advice).stop_ids
+            chat(writer)
+        assert chat(writer, template=advice).stop_ids
 
 
 @pytest.mark.parametrize(
@@ -271,20 +268,12 @@ def test_thoughts_that_a_template_always_opens_are_closed_or_opened_once(thinkin
     assert text.endswith("<|im_start|>assistant\n" + end.removeprefix("assistant\n"))
     assert text.count("<think>") == 1 + (answer == "tagged" and thinking)  # the instruction names it
     assert text_of(renderer, renderer.append("two")).endswith(end)
-    said = {
+    replies = {
         "exact": "bet",
         "boxed": "hm</think>\\boxed{bet}" if thinking else "bet}",
         "tagged": "hm</think><answer>bet</answer>" if thinking else "bet</answer>",
     }
-    assert renderer.read(said[answer]) == "bet"
-
-
-def test_the_end_of_a_turn_stops_a_reply_and_closes_a_cut_one():
-    renderer = chat(tokenizer(GEMMA))
-    assert [renderer.tokenizer.decode([index]) for index in renderer.stop_ids] == ["<end>"]
-    assert renderer.close(truncated=True) == renderer.stop_ids and renderer.close(truncated=False) == ()
-    assert renderer.parse(renderer.reply("bet")) == "bet"
-    assert renderer.parse(renderer.stop_ids) == "" and renderer.parse(()) == ""
+    assert renderer.read(replies[answer]) == "bet"
 
 
 @settings(deadline=None)
@@ -304,8 +293,6 @@ RENDERER = chat(tokenizer(GEMMA))
     [
         (UNSTABLE, "not prefix-stable"),
         (LAST_ONLY, "changes or repeats"),
-        (NO_END, "not a special token"),
-        (None, "no chat template"),
         ("{{ raise_exception('system not supported') }}", "chat template fails"),
     ],
 )
@@ -319,65 +306,61 @@ def test_templates_that_cannot_be_used_are_refused_with_the_fix(template, messag
 @pytest.mark.parametrize("template", [CHATML, THINKER.replace("<start>", "<|im_start|>").replace("<end>", "<|im_end|>")])
 @pytest.mark.parametrize("marks", [[], ["<|im_end|>"], ["<|im_start|>", "<|im_end|>"], ["<think>", "</think>", "<answer>", "k>x"]])
 def test_foreign_text_never_becomes_a_special_or_added_token(template, marks):
-    """Declared special or not, wherever it stands: the scaffold alone has such tokens, and the text survives."""
-    made = tokenizer(template, marks)
-    renderer = chat(made)
-    kept = set(made.all_special_ids) | set(made.added_tokens_decoder)
+    writer = tokenizer(template, marks)
+    renderer = chat(writer)
+    reserved = set(writer.all_special_ids) | set(writer.added_tokens_decoder)
     for text in ("<|im_end|>", "a</think>b<|im_end|>", "<|im_start|>user\n<think>x</think><answer>", "<think", "|im_end|>", "<|im_end|><|im_end|>"):
         ids = renderer.encode(text)
-        assert not kept & set(ids) and text_of(renderer, ids) == text
+        assert not reserved & set(ids) and text_of(renderer, ids) == text
         for whole, empty in (
             (renderer.initial(text), renderer.initial("")),
             (renderer.append(text), renderer.append("")),
             (renderer.reply(text), renderer.reply("")),
         ):
-            assert [index for index in whole if index in kept] == [index for index in empty if index in kept]
+            assert [index for index in whole if index in reserved] == [index for index in empty if index in reserved]
             assert text in text_of(renderer, whole)
 
 
 def test_foreign_text_that_a_normalizer_would_make_an_added_token_is_read_letter_by_letter():
-    made = tokenizer(CHATML)
-    made.backend_tokenizer.normalizer = normalizers.Lowercase()
-    made.add_tokens([AddedToken("</think>", normalized=True)])
-    renderer = chat(made)
+    writer = tokenizer(CHATML)
+    writer.backend_tokenizer.normalizer = normalizers.Lowercase()
+    writer.add_tokens([AddedToken("</think>", normalized=True)])
+    renderer = chat(writer)
     ids = renderer.encode("x</THINK>y")
-    assert made("</THINK>")["input_ids"] == [made.convert_tokens_to_ids("</think>")]
-    assert text_of(renderer, ids) == "x</think>y" and made.convert_tokens_to_ids("</think>") not in ids
+    assert writer("</THINK>")["input_ids"] == [writer.convert_tokens_to_ids("</think>")]
+    assert text_of(renderer, ids) == "x</think>y" and writer.convert_tokens_to_ids("</think>") not in ids
 
 
 def test_added_tokens_for_white_space_and_letters_are_text():
-    made = tokenizer(CHATML, ["  ", "\n\n", "ä"])
-    renderer = chat(made)
-    assert [made.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == ["a", "  ", "b", "\n\n", "ä"]
+    writer = tokenizer(CHATML, ["  ", "\n\n", "ä"])
+    renderer = chat(writer)
+    assert [writer.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == ["a", "  ", "b", "\n\n", "ä"]
     with pytest.raises(ModelError, match="not a special token"):
         chat(tokenizer(NO_END, ["\n"]))
 
 
-def test_stripping_thoughts_needs_thoughts():
+def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
     with pytest.raises(ConfigError, match="history"):
         chat(tokenizer(CHATML), history="strip", thinking=False)
-
-
-def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
-    said = tuple(chat(tokenizer(CHATML)).encode("hm</think> <answer>bet</answer>"))
+    reply_ids = tuple(chat(tokenizer(CHATML)).encode("hm</think> <answer>bet</answer>"))
     for history in ("keep", "strip"):
         renderer = chat(tokenizer(CHATML), thinking=True, history=history, answer="tagged")
         ledger = Ledger(renderer)
         ledger.ask("one")
         first = ledger.ids
-        ledger.record(Reply(text="", ids=(*said, *renderer.stop_ids)))
+        ledger.record(Reply(text="", ids=(*reply_ids, *renderer.stop_ids)))
         ledger.ask("two")
         text = text_of(renderer, ledger.ids)
         assert text.endswith("two<|im_end|>\n<|im_start|>assistant\n<think>\n")
         assert ledger.conversation == (history == "strip")
         if history == "keep":
-            assert ledger.ids[: len(first) + len(said)] == first + said
+            assert ledger.ids[: len(first) + len(reply_ids)] == first + reply_ids
         else:
             assert "hm" not in text and "<|im_start|>assistant\n<answer>bet</answer><|im_end|>" in text
 
 
 @pytest.mark.parametrize(
-    ("template", "answer", "said", "shown"),
+    ("template", "answer", "reply", "rest"),
     [
         (CHATML, "tagged", "first this, then", ""),
         (CHATML, "tagged", "first</think> <answer>bet</answer>", "<answer>bet</answer>"),
@@ -391,10 +374,10 @@ def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
         (CHATML, "free", "", ""),
     ],
 )
-def test_thoughts_leave_the_conversation_in_every_form_and_however_they_were_cut(template, answer, said, shown):
+def test_thoughts_leave_the_conversation_in_every_form_and_however_they_were_cut(template, answer, reply, rest):
     renderer = chat(tokenizer(template), thinking=True, history="strip", answer=answer)
-    text = text_of(renderer, renderer.conversation([("one", renderer.encode(said))], "two"))
-    assert f"<|im_start|>assistant\n{shown}<|im_end|>\n<|im_start|>user\ntwo" in text
+    text = text_of(renderer, renderer.conversation([("one", renderer.encode(reply))], "two"))
+    assert f"<|im_start|>assistant\n{rest}<|im_end|>\n<|im_start|>user\ntwo" in text
 
 
 def test_what_is_stripped_opens_a_new_sample_each_turn():
@@ -413,10 +396,9 @@ def test_what_is_stripped_opens_a_new_sample_each_turn():
     ("answer", "thinking", "alone"), [("exact", False, True), ("boxed", False, True), ("tagged", False, False), ("tagged", True, False), ("boxed", True, False)]
 )
 def test_games_do_not_ask_for_the_action_alone_where_the_renderer_asks_for_more(answer, thinking, alone):
-    """With history kept and laid out anew; the golden playthroughs hold the sentence as games say it."""
     game = make_game("kuhn_poker", options={"style": "full"})
-    said = game.reset(Stream.from_seed(0)).observe(0, 0).text
+    prompt = game.reset(Stream.from_seed(0)).observe(0, 0).text
     renderer = chat(tokenizer(CHATML), answer=answer, thinking=thinking)
-    for ids in (renderer.initial(said), renderer.append(said), renderer.conversation([("", ())], said)):
+    for ids in (renderer.initial(prompt), renderer.append(prompt), renderer.conversation([("", ())], prompt)):
         text = text_of(renderer, ids)
         assert ("reply with exactly one legal action" in text) == alone

@@ -18,11 +18,10 @@ from sparring.models.render.chat_templates import CHATML, WORK, ChatTemplate, ch
 
 @pytest.fixture
 def tokenizer(chat_folder):
-
     def with_template(template):
-        made = AutoTokenizer.from_pretrained(chat_folder)
-        made.chat_template = template
-        return made
+        changed = AutoTokenizer.from_pretrained(chat_folder)
+        changed.chat_template = template
+        return changed
 
     return with_template
 
@@ -92,10 +91,10 @@ def test_a_template_without_end_is_stopped_early_and_in_little_memory(template, 
 
 
 @pytest.mark.parametrize("template", ENORMOUS, ids=range(len(ENORMOUS)))
-@pytest.mark.parametrize("own", [True, False])
-def test_what_would_be_enormous_is_not_made(template, own, tokenizer):
+@pytest.mark.parametrize("is_models", [True, False])
+def test_what_would_be_enormous_is_not_made(template, is_models, tokenizer):
     with pytest.raises(ModelError, match="The chat template is not run"):
-        chat(tokenizer(template)) if own else chat(tokenizer(CHATML), template=template)
+        chat(tokenizer(template)) if is_models else chat(tokenizer(CHATML), template=template)
 
 
 @pytest.mark.parametrize(
@@ -139,19 +138,18 @@ FEATURES = """
 
 @pytest.mark.parametrize("system", ["", "Be brief."])
 def test_a_template_writes_what_it_writes_for_hugging_face_and_takes_little_work(system, tokenizer):
-    made = tokenizer(FEATURES.replace("strftime_now('%d %b %Y')", "'26 Jul 2024'"))
+    writer = tokenizer(FEATURES.replace("strftime_now('%d %b %Y')", "'26 Jul 2024'"))
     messages = [{"role": "system", "content": system}] if system else []
     for number in range(5):
         messages.append({"role": ("user", "assistant")[number % 2], "content": f"<think>so</think>say {number}"})
     template = ChatTemplate(FEATURES, date(2024, 7, 26))
-    written = template.render({**made.special_tokens_map, "messages": messages, "add_generation_prompt": True})
-    assert written == made.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    written = template.render({**writer.special_tokens_map, "messages": messages, "add_generation_prompt": True})
+    assert written == writer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert 0 < template._sandbox.work < WORK / 100
-    assert chat(made, system=system).prefix_stable
+    assert chat(writer, system=system).prefix_stable
 
 
 def test_no_clock_decides_whether_a_template_is_run(monkeypatch, tokenizer):
-    """An hour passes at every look, and nothing is traced."""
     hours = iter(range(10**9))
     for clock in ("monotonic", "time", "perf_counter", "process_time", "thread_time"):
         monkeypatch.setattr(time, clock, lambda: 3600.0 * next(hours))
@@ -185,18 +183,18 @@ def test_chance_and_the_insides_of_python_are_out_of_reach(template, why, tokeni
 
 
 def test_of_several_templates_all_are_looked_at(tokenizer):
-    made = tokenizer(CHATML)
-    made.chat_template = {"default": CHATML, "other": "{{ 2 ** 99 }}"}
+    writer = tokenizer(CHATML)
+    writer.chat_template = {"default": CHATML, "other": "{{ 2 ** 99 }}"}
     with pytest.raises(ModelError, match="power"):
-        chat(made)
+        chat(writer)
 
 
 def test_one_of_several_templates_is_chosen_by_its_name(tokenizer):
-    made = tokenizer(None)
-    made.chat_template = {"rag": CHATML, "tool_use": CHATML}
+    writer = tokenizer(None)
+    writer.chat_template = {"rag": CHATML, "tool_use": CHATML}
     with pytest.raises(ModelError, match="no chat template called default, but rag, tool_use"):
-        chat(made)
-    assert chat(made, template="rag").stop_ids == chat(made, template="chatml").stop_ids
+        chat(writer)
+    assert chat(writer, template="rag").stop_ids == chat(writer, template="chatml").stop_ids
 
 
 def test_a_template_that_is_not_used_is_in_nobodys_way(tokenizer):

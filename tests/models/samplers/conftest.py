@@ -57,11 +57,8 @@ def faults(monkeypatch, tmp_path, limited):
             (folder / f"{kind}-{number}").touch()
 
     happen.folder = folder
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     gc.freeze()  # what is collected below is of this test
     yield happen
-    torch.set_num_threads(before)
     gc.collect()
     assert not list(tmp_path.glob("sparring-vllm-*")), "the folder of the weights was left"
 
@@ -72,11 +69,11 @@ def torn(monkeypatch):
     entries, real = [], replicas.file_digest
 
     def digest(path):
-        found = real(path)
+        value = real(path)
         if entries:
             entries.pop()
             path.write_bytes(path.read_bytes()[:-8])
-        return found
+        return value
 
     monkeypatch.setattr(replicas, "file_digest", digest)
     return entries

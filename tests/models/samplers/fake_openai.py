@@ -84,12 +84,12 @@ class Fake:
         model = self.models.get(request["model"])
         if model is None:
             return 404, json.dumps({"error": {"message": f"The model `{request['model']}` does not exist."}})
-        wanted = {"logprobs": 1, "ignore_eos": True, "return_token_ids": True, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
-        assert wanted.items() <= request.items(), request
+        settings = {"logprobs": 1, "ignore_eos": True, "return_token_ids": True, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+        assert settings.items() <= request.items(), request
         params = SamplingParams(max_new_tokens=request["max_tokens"], temperature=request["temperature"])
         with self.lock:
-            one = sample(in_process(model), [SampleRequest(tuple(request["prompt"]), request["seed"])], params, tuple(request["stop_token_ids"]))[0]
-        choice = {"token_ids": list(one.ids), "logprobs": {"token_logprobs": list(one.logprobs)}, "prompt_token_ids": request["prompt"], "text": ""}
+            reply = sample(in_process(model), [SampleRequest(tuple(request["prompt"]), request["seed"])], params, tuple(request["stop_token_ids"]))[0]
+        choice = {"token_ids": list(reply.ids), "logprobs": {"token_logprobs": list(reply.logprobs)}, "prompt_token_ids": request["prompt"], "text": ""}
         if self.happens("odd logprob"):
             choice["logprobs"]["token_logprobs"][0] = self.odd
         for kind, change in FAULTS.items():

@@ -37,7 +37,7 @@ class Engine:
             raise RuntimeError("no kernel image is available")
         self.config = json.loads((Path(settings["model"]) / "config.json").read_text())
         self.about = {"engine": "fake"}
-        self.weights, self.waiting, self.loads, self.said = {}, [], 0, {}
+        self.weights, self.waiting, self.loads, self.replies = {}, [], 0, {}
         self.passed = {path.name.split("-")[1] for path in Path(os.environ[FAULTS]).glob("passed-*")}
 
     @property
@@ -46,10 +46,10 @@ class Engine:
 
     @property
     def tokens(self):
-        return {number: len(one[0]) for number, one in self.said.items()}
+        return {number: len(reply[0]) for number, reply in self.replies.items()}
 
     def load(self, path, salt):
-        if self.said and fault("perish"):
+        if self.replies and fault("perish"):
             os._exit(9)
         if fault("pause"):  # when some are loaded
             self.weights["transformer.wte.weight"] = self.weights.get("transformer.wte.weight", 0.0) * 1.5
@@ -70,20 +70,20 @@ class Engine:
         self.waiting.append((number, ids, None, {**way, "begin": begin}))
 
     def drop(self, numbers):
-        self.waiting = [one for one in self.waiting if one[0] not in numbers]
+        self.waiting = [request for request in self.waiting if request[0] not in numbers]
         for number in numbers:
-            self.said.pop(number, None)
+            self.replies.pop(number, None)
 
     def step(self):
-        asked = [one for one in self.waiting if one[2] is not None][:AT_ONCE]
-        now = [one for one in asked if not self.stops(one[0])] or [one for one in self.waiting if one[2] is None]
-        if asked:
+        draws = [request for request in self.waiting if request[2] is not None][:AT_ONCE]
+        now = [request for request in draws if not self.stops(request[0])] or [request for request in self.waiting if request[2] is None]
+        if draws:
             if fault("die"):
                 os._exit(9)
             if fault("hang"):
                 time.sleep(600)
-        done = [found for one in now if (found := self.answer(*one)) is not None]
-        self.waiting = [one for one in self.waiting if one[0] not in {found[0] for found in done}]
+        done = [reply for request in now if (reply := self.answer(*request)) is not None]
+        self.waiting = [request for request in self.waiting if request[0] not in {reply[0] for reply in done}]
         return done
 
     def stops(self, number):
@@ -101,23 +101,23 @@ class Engine:
         if seed is None:
             log_p = cut(self.log_p(ids, way["temperature"]), way)
             return [number, [], [log_p[t - 1, ids[t]] for t in range(way["begin"], len(ids))], False]
-        said, logprobs, kept = self.said.setdefault(number, ([], [], []))
-        log_p = cut(self.log_p([*ids, *said], way["temperature"])[-1], way)
-        digest = hashlib.sha256(f"{seed} {len(said)}".encode()).digest()
+        ids_so_far, logprobs, supports = self.replies.setdefault(number, ([], [], []))
+        log_p = cut(self.log_p([*ids, *ids_so_far], way["temperature"])[-1], way)
+        digest = hashlib.sha256(f"{seed} {len(ids_so_far)}".encode()).digest()
         draw = int.from_bytes(digest[:8], "big") / 2**64
         token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
-        said.append(token)
+        ids_so_far.append(token)
         logprobs.append(log_p[token])
-        kept.append([int(one) for one in np.argsort(-log_p)[: way.get("listed", 0)] if log_p[one] > -np.inf])
+        supports.append([int(index) for index in np.argsort(-log_p)[: way.get("listed", 0)] if log_p[index] > -np.inf])
         stopped = token in way["stop_ids"]
-        if not stopped and len(said) < way["max_new_tokens"]:
+        if not stopped and len(ids_so_far) < way["max_new_tokens"]:
             return None
-        del self.said[number]
+        del self.replies[number]
         if fault("nan"):
             logprobs[0] = float("nan")
         if fault("unkept"):
-            kept[0] = []
-        return [number, said, logprobs[1:] if fault("garbled") else logprobs, not stopped, kept]
+            supports[0] = []
+        return [number, ids_so_far, logprobs[1:] if fault("garbled") else logprobs, not stopped, supports]
 
     def log_p(self, ids, temperature):
         w, config = self.weights, self.config
@@ -154,6 +154,6 @@ def cut(log_p, way):
     p = np.exp(log_p[order])
     p = p / p.sum()
     order = order[p.cumsum() - p < way["top_p"]]
-    found = np.full(len(log_p), -np.inf)
-    found[order] = log_p[order] - np.log(np.exp(log_p[order]).sum())
-    return found
+    truncated = np.full(len(log_p), -np.inf)
+    truncated[order] = log_p[order] - np.log(np.exp(log_p[order]).sum())
+    return truncated

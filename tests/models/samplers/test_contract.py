@@ -4,31 +4,17 @@ import pytest
 import torch
 
 from sparring.core.errors import ModelError
-from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import (
-    HasBackend,
-    HasDecoding,
-    HasTokenHook,
-    Sampler,
     backend_of,
-    sample,
 )
 from sparring.models.samplers.in_process import in_process
 from sparring.models.tiny import tiny_model
 from sparring.testing import check_backend, check_sampler
 
 VOCABULARY, STOP = 24, (2, 5)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def model():
@@ -80,15 +66,15 @@ def noisy(self, requests, params, stop_ids):
 
 
 def by_place(self, requests, params, stop_ids):
-    asked = [request._replace(stream=place) for place, request in enumerate(requests)]
-    return self.inner.submit(asked, params, stop_ids)
+    shifted = [request._replace(stream=place) for place, request in enumerate(requests)]
+    return self.inner.submit(shifted, params, stop_ids)
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "words"),
     [
-        ({"submit": lambda self, *asked: iter([[*enumerate(self.inner.sample(*asked))][1:]])}, "no reply for request 0"),
-        ({"submit": lambda self, *asked: iter([[*enumerate(self.inner.sample(*asked))]] * 2)}, "none of 0 to"),
+        ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))][1:]])}, "no reply for request 0"),
+        ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))]] * 2)}, "none of 0 to"),
         ({"submit": noisy}, "let no product depend"),
         ({"submit": by_place}, "own stream"),
         ({"submit": replies_with(truncated=lambda result: False)}, "truncated=False"),
@@ -100,91 +86,63 @@ def by_place(self, requests, params, stop_ids):
         ({"publish": lambda self, weights, version: setattr(self.inner.model, "version", version) or version}, "replies stayed"),
     ],
 )
-def test_a_sampler_that_breaks_the_contract_is_told_so(changed, said):
+def test_a_sampler_that_breaks_the_contract_is_told_so(changed, words):
     make = broken(**changed)
-    with pytest.raises((AssertionError, ModelError), match=said):
+    with pytest.raises((AssertionError, ModelError), match=words):
         check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors())
 
 
-def test_replies_are_collected_in_the_order_of_requests():
-    asked = [SampleRequest(ids=(1, i), stream=i) for i in range(20)]
-    params = SamplingParams(max_new_tokens=3)
-    assert sample(Disordered(), asked, params, STOP) == in_process(model()).sample(asked, params, STOP)
-    assert sample(Disordered(), [], params, STOP) == []
-
-
 def test_weights_that_are_published_are_copied_unless_they_are_the_models_own():
-    one, other = in_process(model()), model()
+    sampler, other = in_process(model()), model()
     with torch.no_grad():
         for tensor in other.tensors().values():
             tensor.mul_(0.5)
-    assert one.publish(other.tensors(), 7) == one.version == one.model.version == 7
-    assert all((own == other.tensors()[name]).all() for name, own in one.model.tensors().items())
-    before = one.model.tensors()
-    assert one.publish(before, 8) == 8
+    assert sampler.publish(other.tensors(), 7) == sampler.version == sampler.model.version == 7
+    assert all((weight == other.tensors()[name]).all() for name, weight in sampler.model.tensors().items())
+    before = sampler.model.tensors()
+    assert sampler.publish(before, 8) == 8
     with pytest.raises(ModelError, match="another model"):
-        one.publish({"strange": torch.zeros(1)}, 9)
-    assert one.version == 8
+        sampler.publish({"strange": torch.zeros(1)}, 9)
+    assert sampler.version == 8
 
 
 class Server:
-    """A backend that gives replies one by one, in an order of its own."""
-
     def __init__(self):
         self.order = random.Random(4)
 
     def submit(self, lots):
-        said = [one for lot in lots if lot.requests for one in lot.sampler.inner.sample(*lot[1:])]
-        places = list(range(len(said)))
+        replies = [reply for lot in lots if lot.requests for reply in lot.sampler.inner.sample(*lot[1:])]
+        places = list(range(len(replies)))
         self.order.shuffle(places)
         for place in places:
-            yield [(place, said[place])]
+            yield [(place, replies[place])]
 
 
 def members(backend=Server, count=3):
-    """Return samplers of one backend, whose weights differ."""
-    shared, found = backend(), []
+    shared, samplers = backend(), []
     for number in range(count):
-        one = Disordered()
+        sampler = Disordered()
         with torch.no_grad():
-            for tensor in one.inner.model.tensors().values():
+            for tensor in sampler.inner.model.tensors().values():
                 tensor.mul_(1 + 0.5 * number)
-        one.backend = shared
-        found.append(one)
-    return found
+        sampler.backend = shared
+        samplers.append(sampler)
+    return samplers
 
 
 def adapted_model():
-    """Return a model whose base other models may share."""
     return adapters(model(), 1)[0].model
 
 
 def adapters(over, count=3):
-    """Return samplers of models that are adapters over one base, whose weights differ."""
-    found = []
+    samplers = []
     for number in range(count):
         network = add_adapters(share_weights(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number))
-        found.append(in_process(LanguageModel(network, None, over=over)))
+        samplers.append(in_process(LanguageModel(network, None, over=over)))
         with torch.no_grad():
-            for place, tensor in enumerate(found[-1].model.tensors().values()):
+            for place, tensor in enumerate(samplers[-1].model.tensors().values()):
                 tensor.add_(0.02 * (1 + (place + number) % 3))
-    return found
-
-
-class Worded(Disordered):
-    """Says what computes its replies by a property, and takes weights between two tokens."""
-
-    decoding = property(lambda self: "by hand")
-    between = None
-
-
-def test_the_abilities_of_a_sampler_are_seen_by_its_attributes():
-    shared, plain, wrapper = in_process(adapted_model()), in_process(model()), Disordered()
-    assert all(isinstance(sampler, Sampler) for sampler in (shared, plain, wrapper, Worded()))
-    assert [isinstance(sampler, HasDecoding) for sampler in (plain, wrapper, Worded())] == [False, False, True]
-    assert isinstance(plain, HasTokenHook) and isinstance(Worded(), HasTokenHook)
-    assert isinstance(shared, HasBackend) and backend_of(shared) is shared.backend is not None
-    assert backend_of(plain) is None  # its model has no base that others share
+    return samplers
 
 
 def test_a_wrapper_has_the_backend_that_it_names_and_not_that_of_the_wrapped_sampler():
@@ -205,29 +163,23 @@ def test_backends_keep_the_contract(threads):
 
 
 class Mixed(Server):
-    """Asks the first sampler for all."""
-
     def submit(self, lots):
         return super().submit([lot._replace(sampler=lots[0].sampler) for lot in lots])
 
 
 class Noisy(Server):
-    """Moves log-probabilities by how many are asked."""
-
     def submit(self, lots):
         for ((place, result),) in super().submit(lots):
             yield [(place, result._replace(logprobs=tuple(value - 1e-7 * len(lots) for value in result.logprobs)))]
 
 
 class Turned(Server):
-    """Counts the places from the last lot."""
-
     def submit(self, lots):
         return super().submit(lots[::-1])
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "words"),
     [
         (lambda: members(Mixed), "with other samplers|log-probabilities"),
         (lambda: members(Noisy), "let no product depend"),
@@ -237,6 +189,6 @@ class Turned(Server):
         (lambda: [*members(count=1), *members(count=1)], "an equal one"),
     ],
 )
-def test_a_backend_that_breaks_the_contract_is_told_so(make, said):
-    with pytest.raises(AssertionError, match=said):
+def test_a_backend_that_breaks_the_contract_is_told_so(make, words):
+    with pytest.raises(AssertionError, match=words):
         check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP)

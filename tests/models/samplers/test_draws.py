@@ -17,13 +17,13 @@ def test_a_draw_by_hand(large, monkeypatch):
 
 @pytest.mark.parametrize("rows, count", [(1, 1), (1, 50), (7, 50), (50, 50), (50, 9)])
 def test_rows_that_are_shared_and_rows_that_are_copied_say_the_same(rows, count, monkeypatch):
-    drawn = np.random.default_rng(rows + count)
-    log_p = torch.from_numpy(drawn.normal(size=(rows, 40)) * 4).float()
+    random = np.random.default_rng(rows + count)
+    log_p = torch.from_numpy(random.normal(size=(rows, 40)) * 4).float()
     log_p = log_p.masked_fill(log_p < -1, -torch.inf).log_softmax(-1)
-    node = drawn.integers(0, rows, count)
-    uniforms = np.concatenate([[0.0, np.nextafter(1, 0)], drawn.random(count)])[:count]
+    node = random.integers(0, rows, count)
+    uniforms = np.concatenate([[0.0, np.nextafter(1, 0)], random.random(count)])[:count]
     expected = in_process.draw(log_p, node, uniforms)
     monkeypatch.setattr(in_process, "LARGE", 0)
-    found = in_process.draw(log_p, node, uniforms)
-    for one, other in zip(found, expected, strict=True):
-        assert one.tolist() == other.tolist()
+    copied = in_process.draw(log_p, node, uniforms)
+    for mine, other in zip(copied, expected, strict=True):
+        assert mine.tolist() == other.tolist()

@@ -25,12 +25,12 @@ def requests(contexts, seed=0, known=None):
     return [SampleRequest(ids=tuple(ids), stream=root.child(i).key, known=k) for i, (ids, k) in pairs]
 
 
-def replay(ids, reply, params, kept=()):
+def replay(ids, reply, params, supports=()):
     full = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
         logits = hugging_face(MODEL.network)(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
-    if kept:
-        logits = restrict(logits, list(kept))
+    if supports:
+        logits = restrict(logits, list(supports))
     return logits.log_softmax(-1)[range(len(reply)), list(reply)].numpy()
 
 
@@ -53,17 +53,17 @@ def test_log_probabilities_are_those_of_the_distribution_sampled_from(contexts, 
         assert result.logprobs == pytest.approx(replay(context, result.ids, params, result.kept), abs=1e-5)
         assert result.truncated == (STOP[0] not in result.ids)
         assert len(result.kept) == (len(result.ids) if params.top_p < 1 or params.top_k else 0)
-        assert all(token in kept for token, kept in zip(result.ids, result.kept, strict=False))
+        assert all(token in support for token, support in zip(result.ids, result.kept, strict=False))
         assert STOP[0] not in result.ids[:-1]
 
 
 @settings(max_examples=20, deadline=None)
 @given(CONTEXTS, st.integers(0, 999))
 def test_a_reply_does_not_depend_on_its_neighbours(contexts, seed):
-    params, asked = SamplingParams(max_new_tokens=4), requests(contexts, seed)
-    together = in_process(MODEL).sample(asked, params, STOP)
-    backwards = in_process(MODEL).sample(asked[::-1], params, STOP)[::-1]
-    alone = [in_process(MODEL).sample([one], params, STOP)[0] for one in asked]
+    params, batch = SamplingParams(max_new_tokens=4), requests(contexts, seed)
+    together = in_process(MODEL).sample(batch, params, STOP)
+    backwards = in_process(MODEL).sample(batch[::-1], params, STOP)[::-1]
+    alone = [in_process(MODEL).sample([request], params, STOP)[0] for request in batch]
     assert [r.ids for r in together] == [r.ids for r in backwards] == [r.ids for r in alone]
 
 
@@ -81,20 +81,6 @@ def test_a_prefix_is_computed_once_and_changes_nothing():
     assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
 
 
-def test_new_conversations_among_known_ones_share_what_they_have_in_common():
-    params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL)
-    first = sampler.sample(requests([[1, 5, 6, i] for i in range(3)]), params, STOP)
-    known = [4 + len(r.ids) - 1 for r in first]
-    old = [[1, 5, 6, i, *r.ids, 9] for i, r in enumerate(first)]
-    mixed = [old[0], [1, 7, 7, 2, 3], old[1], [1, 7, 7, 4], old[2]]
-    before = sampler.tokens_computed
-    again = sampler.sample(requests(mixed, 1, [known[0], 0, known[1], 0, known[2]]), SamplingParams(max_new_tokens=1), STOP)
-    assert sampler.tokens_computed - before == 3 * 2 + 6  # two new tokens each, and six distinct prefixes of the new ones
-    fresh = in_process(MODEL).sample(requests(mixed, 1), SamplingParams(max_new_tokens=1), STOP)
-    assert [r.ids for r in again] == [r.ids for r in fresh]
-    assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
-
-
 def test_equal_contexts_are_computed_once():
     sampler = in_process(MODEL)
     sampler.sample(requests([[1, 4, 5]] * 50), SamplingParams(max_new_tokens=1), STOP)
@@ -102,21 +88,10 @@ def test_equal_contexts_are_computed_once():
 
 
 def test_a_wrong_hint_costs_time_and_nothing_else():
-    asked = requests([[1, 5, 6, 7]], known=[2])
-    assert in_process(MODEL).sample(asked, SamplingParams(max_new_tokens=2), STOP) == in_process(MODEL).sample(
+    batch = requests([[1, 5, 6, 7]], known=[2])
+    assert in_process(MODEL).sample(batch, SamplingParams(max_new_tokens=2), STOP) == in_process(MODEL).sample(
         requests([[1, 5, 6, 7]]), SamplingParams(max_new_tokens=2), STOP
     )
-
-
-def test_a_small_cache_forgets_and_stays_right():
-    params, contexts = SamplingParams(max_new_tokens=2), [[1, 5, i] for i in range(8)]
-    sampler = in_process(MODEL, cache_bytes=1)
-    first = sampler.sample(requests(contexts), params, STOP)
-    longer = [[*c, *r.ids, 4] for c, r in zip(contexts, first, strict=True)]
-    known = [len(c) + len(r.ids) - 1 for c, r in zip(contexts, first, strict=True)]
-    sampler.sample(requests([[1, 9]]), params, STOP)
-    result = sampler.sample(requests(longer, 1, known), params, STOP)
-    assert [r.ids for r in result] == [r.ids for r in in_process(MODEL).sample(requests(longer, 1), params, STOP)]
 
 
 def test_new_weights_empty_the_cache():
@@ -126,9 +101,9 @@ def test_new_weights_empty_the_cache():
     with torch.no_grad():
         next(iter(model.parameters())).add_(0.5)
     model.version += 1
-    asked = requests([[1, 5, 6, 7]], known=[3])
-    fresh = in_process(model).sample(asked, SamplingParams(max_new_tokens=1), STOP)
-    assert sampler.sample(asked, SamplingParams(max_new_tokens=1), STOP)[0].logprobs == pytest.approx(fresh[0].logprobs)
+    batch = requests([[1, 5, 6, 7]], known=[3])
+    fresh = in_process(model).sample(batch, SamplingParams(max_new_tokens=1), STOP)
+    assert sampler.sample(batch, SamplingParams(max_new_tokens=1), STOP)[0].logprobs == pytest.approx(fresh[0].logprobs)
 
 
 def test_frequencies_are_the_probabilities():
@@ -145,8 +120,8 @@ def test_frequencies_are_the_probabilities():
 def test_scores_equal_brute_force(contexts):
     params = SamplingParams(max_new_tokens=3, temperature=0.7)
     replies = [[(5, 2), (6, 2), (7, 8, 2)], [(9, 2)]]
-    asked = [replies[i % 2] for i in range(len(contexts))]
-    for context, group, scores in zip(contexts, asked, in_process(MODEL).score([tuple(c) for c in contexts], asked, params), strict=True):
+    groups = [replies[i % 2] for i in range(len(contexts))]
+    for context, group, scores in zip(contexts, groups, in_process(MODEL).score([tuple(c) for c in contexts], groups, params), strict=True):
         assert scores == pytest.approx([replay(context, reply, params).sum() for reply in group], abs=1e-4)
 
 
@@ -189,10 +164,10 @@ def test_conversations_of_several_turns_are_what_they_are_without_a_cache(news, 
         talks = [[*talk, *new, *[5 + row] * ((row + turn) % 3)] for row, talk in enumerate(talks)]
         if max(map(len, talks)) > 58:
             break
-        asked = requests(talks, seed + turn, known)
-        found = sampler.sample(asked, params, STOP)
+        batch = requests(talks, seed + turn, known)
+        results = sampler.sample(batch, params, STOP)
         expected = in_process(MODEL).sample(requests(talks, seed + turn), params, STOP)
-        assert [r.ids for r in found] == [r.ids for r in expected]
-        assert [r.logprobs for r in found] == [pytest.approx(r.logprobs, abs=1e-5) for r in expected]
-        known = [len(talk) + len(r.ids) - 1 for talk, r in zip(talks, found, strict=True)]
-        talks = [[*talk, *r.ids] for talk, r in zip(talks, found, strict=True)]
+        assert [r.ids for r in results] == [r.ids for r in expected]
+        assert [r.logprobs for r in results] == [pytest.approx(r.logprobs, abs=1e-5) for r in expected]
+        known = [len(talk) + len(r.ids) - 1 for talk, r in zip(talks, results, strict=True)]
+        talks = [[*talk, *r.ids] for talk, r in zip(talks, results, strict=True)]

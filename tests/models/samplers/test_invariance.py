@@ -25,7 +25,6 @@ from sparring.models.language_model import (
     Product,
     fewest_rows,
     is_batch_invariant,
-    products,
 )
 from sparring.models.samplers.in_process import in_process
 from sparring.models.tiny import tiny_model
@@ -48,16 +47,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def family(name):
-    """Return a random model whose gains and biases are random too."""
     torch.manual_seed(5)
     network, generator = FAMILIES[name](), torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -82,19 +72,19 @@ def talk(model, *, order, size, cache_bytes=1 << 28, drop=(), turns=3):
     """Play some turns of all conversations, ``size`` of them in one call, and return all that was said."""
     sampler, root = in_process(model, cache_bytes=cache_bytes), Stream.from_seed(11)
     talks = [(ids, 0) for ids in openings()]
-    said = [[] for _ in talks]
+    replies = [[] for _ in talks]
     for turn in range(turns):
         for begin in range(0, len(order), size):
             chosen = order[begin : begin + size]
             if (turn, begin) in drop:
                 sampler.refresh()
-            asked = [SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, known=talks[i][1]) for i in chosen]
-            for i, result in zip(chosen, sampler.sample(asked, PARAMS, STOP), strict=True):
-                said[i].append((result.ids, result.logprobs))
+            requests = [SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, known=talks[i][1]) for i in chosen]
+            for i, result in zip(chosen, sampler.sample(requests, PARAMS, STOP), strict=True):
+                replies[i].append((result.ids, result.logprobs))
                 seen = talks[i][0] + result.ids
-                told = tuple(3 + (7 * turn + 5 * i + k) % 90 for k in range((i + turn) % 6 + 1))
-                talks[i] = (seen + told, len(seen) - 1)
-    return said
+                news = tuple(3 + (7 * turn + 5 * i + k) % 90 for k in range((i + turn) % 6 + 1))
+                talks[i] = (seen + news, len(seen) - 1)
+    return replies
 
 
 def ways(every):
@@ -146,18 +136,18 @@ def test_scores_do_not_depend_on_the_replies_beside_them(name):
     replies = [[tuple(draw.integers(3, VOCABULARY, 1 + (i + k) % 5).tolist()) for k in range(1 + i % 3)] for i in range(len(prompts))]
     expected = in_process(model).score(prompts, replies, PARAMS)
     for size in (1, 2, 3, 7):
-        found = []
+        scores = []
         for begin in range(0, len(prompts), size):
-            found += in_process(model).score(prompts[begin : begin + size], replies[begin : begin + size], PARAMS)
-        for one, other in zip(found, expected, strict=True):
-            assert (one == other).all(), size
+            scores += in_process(model).score(prompts[begin : begin + size], replies[begin : begin + size], PARAMS)
+        for mine, other in zip(scores, expected, strict=True):
+            assert (mine == other).all(), size
 
 
 def test_with_truncation_the_sets_kept_are_the_same_too():
     model, params = family("tiny"), SamplingParams(max_new_tokens=4, top_p=0.8, top_k=20)
-    asked = [SampleRequest(ids=ids, stream=i) for i, ids in enumerate(openings())]
-    together = in_process(model).sample(asked, params, STOP)
-    assert together == [in_process(model).sample([one], params, STOP)[0] for one in asked]
+    requests = [SampleRequest(ids=ids, stream=i) for i, ids in enumerate(openings())]
+    together = in_process(model).sample(requests, params, STOP)
+    assert together == [in_process(model).sample([request], params, STOP)[0] for request in requests]
 
 
 def test_more_threads_say_the_same_and_nearly_as_likely():
@@ -165,8 +155,8 @@ def test_more_threads_say_the_same_and_nearly_as_likely():
     torch.set_num_threads(2)
     assert not in_process(model).invariant
     assert model.new_cache(1, 5).positions == 5, "nothing is paid for what is not promised"
-    for one, other in zip(talk(model, order=list(range(22)), size=3), expected, strict=True):
-        for (ids, logprobs), (others, likely) in zip(one, other, strict=True):
+    for mine, other in zip(talk(model, order=list(range(22)), size=3), expected, strict=True):
+        for (ids, logprobs), (others, likely) in zip(mine, other, strict=True):
             assert ids == others
             assert logprobs == pytest.approx(likely, abs=1e-5)
 
@@ -182,11 +172,11 @@ def test_a_row_of_a_product_has_its_own_bits(inner, outer):
     """The rule that the rest stands on; a machine whose products break it fails here first."""
     draw = torch.Generator().manual_seed(0)
     x, weight = torch.randn(2051, inner, generator=draw), torch.randn(outer, inner, generator=draw)
-    own = fewest_rows([Product(inner, outer, turned=True, shifted=False)])
-    assert own in FILLS
-    expected = torch.nn.functional.linear(pad_rows(x, own), weight)
+    fewest = fewest_rows([Product(inner, outer, turned=True, shifted=False)])
+    assert fewest in FILLS
+    expected = torch.nn.functional.linear(pad_rows(x, fewest), weight)
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
-        assert (torch.nn.functional.linear(pad_rows(x[:rows], own), weight)[:rows] == expected[:rows]).all()
+        assert (torch.nn.functional.linear(pad_rows(x[:rows], fewest), weight)[:rows] == expected[:rows]).all()
 
 
 @pytest.mark.parametrize(("least", "good"), [(1, {8, 16, 32, 48, 96}), (16, {16, 32, 48, 96}), (17, {32, 48, 96}), (48, {48, 96}), (97, set())])
@@ -199,13 +189,6 @@ def test_rows_that_a_machine_sums_in_another_way_are_found(least, good):
     assert {rows for rows in FILLS if is_batch_invariant(run, rows, run(MOST))} == good
 
 
-def test_the_shapes_of_all_products_are_asked_for():
-    tiny, llama = family("tiny"), family("qwen3")
-    assert Product(64, 192, turned=False, shifted=True) in products(tiny.network), "queries, keys and values of GPT-2"
-    assert Product(64, VOCABULARY, turned=True, shifted=False) in products(tiny.network), "the head"
-    assert {Product(64, 128, turned=True, shifted=False), Product(96, 64, turned=True, shifted=False)} <= products(llama.network)
-
-
 @pytest.mark.parametrize("name", ["tiny", pytest.param("qwen3", marks=pytest.mark.slow)])
 def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
     """From about 800 positions on MKL sums a product in pieces, so what it looks at must be its own."""
@@ -213,18 +196,18 @@ def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
     monkeypatch.setitem(globals(), "CONTEXT", 2048)
     model, draw = family(name), np.random.default_rng(3)
     lengths = [1500, 130, 3, 1020, 700, 250, 129]
-    asked = [SampleRequest(ids=tuple(draw.integers(3, VOCABULARY, length).tolist()), stream=length) for length in lengths]
-    alone = [in_process(model).sample([one], PARAMS, STOP)[0] for one in asked]
-    assert in_process(model).sample(asked, PARAMS, STOP) == alone
+    requests = [SampleRequest(ids=tuple(draw.integers(3, VOCABULARY, length).tolist()), stream=length) for length in lengths]
+    alone = [in_process(model).sample([request], PARAMS, STOP)[0] for request in requests]
+    assert in_process(model).sample(requests, PARAMS, STOP) == alone
     sampler = in_process(model)
-    halves = [one._replace(ids=one.ids[: len(one.ids) // 2 + 1]) for one in asked]
+    halves = [request._replace(ids=request.ids[: len(request.ids) // 2 + 1]) for request in requests]
     seen = [half.ids + result.ids for half, result in zip(halves, sampler.sample(halves, PARAMS, STOP), strict=True)]
-    longer = [one._replace(ids=ids + one.ids[len(ids) :], known=len(ids) - 1) for one, ids in zip(asked, seen, strict=True)]
-    longer = [one for one in longer if len(one.ids) > one.known]
+    longer = [request._replace(ids=ids + request.ids[len(ids) :], known=len(ids) - 1) for request, ids in zip(requests, seen, strict=True)]
+    longer = [request for request in longer if len(request.ids) > request.known]
     before = sampler.tokens_computed
     again = sampler.sample(longer, PARAMS, STOP)
-    assert sampler.tokens_computed - before < sum(len(one.ids) - one.known for one in longer) + 4 * len(longer)  # of the rest alone
-    assert again == [in_process(model).sample([one], PARAMS, STOP)[0] for one in longer]
+    assert sampler.tokens_computed - before < sum(len(request.ids) - request.known for request in longer) + 4 * len(longer)  # of the rest alone
+    assert again == [in_process(model).sample([request], PARAMS, STOP)[0] for request in longer]
 
 
 @pytest.mark.parametrize("name", ["qwen3", "llama, heads of 64"])
@@ -232,8 +215,8 @@ def test_rows_of_a_token_stand_by_length_so_that_no_keys_are_copied(name, monkey
     model, kinds, add = family(name), [], attention.InvariantAttention._add
     assert in_process(model).invariant, "which asks attention itself"
 
-    def seen(self, *given):
-        add(self, *given)
+    def seen(self, *arguments):
+        add(self, *arguments)
         if self._positions.shape[1] == 1:
             kinds.extend(type(part.rows) for part in self._parts)
 
@@ -241,9 +224,3 @@ def test_rows_of_a_token_stand_by_length_so_that_no_keys_are_copied(name, monkey
     order = np.random.default_rng(3).permutation(len(openings())).tolist()
     talk(model, order=order, size=len(order), turns=1)
     assert len(kinds) > 6 and set(kinds) == {slice}
-
-
-def test_rows_that_are_no_neighbours_stay_an_index():
-    assert attention._neighbours(torch.tensor([3, 4, 5])) == slice(3, 6)
-    assert attention._neighbours(torch.tensor([7])) == slice(7, 8)
-    assert attention._neighbours(torch.tensor([3, 5])).tolist() == [3, 5]

@@ -6,7 +6,7 @@ OWN = [-0.5, -4.0, -16.0]
 
 
 @pytest.mark.parametrize(
-    ("said", "dtype", "wrong"),
+    ("values", "dtype", "wrong"),
     [
         (OWN, "float32", None),
         ([-0.50009, -4.00009, -16.00039], "float32", None),
@@ -21,6 +21,6 @@ OWN = [-0.5, -4.0, -16.0]
         ([], "float32", "there are 0 of them, and not 3"),
     ],
 )
-def test_log_probabilities_may_stray_by_rounding_alone(said, dtype, wrong):
-    found = describe_difference(said, OWN, dtype)
-    assert found is None if wrong is None else wrong in found
+def test_log_probabilities_may_stray_by_rounding_alone(values, dtype, wrong):
+    difference = describe_difference(values, OWN, dtype)
+    assert difference is None if wrong is None else wrong in difference

@@ -8,29 +8,29 @@ import json
 import os
 import time
 
-import numpy as np
 import pytest
-import torch
 
 from sparring.config import resolve
 from sparring.config.plugins import registry
-from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError, ModelError, RunError
 from sparring.core.records import SampleRequest, SamplingParams
-from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.engine.run_processes import playing
-from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import SampleBatch, finished_together, sample
+from sparring.models.samplers.base import SampleBatch, sample
 from sparring.models.samplers.in_process import in_process
 from sparring.models.samplers.openai import openai
-from sparring.models.tiny import tiny_model
 from sparring.run.events import read_lines
-from sparring.run.folder import RunFolder
-from sparring.run.loop import train
 from sparring.testing import check_backend, check_sampler
+from tests.models.samplers.builders import (
+    adapted,
+    freeze,
+    largest_difference,
+    replies_of,
+    small_model,
+    update,
+)
 from tests.models.samplers.fake_openai import FAULTS, Fake
+from tests.run_with_members import run
 
 VOCABULARY, STOP = 24, (2, 5)
 PARAMS = SamplingParams(max_new_tokens=4, temperature=0.8)
@@ -38,10 +38,7 @@ PARAMS = SamplingParams(max_new_tokens=4, temperature=0.8)
 
 @pytest.fixture
 def base():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield frozen(LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64, heads=2).to_transformers(), None))
-    torch.set_num_threads(before)
+    return freeze(small_model())
 
 
 @pytest.fixture
@@ -60,36 +57,18 @@ def server(base, monkeypatch, tmp_path):
     fake.close()
 
 
-def frozen(model):
-    for parameter in model.network.parameters():
-        parameter.requires_grad_(False)
-    return model
-
-
 def adapters(base, number=0):
-    network = add_adapters(
-        share_weights(base.network), rank=2, alpha=4.0, targets=[["c_attn"], ["c_proj", "c_fc"]][number], stream=Stream.from_seed(number)
-    )
-    model = LanguageModel(network, None, over=base)
+    model = adapted(base, number, [["c_attn"], ["c_proj", "c_fc"]][number])
     update(model, 0)
     return model
 
 
-@torch.no_grad()
-def update(model, step):
-    for tensor in model.tensors().values():
-        tensor.add_(0.1 * torch.sin(torch.arange(tensor.numel()) + step).view_as(tensor))
-    model.version += 1
-
-
-def asked(count=12):
+def make_requests(count=12):
     return [SampleRequest(ids=tuple(1 + (i * k) % 20 for k in range(1 + i % 5)), stream=2**64 - 1 - i) for i in range(count)]
 
 
-def same(own, requests, said):
-    prompts = [(*request.ids, *one.ids[:t]) for request, one in zip(requests, said, strict=True) for t in range(len(one.ids))]
-    expected = np.concatenate(in_process(own).score(prompts, [[(token,)] for one in said for token in one.ids], PARAMS))
-    assert np.abs(expected - [value for one in said for value in one.logprobs]).max() < 1e-5
+def same(model, requests, replies):
+    assert largest_difference(model, requests, replies, PARAMS) < 1e-5
 
 
 def at(server, model, **options):
@@ -97,101 +76,90 @@ def at(server, model, **options):
 
 
 def test_it_keeps_the_contract_in_any_company(base, server):
-    one, other = adapters(base), adapters(base, 1)
-    weights = {name: tensor.clone() for name, tensor in one.tensors().items()}
-    check_sampler(lambda: at(server, one), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4)
-    check_backend(lambda: [at(server, one), at(server, other)], vocabulary=VOCABULARY, stop_ids=STOP, conversations=3)
-    assert not at(server, one).invariant and at(server, one).backend is at(server, other).backend
-    assert list(at(server, one).submit([], PARAMS, STOP)) == []
+    first, second = adapters(base), adapters(base, 1)
+    weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
+    check_sampler(lambda: at(server, first), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4)
+    check_backend(lambda: [at(server, first), at(server, second)], vocabulary=VOCABULARY, stop_ids=STOP, conversations=3)
+    assert not at(server, first).invariant and at(server, first).backend is at(server, second).backend
+    assert list(at(server, first).submit([], PARAMS, STOP)) == []
 
 
 def test_replies_are_those_of_the_same_seeds_in_this_process(base, server):
-    """The server of these tests draws as this process does."""
-    one, requests = adapters(base), asked()
+    learner, requests = adapters(base), make_requests()
     halved = [SampleRequest(request.ids, request.stream & (2**63 - 1)) for request in requests]
-    assert [reply.ids for reply in sample(at(server, one), requests, PARAMS, STOP)] == [reply.ids for reply in sample(in_process(one), halved, PARAMS, STOP)]
-    assert {reply.truncated for reply in sample(at(server, one), requests, PARAMS, STOP)} == {True, False}
+    assert [reply.ids for reply in sample(at(server, learner), requests, PARAMS, STOP)] == [reply.ids for reply in sample(in_process(learner), halved, PARAMS, STOP)]
+    assert {reply.truncated for reply in sample(at(server, learner), requests, PARAMS, STOP)} == {True, False}
 
 
 def test_replies_are_of_the_weights_of_now_and_old_adapters_are_unloaded(base, server):
     models = [adapters(base), adapters(base, 1), base]
-    samplers = [at(server, one, retries=3) for one in models]
+    samplers = [at(server, model, retries=3) for model in models]
     for step in range(3):
-        for one, sampler in zip(models, samplers, strict=True):
-            same(one, asked(), sample(sampler, asked(), PARAMS, STOP))
+        for model, sampler in zip(models, samplers, strict=True):
+            same(model, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
         assert len(server.models) == 3 and len(server.ever) == 2 * (step + 1)
-        for number, one in enumerate(models[:2]):
-            update(one, step + number)
-    lots = [SampleBatch(sampler, asked(5), PARAMS, STOP) for sampler in samplers]
-    said = dict(one for found in finished_together(samplers[0].backend, lots) for one in found)
-    for number in range(3):
-        assert [said[5 * number + place] for place in range(5)] == sample(samplers[number], asked(5), PARAMS, STOP)
+        for number, model in enumerate(models[:2]):
+            update(model, step + number)
+    lots = [SampleBatch(sampler, make_requests(5), PARAMS, STOP) for sampler in samplers]
+    assert replies_of(lots) == [reply for sampler in samplers for reply in sample(sampler, make_requests(5), PARAMS, STOP)]
 
 
 def test_weights_that_are_published_count_at_the_same_version_too(base, server):
-    one = adapters(base)
-    sampler = at(server, one)
-    sample(sampler, asked(2), PARAMS, STOP)
-    assert sampler.publish({name: 1.5 * tensor for name, tensor in one.tensors().items()}, one.version) == one.version
-    same(one, asked(), sample(sampler, asked(), PARAMS, STOP))
+    learner = adapters(base)
+    sampler = at(server, learner)
+    sample(sampler, make_requests(2), PARAMS, STOP)
+    assert sampler.publish({name: 1.5 * tensor for name, tensor in learner.tensors().items()}, learner.version) == learner.version
+    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     assert len(server.ever) == 2
 
 
 def test_adapters_stay_until_the_calls_that_wait_for_them_end(base, server):
-    one = adapters(base)
-    sampler = at(server, one, concurrency=1)
-    coming = sampler.submit(asked(), PARAMS, STOP)
-    first = [found for found in (next(coming), next(coming), next(coming)) if found]
-    update(one, 1)
-    second = sample(sampler, asked(2), PARAMS, STOP)
+    learner = adapters(base)
+    sampler = at(server, learner, concurrency=1)
+    coming = sampler.submit(make_requests(), PARAMS, STOP)
+    first = [pairs for pairs in (next(coming), next(coming), next(coming)) if pairs]
+    before = learner.clone()
+    update(learner, 1)
+    second = sample(sampler, make_requests(2), PARAMS, STOP)
     assert len(server.models) == 3, "the old ones are still waited for"
-    before = with_version_before(one, 1)
-    same(before, asked(), [reply for _, reply in sorted([one for found in (*first, *coming) for one in found])])
-    same(one, asked(2), second)
+    same(before, make_requests(), [reply for _, reply in sorted([adapted for pairs in (*first, *coming) for adapted in pairs])])
+    same(learner, make_requests(2), second)
     assert len(server.models) == 2
 
 
-def with_version_before(model, step):
-    other = model.clone()
-    with torch.no_grad():
-        for tensor in other.tensors().values():
-            tensor.sub_(0.1 * torch.sin(torch.arange(tensor.numel()) + step).view_as(tensor))
-    return other
-
-
 def test_a_call_that_is_given_up_leaves_nothing(base, server):
-    one = adapters(base)
-    sampler = at(server, one, concurrency=1)
-    coming = sampler.submit(asked(), PARAMS, STOP)
+    learner = adapters(base)
+    sampler = at(server, learner, concurrency=1)
+    coming = sampler.submit(make_requests(), PARAMS, STOP)
     next(coming)
     coming.close()
-    update(one, 1)
-    same(one, asked(), sample(sampler, asked(), PARAMS, STOP))
-    assert len(server.models) == 2 and len(server.asked) < 2 + 5 + len(asked()), "those that had not begun are asked no more"
+    update(learner, 1)
+    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+    assert len(server.models) == 2 and len(server.asked) < 2 + 5 + len(make_requests()), "those that had not begun are asked no more"
 
 
 def test_as_many_requests_are_under_way_as_may_be(base, server):
-    sample(at(server, adapters(base), concurrency=3), asked(24), PARAMS, STOP)
+    sample(at(server, adapters(base), concurrency=3), make_requests(24), PARAMS, STOP)
     assert 2 <= server.most <= 3
 
 
 def test_a_server_that_was_started_anew_is_given_the_adapters_again(base, server):
-    one = adapters(base)
-    sampler = at(server, one)
-    expected = sample(sampler, asked(), PARAMS, STOP)
+    learner = adapters(base)
+    sampler = at(server, learner)
+    expected = sample(sampler, make_requests(), PARAMS, STOP)
     server.faults["restart"] = 1
-    assert sample(sampler, asked(), PARAMS, STOP) == expected
+    assert sample(sampler, make_requests(), PARAMS, STOP) == expected
     assert len(set(server.ever)) == 1 < len(server.ever)
 
 
 def test_what_passes_is_tried_again(base, server):
-    one = adapters(base)
+    learner = adapters(base)
     server.faults["busy"] = 2
-    sampler = at(server, one, retries=3)
-    same(one, asked(), sample(sampler, asked(), PARAMS, STOP))
+    sampler = at(server, learner, retries=3)
+    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     server.faults["answer lost"] = 1
-    update(one, 1)
-    same(one, asked(), sample(sampler, asked(), PARAMS, STOP))
+    update(learner, 1)
+    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
 
 
 WRONG = {
@@ -215,7 +183,7 @@ WRONG = {
 def test_a_server_that_does_not_do_is_refused_in_one_line(kind, base, server):
     server.faults[kind] = 1
     with pytest.raises(RunError, match=WRONG[kind]) as caught:
-        sample(at(server, adapters(base)), asked(), PARAMS, STOP)
+        sample(at(server, adapters(base)), make_requests(), PARAMS, STOP)
     assert "\n" not in str(caught.value)
     del caught
     assert set(FAULTS) - set(WRONG) == {"late stop"}
@@ -225,63 +193,61 @@ def test_a_server_that_does_not_do_is_refused_in_one_line(kind, base, server):
     "value", [None, float("nan"), float("-inf"), float("inf"), "-0.5", True, 10**400, {}], ids=["null", "nan", "-inf", "inf", "text", "bool", "large", "object"]
 )
 def test_a_log_probability_that_is_no_number_is_the_servers_fault(value, base, server):
-    """Not that of weights that have grown too large: the server's answer is quoted."""
     server.faults["odd logprob"], server.odd = 1, value
     with pytest.raises(RunError, match=r"The server gave .{1,40} as a log-probability of a reply of '.*'\. It must be a finite number") as caught:
-        sample(at(server, adapters(base)), asked(), PARAMS, STOP)
+        sample(at(server, adapters(base)), make_requests(), PARAMS, STOP)
     assert json.dumps(value)[:40] in str(caught.value)
     del caught
 
 
-@pytest.mark.parametrize(("kind", "told"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")])
-def test_a_wrong_reply_later_is_refused_too(kind, told, base, server):
+@pytest.mark.parametrize(("kind", "words"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")])
+def test_a_wrong_reply_later_is_refused_too(kind, words, base, server):
     sampler = at(server, adapters(base))
-    whole = [request for request, reply in zip(asked(), sample(sampler, asked(), PARAMS, STOP), strict=True) if reply.truncated]
+    whole = [request for request, reply in zip(make_requests(), sample(sampler, make_requests(), PARAMS, STOP), strict=True) if reply.truncated]
     server.faults[kind] = 1
-    with pytest.raises(RunError, match=told):
+    with pytest.raises(RunError, match=words):
         sample(sampler, whole, PARAMS, STOP)
 
 
 def test_less_precision_may_be_allowed(base, server):
     server.faults["far logprob"] = 1
-    sample(at(server, adapters(base), tolerance=0.1), asked(), PARAMS, STOP)
+    sample(at(server, adapters(base), tolerance=0.1), make_requests(), PARAMS, STOP)
     with pytest.raises(ConfigError, match="tolerance"):
         registry.bind("samplers", "openai", {"tolerance": 0})(base)
 
 
 def test_it_is_tried_at_each_temperature_and_after_each_update_once(base, server):
-    one = adapters(base)
-    sampler, probes = at(server, one), lambda: sum(request["max_tokens"] == 8 for request in server.asked)
+    learner = adapters(base)
+    sampler, probes = at(server, learner), lambda: sum(request["max_tokens"] == 8 for request in server.asked)
     for temperature, count in ((0.8, 1), (0.8, 1), (1.0, 2), (0.8, 2)):
-        sample(sampler, asked(2), SamplingParams(max_new_tokens=4, temperature=temperature), STOP)
+        sample(sampler, make_requests(2), SamplingParams(max_new_tokens=4, temperature=temperature), STOP)
         assert probes() == count
-    update(one, 1)
-    sample(sampler, asked(2), PARAMS, STOP)
+    update(learner, 1)
+    sample(sampler, make_requests(2), PARAMS, STOP)
     assert probes() == 3
     other = at(server, base)
-    sample(other, asked(2), PARAMS, STOP)
-    sample(other, asked(2), PARAMS, STOP)
+    sample(other, make_requests(2), PARAMS, STOP)
+    sample(other, make_requests(2), PARAMS, STOP)
     assert probes() == 4
 
 
 def test_what_cannot_be_asked_is_refused(base, server):
-    whole = LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64, heads=2).to_transformers(), None)
     with pytest.raises(ModelError, match=r"adapters alone.*model.lora.rank=16"):
-        at(server, whole)
+        at(server, small_model())
     with pytest.raises(ModelError, match=r"write sampler\.served"):
         openai(base, base_url=server.url)
-    one = at(server, adapters(base))
+    sampler = at(server, adapters(base))
     with pytest.raises(ModelError, match=r"sampler 'openai' and rollout.top_p=0.9"):
-        sample(one, asked(1), SamplingParams(max_new_tokens=1, top_p=0.9), STOP)
+        sample(sampler, make_requests(1), SamplingParams(max_new_tokens=1, top_p=0.9), STOP)
     with pytest.raises(ModelError, match=r"exceeds the context of 64"):
-        sample(one, [SampleRequest(tuple(range(62)), 1)], PARAMS, STOP)
+        sample(sampler, [SampleRequest(tuple(range(62)), 1)], PARAMS, STOP)
     with pytest.raises(ConfigError, match=r"nothing is sent to gpu over http"):
         openai(adapters(base), base_url="http://gpu:8000/v1")
 
 
 def test_a_server_that_is_not_there_ends_the_run_in_one_line(base):
     with pytest.raises(RunError, match=r"http://127.0.0.1:9/v1 could not be reached, 1 try.*Check base_url") as caught:
-        sample(openai(adapters(base), base_url="http://127.0.0.1:9/v1", retries=0), asked(1), PARAMS, STOP)
+        sample(openai(adapters(base), base_url="http://127.0.0.1:9/v1", retries=0), make_requests(1), PARAMS, STOP)
     assert "\n" not in str(caught.value)
 
 
@@ -289,14 +255,14 @@ def test_adapters_are_in_the_folder_that_the_server_sees_too(base, server, monke
     (tmp_path / "shared").mkdir()
     monkeypatch.setenv("SPARRING_ADAPTERS", str(tmp_path / "shared"))
     sampler = at(server, adapters(base))
-    sample(sampler, asked(1), PARAMS, STOP)
+    sample(sampler, make_requests(1), PARAMS, STOP)
     assert len(list((tmp_path / "shared").glob("sparring-adapters-*/*/adapter_model.safetensors"))) == 1
     del sampler
     gc.collect()
     assert not list((tmp_path / "shared").iterdir())
     monkeypatch.setenv("SPARRING_ADAPTERS", str(tmp_path / "nowhere"))
     with pytest.raises(RunError, match=r"SPARRING_ADAPTERS names .*nowhere, which is not a folder"):
-        sample(at(server, adapters(base), timeout=7), asked(1), PARAMS, STOP)
+        sample(at(server, adapters(base), timeout=7), make_requests(1), PARAMS, STOP)
 
 
 RUN = {
@@ -319,23 +285,20 @@ FRESH = {"fleet": "processes", "workers": 1, "order": "fresh", "lag": 1, "unit_g
 
 @pytest.mark.parametrize(
     "scale",
-    [pytest.param({}, marks=pytest.mark.always), *(pytest.param(one, marks=pytest.mark.slow) for one in ({"fleet": "processes", "workers": 1}, FRESH))],
+    [pytest.param({}, marks=pytest.mark.always), *(pytest.param(scale, marks=pytest.mark.slow) for scale in ({"fleet": "processes", "workers": 1}, FRESH))],
     ids=["here", "worker", "fresh"],
 )
 def test_in_every_step_of_a_run_log_probs_are_the_learners(scale, chat_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    own = {**RUN, "model": {"name": str(chat_folder), "lora": {"rank": 4}}, "scale": scale}
-    here = LocalEngine(resolve(own)).policies["main"].model
-    fake = Fake(here.over or frozen(LanguageModel(here.network.unload(), None)))
-    config = resolve({**own, "sampler": {"name": "openai", "base_url": fake.url, "retries": 0}})
-    folder = RunFolder.create(tmp_path / "run", to_yaml(config))
-    engine = LocalEngine(config)
-    with folder, playing(engine, folder.path):
-        train(config, engine, folder)
-    lines = list(read_lines(folder.path / "metrics.jsonl"))
-    found = [line["logprob_difference_max"] for line in lines if "logprob_difference_max" in line]
-    assert len(lines) == 4 and len(found) == (4 if scale is not FRESH else len(found)) > 0 and max(found) < 1e-4
+    settings = {**RUN, "model": {"name": str(chat_folder), "lora": {"rank": 4}}, "scale": scale}
+    here = LocalEngine(resolve(settings)).policies["main"].model
+    fake = Fake(here.over or freeze(LanguageModel(here.network.unload(), None)))
+    config = resolve({**settings, "sampler": {"name": "openai", "base_url": fake.url, "retries": 0}})
+    run(tmp_path / "run", config)
+    lines = list(read_lines(tmp_path / "run" / "metrics.jsonl"))
+    differences = [line["logprob_difference_max"] for line in lines if "logprob_difference_max" in line]
+    assert len(lines) == 4 and len(differences) == (4 if scale is not FRESH else len(differences)) > 0 and max(differences) < 1e-4
     assert len(set(fake.ever)) >= 4, "each update is a new name"
     fake.close()
 
@@ -344,5 +307,5 @@ def test_errors_hold_no_key(base, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-Very0Secret1Key2")
     server.faults["busy"] = 1
     with pytest.raises(RunError) as caught:
-        sample(at(server, adapters(base), timeout=8), asked(1), PARAMS, STOP)
+        sample(at(server, adapters(base), timeout=8), make_requests(1), PARAMS, STOP)
     assert "Secret" not in str(caught.value) and os.environ["OPENAI_API_KEY"]

@@ -13,21 +13,18 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sparring.config import resolve
-from sparring.config.recipe import to_yaml
 from sparring.core.errors import RunError
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
-from sparring.engine.local import LocalEngine
-from sparring.engine.run_processes import playing
 from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import sample
 from sparring.models.samplers.openai import openai
 from sparring.models.samplers.vllm.replica import environment, python
 from sparring.run.events import read_lines
-from sparring.run.folder import RunFolder
-from sparring.run.loop import train
-from tests.models.samplers.test_openai import PARAMS, RUN, STOP, same, update
+from tests.models.samplers.builders import freeze, update
+from tests.models.samplers.test_openai import PARAMS, RUN, STOP, same
+from tests.run_with_members import run
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -36,9 +33,9 @@ class Serving:
     """vLLM's server of a model folder, on a port of this machine."""
 
     def __init__(self, folder, log, *options):
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
         self.command = [python(), "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--served-model-name", "base", "--host", "127.0.0.1"]
         self.command += ["--port", self.port, "--dtype", "float32", "--enforce-eager", "--max-model-len", "2048", "--generation-config", "vllm"]
         self.command += ["--logprobs-mode", "processed_logprobs", "--enable-lora", "--max-loras", "2", "--max-lora-rank", "8", "--max-cpu-loras", "4", *options]
@@ -47,9 +44,9 @@ class Serving:
         self.start()
 
     def start(self):
-        own = {**os.environ, **environment(1), "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_CPU_KVCACHE_SPACE": "1"}
+        variables = {**os.environ, **environment(1), "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_CPU_KVCACHE_SPACE": "1"}
         with open(self.log, "a") as log:
-            self.process = subprocess.Popen([*map(str, self.command)], env=own, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen([*map(str, self.command)], env=variables, stdout=log, stderr=log, start_new_session=True)
         for _ in range(600):
             try:
                 urllib.request.urlopen(self.url.removesuffix("/v1") + "/health", timeout=5)
@@ -67,17 +64,14 @@ class Serving:
 @pytest.fixture(scope="module")
 def server(llama, tmp_path_factory):
     torch.set_num_threads(1)
-    one = Serving(llama, tmp_path_factory.mktemp("log") / "server.log")
-    yield one
-    one.end()
+    serving = Serving(llama, tmp_path_factory.mktemp("log") / "server.log")
+    yield serving
+    serving.end()
 
 
 @pytest.fixture
 def base(llama):
-    network = AutoModelForCausalLM.from_pretrained(llama, dtype=torch.float32).eval()
-    for parameter in network.parameters():
-        parameter.requires_grad_(False)
-    return LanguageModel(network, None)
+    return freeze(LanguageModel(AutoModelForCausalLM.from_pretrained(llama, dtype=torch.float32).eval(), None))
 
 
 def with_adapters(base, number):
@@ -87,54 +81,51 @@ def with_adapters(base, number):
     return model
 
 
-def asked(count=24):
+def make_requests(count=24):
     return [SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 34)), stream=2**64 - 1 - i) for i in range(count)]
 
 
 def test_replies_are_of_the_weights_of_now_and_of_their_seeds(base, server):
     models = [with_adapters(base, number) for number in range(2)]
-    samplers = [openai(one, base_url=server.url) for one in models]
+    samplers = [openai(model, base_url=server.url) for model in models]
     for step in range(3):
-        for one, sampler in zip(models, samplers, strict=True):
-            said = sample(sampler, asked(), PARAMS, STOP)
-            same(one, asked(), said)
-            assert sample(sampler, asked(), PARAMS, STOP) == said, "by the same seeds"
-            assert [sample(sampler, [request], PARAMS, STOP)[0] for request in asked(4)] == said[:4]
-            update(one, step)
+        for model, sampler in zip(models, samplers, strict=True):
+            replies = sample(sampler, make_requests(), PARAMS, STOP)
+            same(model, make_requests(), replies)
+            assert sample(sampler, make_requests(), PARAMS, STOP) == replies, "by the same seeds"
+            assert [sample(sampler, [request], PARAMS, STOP)[0] for request in make_requests(4)] == replies[:4]
+            update(model, step)
     long = SamplingParams(max_new_tokens=40, temperature=1.0)
-    said = sample(samplers[0], asked(), long, STOP)
-    assert {one.truncated for one in said} == {True, False}
-    assert all((one.ids[-1] in STOP) is not one.truncated and not set(one.ids[:-1]) & set(STOP) for one in said)
+    replies = sample(samplers[0], make_requests(), long, STOP)
+    assert {model.truncated for model in replies} == {True, False}
+    assert all((model.ids[-1] in STOP) is not model.truncated and not set(model.ids[:-1]) & set(STOP) for model in replies)
 
 
 def test_a_model_without_adapters_is_asked_by_the_servers_name(base, server):
     sampler = openai(base, base_url=server.url, served="base")
-    same(base, asked(), sample(sampler, asked(), PARAMS, STOP))
+    same(base, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     with pytest.raises(RunError, match=r"answered with status 404.*does not exist"):
-        sample(openai(base, base_url=server.url, served="nobody", retries=0), asked(1), PARAMS, STOP)
+        sample(openai(base, base_url=server.url, served="nobody", retries=0), make_requests(1), PARAMS, STOP)
 
 
 def test_a_server_that_was_started_anew_is_given_the_adapters_again(base, server):
     sampler = openai(with_adapters(base, 0), base_url=server.url)
-    said = sample(sampler, asked(), PARAMS, STOP)
+    replies = sample(sampler, make_requests(), PARAMS, STOP)
     server.end()
     server.start()
-    assert sample(sampler, asked(), PARAMS, STOP) == said
+    assert sample(sampler, make_requests(), PARAMS, STOP) == replies
 
 
 def test_in_every_step_of_a_run_log_probs_are_the_learners(llama, server, tmp_path):
     model = {"name": str(llama), "lora": {"rank": 4}}
     config = resolve({**RUN, "model": model, "sampler": {"name": "openai", "base_url": server.url}})
-    engine = LocalEngine(config)
-    folder = RunFolder.create(tmp_path / "run", to_yaml(config))
-    with folder, playing(engine, folder.path):
-        train(config, engine, folder)
-    found = [line["logprob_difference_max"] for line in read_lines(folder.path / "metrics.jsonl") if "logprob_difference_max" in line]
-    assert len(found) == 4 and max(found) < 1e-4
+    run(tmp_path / "run", config)
+    differences = [line["logprob_difference_max"] for line in read_lines(tmp_path / "run" / "metrics.jsonl") if "logprob_difference_max" in line]
+    assert len(differences) == 4 and max(differences) < 1e-4
 
 
 def test_another_model_at_the_server_is_refused(base, server):
     with torch.no_grad():
         next(base.network.parameters()).mul_(1.5)
     with pytest.raises(RunError, match=r"differ from this model's by up to"):
-        sample(openai(base, base_url=server.url, served="base"), asked(1), PARAMS, STOP)
+        sample(openai(base, base_url=server.url, served="base"), make_requests(1), PARAMS, STOP)

@@ -6,30 +6,25 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.core.records import Episode, SampledRun, SampleRequest, SamplingParams, Turn
+from sparring.core.records import Episode, SampledRun, SamplingParams, Turn
 from sparring.core.rng import Stream
-from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import SampleBatch
 from sparring.models.samplers.in_process import WeightUpdates, in_process, restrict
-from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.models.tiny import tiny_model
 from sparring.play.context.base import Ledger, sampled_segments
 from sparring.play.episode import recorded_reply
 from sparring.play.players.base import Reply
 from sparring.report.episode_text import turn_texts
 from sparring.testing.context import Letters
+from tests.models.samplers.builders import adapted
+from tests.models.samplers.test_in_process import TOKENIZER, requests
 
-TOKENIZER = tiny_tokenizer([f"w{i}" for i in range(12)])
 BASE = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64).to_transformers(), TOKENIZER)
 STOP = (2,)
 PARAMS = SamplingParams(max_new_tokens=8)
 TOLERANCE = 1e-5
 CONTEXTS = [[1, 5, 6], [1, 5, 6], [1, 5, 6], [1, 9], [1, 5, 7, 8], [4]]
-
-
-def requests(contexts, seed=0, known=()):
-    root = Stream.from_seed(seed)
-    return [SampleRequest(tuple(ids), root.child(i).key, known[i] if known else 0) for i, ids in enumerate(contexts)]
 
 
 def moved(model):
@@ -55,12 +50,12 @@ def moving(sampler, *tokens):
     return models
 
 
-def replay(model, ids, reply, params, kept=()):
+def replay(model, ids, reply, params, supports=()):
     """Log-probabilities of a reply by the full forward of Hugging Face, in float64: with moved weights its float32 rounds more than ours."""
     full = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
         logits = deepcopy(model.network).double()(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
-    logits = restrict(logits, list(kept)) if kept else logits
+    logits = restrict(logits, list(supports)) if supports else logits
     return logits.log_softmax(-1)[range(len(reply)), list(reply)].numpy()
 
 
@@ -68,12 +63,12 @@ def check(models, context, result, params):
     assert sum(run.length for run in result.runs) in (0, len(result.ids))
     end = 0
     for length, version in result.runs:
-        own, end = slice(end, end + length), end + length
+        span, end = slice(end, end + length), end + length
         expected = replay(models[version], context, result.ids, params, result.kept)
-        assert np.array(result.logprobs)[own] == pytest.approx(expected[own], abs=TOLERANCE)
+        assert np.array(result.logprobs)[span] == pytest.approx(expected[span], abs=TOLERANCE)
         if len(result.runs) > 1 and length > 1 and not result.kept:
-            others = [replay(models[one.version], context, result.ids, params)[own] for one in result.runs if one.version != version]
-            assert all(np.abs(other - expected[own]).max() > 1e-3 for other in others)
+            others = [replay(models[other.version], context, result.ids, params)[span] for other in result.runs if other.version != version]
+            assert all(np.abs(other - expected[span]).max() > 1e-3 for other in others)
 
 
 @settings(max_examples=25, deadline=None)
@@ -83,20 +78,20 @@ def test_each_run_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_
     params = SamplingParams(max_new_tokens=8, top_p=top_p, top_k=top_k)
     models = moving(sampler, *tokens)
     for context, result in zip(CONTEXTS, sampler.sample(requests(CONTEXTS, seed), params, STOP), strict=True):
-        assert [one.version for one in result.runs][:1] in ([], [0])
+        assert [run.version for run in result.runs][:1] in ([], [0])
         assert len(result.runs) == (0 if (n := 1 + sum(t < len(result.ids) for t in tokens)) == 1 else n)
         check(models, context, result, params)
 
 
 def test_what_was_said_stands_and_without_a_change_nothing_differs():
-    asked = requests(CONTEXTS)
-    plain = in_process(BASE.clone()).sample(asked, PARAMS, STOP)
+    batch = requests(CONTEXTS)
+    plain = in_process(BASE.clone()).sample(batch, PARAMS, STOP)
     quiet, harmed = in_process(BASE.clone()), in_process(BASE.clone())
     moving(quiet), moving(harmed, 3)
-    assert quiet.sample(asked, PARAMS, STOP) == plain  # to the bit, and no runs
-    found = harmed.sample(asked, PARAMS, STOP)
-    assert [(one.ids[:3], one.logprobs[:3]) for one in found] == [(one.ids[:3], one.logprobs[:3]) for one in plain]
-    assert any(one.runs for one in found) and {one.runs[0] for one in found if one.runs} == {SampledRun(3, 0)}
+    assert quiet.sample(batch, PARAMS, STOP) == plain  # to the bit, and no runs
+    results = harmed.sample(batch, PARAMS, STOP)
+    assert [(reply.ids[:3], reply.logprobs[:3]) for reply in results] == [(reply.ids[:3], reply.logprobs[:3]) for reply in plain]
+    assert any(reply.runs for reply in results) and {reply.runs[0] for reply in results if reply.runs} == {SampledRun(3, 0)}
 
 
 def test_what_older_weights_computed_is_found_by_no_later_reply():
@@ -104,7 +99,7 @@ def test_what_older_weights_computed_is_found_by_no_later_reply():
     before = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)  # fills the cache with what is old later
     models = moving(sampler, 2)
     first = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)
-    longer = [(*context, *one.ids, 7) for said in (before, first) for context, one in zip(CONTEXTS, said, strict=True)]
+    longer = [(*context, *reply.ids, 7) for replies in (before, first) for context, reply in zip(CONTEXTS, replies, strict=True)]
     known = [len(ids) - 2 for ids in longer]
     for context, result in zip(longer, sampler.sample(requests(longer, 2, known), PARAMS, STOP), strict=True):
         assert not result.runs
@@ -112,20 +107,16 @@ def test_what_older_weights_computed_is_found_by_no_later_reply():
 
 
 def test_in_a_batch_of_several_models_each_has_its_own_runs():
-    def adapted(number):
-        network = add_adapters(share_weights(BASE.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(number))
-        model = LanguageModel(network, TOKENIZER, over=BASE)
-        moved(model)
-        return model
-
-    samplers = [in_process(adapted(1)), in_process(adapted(2))]
+    samplers = [in_process(adapted(BASE, number)) for number in (1, 2)]
+    for sampler in samplers:
+        moved(sampler.model)
     backend = samplers[0].backend
     assert backend is not None and backend is samplers[1].backend
     models = moving(samplers[1], 3)
-    lots = [SampleBatch(one, requests(CONTEXTS, place), PARAMS, STOP) for place, one in enumerate(samplers)]
-    found = dict(pair for pairs in backend.submit(lots) for pair in pairs)
-    first, second = [found[place] for place in range(6)], [found[place] for place in range(6, 12)]
-    assert not any(one.runs for one in first) and any(one.runs for one in second)
+    lots = [SampleBatch(sampler, requests(CONTEXTS, place), PARAMS, STOP) for place, sampler in enumerate(samplers)]
+    replies = dict(pair for pairs in backend.submit(lots) for pair in pairs)
+    first, second = [replies[place] for place in range(6)], [replies[place] for place in range(6, 12)]
+    assert not any(sampler.runs for sampler in first) and any(sampler.runs for sampler in second)
     for context, result in zip(CONTEXTS, first, strict=True):
         assert result.logprobs == pytest.approx(replay(samplers[0].model, context, result.ids, PARAMS), abs=TOLERANCE)
     for context, result in zip(CONTEXTS, second, strict=True):
@@ -141,8 +132,8 @@ def shown_runs(segments):
 
 
 def test_runs_by_hand():
-    said = iter([[1, 5], [1, 5], [2, 5], [2, 6], [2, 6]])
-    renewing = WeightUpdates(lambda: next(said), [1, 5])
+    states = iter([[1, 5], [1, 5], [2, 5], [2, 6], [2, 6]])
+    renewing = WeightUpdates(lambda: next(states), [1, 5])
     assert [renewing.update_before(token) for token in range(1, 6)] == [False, False, True, True, False]
     assert renewing.runs(0, 6) == ((3, 1), (3, 2)) and renewing.runs(1, 6) == ((4, 5), (2, 6))
     assert renewing.runs(0, 3) == renewing.runs(1, 4) == ()
@@ -156,7 +147,7 @@ def test_a_reply_of_several_runs_is_recorded_in_as_many_and_said_again():
     ledger = Ledger(Letters())
     ledger.ask("x")
     segments = ledger.record(reply)
-    assert [one.kind for one in segments] == ["prompt", "sampled", "sampled"] and ledger.ids[-4:] == reply.ids
+    assert [segment.kind for segment in segments] == ["prompt", "sampled", "sampled"] and ledger.ids[-4:] == reply.ids
     assert shown_runs(segments) == "of 7 updates for the first 1 tokens, of 8 updates for the next 3"
     assert shown_runs(segments[:2]) == ""
     turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments, weights_version=8)

@@ -18,13 +18,13 @@ RPS = {"game": "rock_paper_scissors", "members": 2, "start": "uniform", "steps":
 THREE = {**RPS, "game": "example", "members": 3}
 
 
-def gains(answer, **given):
-    return [seed["team"] for seed in measured(**given)[answer]]
+def gains(answer, **options):
+    return [seed["team"] for seed in measured(**options)[answer]]
 
 
 def test_self_play_stops_where_no_seat_gains_alone():
-    ((found,),) = measured(**THREE, method="SP", rounds=1).values()
-    assert found["team"] == pytest.approx(1.486, abs=0.05) and found["one seat"] < 0.01
+    ((seed,),) = measured(**THREE, method="SP", rounds=1).values()
+    assert seed["team"] == pytest.approx(1.486, abs=0.05) and seed["one seat"] < 0.01
 
 
 def test_the_released_figures_in_rock_paper_scissors():
@@ -34,29 +34,29 @@ def test_the_released_figures_in_rock_paper_scissors():
 
 
 def test_cross_play_with_the_linear_program_is_at_the_equilibrium_and_its_last_main_is_not():
-    found = measured(**RPS, method="FXP", rounds=4, solver="nash")
-    assert found["mixture"][0]["team"] < 0.01 and found["last"][0]["team"] > 0.99
-    found = measured(**THREE, method="FXP", rounds=4, solver="nash")
-    assert found["mixture"][0]["team"] < 0.01 and found["last"][0]["team"] < 0.01
+    answers = measured(**RPS, method="FXP", rounds=4, solver="nash")
+    assert answers["mixture"][0]["team"] < 0.01 and answers["last"][0]["team"] > 0.99
+    answers = measured(**THREE, method="FXP", rounds=4, solver="nash")
+    assert answers["mixture"][0]["team"] < 0.01 and answers["last"][0]["team"] < 0.01
 
 
 def test_counters_that_are_never_reset_fail():
-    given = {**THREE, "start": "random", "steps": 200, "rounds": 10, "solver": "nash", "seeds": 1}
-    assert max(gains("mixture", **given, method="gridworld")) < 0.01
-    assert min(gains("mixture", **given, method="gridworld, one counter")) > 1
-    assert min(gains("average", **given, method="gridworld")) > 1
+    options = {**THREE, "start": "random", "steps": 200, "rounds": 10, "solver": "nash", "seeds": 1}
+    assert max(gains("mixture", **options, method="gridworld")) < 0.01
+    assert min(gains("mixture", **options, method="gridworld, one counter")) > 1
+    assert min(gains("average", **options, method="gridworld")) > 1
 
 
 def test_fictitious_self_play_meets_the_mean_of_what_it_was(monkeypatch):
-    (found,) = measured(**{**RPS, "steps": 60}, method="FSP", rounds=60)["average"]
-    assert 0.6 < found["team"] < 0.99
+    (seed,) = measured(**{**RPS, "steps": 60}, method="FSP", rounds=60)["average"]
+    assert 0.6 < seed["team"] < 0.99
     world = TeamWorld(make_game("team_matrix").payoffs, "example")
-    run, met, respond = begin(method("FSP", "uniform", 9)[0], world, Stream.from_seed(0)), [], world.respond
-    monkeypatch.setattr(world, "respond", lambda side, against, *given, **more: met.append(against) or respond(side, against, *given, **more))
+    run, opponents, respond = begin(method("FSP", "uniform", 9)[0], world, Stream.from_seed(0)), [], world.respond
+    monkeypatch.setattr(world, "respond", lambda side, against, *rest, **more: opponents.append(against) or respond(side, against, *rest, **more))
     was = [run.live[0].visits]
     for _ in range(3):
         run.step()
-        assert met[-1][0][0][0].visits == pytest.approx(np.mean(was, axis=0))
+        assert opponents[-1][0][0][0].visits == pytest.approx(np.mean(was, axis=0))
         was.append(run.live[0].visits)
     assert run.average[0].visits == pytest.approx(np.mean(was, axis=0))
 
@@ -83,7 +83,7 @@ def test_two_seats_have_a_main_and_counters_each():
     before = world.gap(run.answer())
     for _ in range(5):
         run.step()
-    assert not run.shared and [len(own) for own in run.members] == [11, 11]
+    assert not run.shared and [len(members) for members in run.members] == [11, 11]
     assert world.gap(run.answer()) < 0.1 < before
     counter, main = run.members[0][-1], run.live[1]
     assert world.payoffs([counter, main])[0] > world.payoffs([run.live[0], main])[0] - 1e-3

@@ -4,7 +4,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pyspiel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,13 +11,12 @@ from hypothesis import strategies as st
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.league.matchmakers.alphastar import without_monotonic_suffix
 from sparring.league.meta_game import MetaStrategy
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import TabularScorer, enumerate_info_states
 from studies.self_play.algorithms import ALGORITHMS, EXACT, FRESH, STEPS
 from studies.self_play.diverse import cardinality
-from studies.self_play.frame import Recipe, Row, begin, curve, targets
+from studies.self_play.frame import Row, begin, curve, targets
 from studies.self_play.tree_world import tree_world
 from tests.cases import every_case
 
@@ -30,8 +28,8 @@ def run_of(name, game=RPS, seed=0, **changes):
     return begin(replace(recipe, **changes), tree_world(game), Stream.from_seed(seed))
 
 
-def after(rounds, *given, **changes):
-    run = run_of(*given, **changes)
+def after(rounds, *arguments, **changes):
+    run = run_of(*arguments, **changes)
     for _ in range(rounds):
         run.step()
     return run
@@ -42,10 +40,7 @@ def gap(run):
 
 
 def policies(run):
-    return [[one.policy.tolist() for one in members] for members in run.members]
-
-
-# -- hand values
+    return [[member.policy.tolist() for member in members] for members in run.members]
 
 
 def test_double_oracle_ends_at_a_third_each_in_three_rounds():
@@ -62,7 +57,7 @@ def test_fictitious_play_on_rock_paper_scissors_by_hand():
     # rock: paper; (1/2, 1/2, 0): paper; (1/3, 2/3, 0): paper and scissors earn 1/3, so the first of
     # them; (1/4, 3/4, 0): scissors
     run = after(4, "fictitious play", start="first")
-    played = [int(one.policy[1:].argmax()) for one in run.members[0]]
+    played = [int(member.policy[1:].argmax()) for member in run.members[0]]
     assert played == [0, 1, 1, 1, 2]
     np.testing.assert_allclose(run.answer()[0].policy[1:], [1 / 5, 3 / 5, 1 / 5], atol=1e-12)
 
@@ -93,31 +88,6 @@ def test_psro_nash_comes_near_the_equilibrium_of_kuhn_as_openspiel_counts():
     assert gap(run) < 0.05
 
 
-def test_the_aggregate_is_openspiels():
-    from open_spiel.python import policy as policies_of
-    from open_spiel.python.algorithms import exploitability, policy_aggregator
-
-    run = after(4, "PSRO Nash", KUHN)
-    spiel = pyspiel.load_game(KUHN)
-    states = enumerate_info_states(make_game(KUHN))
-    members = [[as_openspiel(policies_of, spiel, states, run, one, side) for one in own] for side, own in enumerate(run.members)]
-    weights = [own.tolist() for own in run.strategy().sides]
-    aggregate = policy_aggregator.PolicyAggregator(spiel).aggregate([0, 1], members, weights)
-    assert exploitability.nash_conv(spiel, aggregate) == pytest.approx(gap(run), abs=1e-9)
-
-
-def as_openspiel(policies_of, spiel, states, run, plan, side):
-    """Return a plan as OpenSpiel's policy of Python; the other seat is left uniform."""
-    table, seat = policies_of.TabularPolicy(spiel), run.world.seats[side]
-    for number, first, width in zip(seat.states, seat.first, seat.width, strict=True):
-        row = table.state_lookup[states.node_keys[number]]
-        table.action_probability_array[row, list(states.legal_ids[number])] = plan.policy[first : first + width]
-    return table
-
-
-# -- reductions
-
-
 def test_delta_0_is_uniform_past_and_delta_near_1_is_vanilla():
     def trained(solver, **options):
         return policies(after(6, replace(ALGORITHMS["vanilla"], row=Row(solver=solver, options=options)), KUHN))
@@ -127,22 +97,11 @@ def test_delta_0_is_uniform_past_and_delta_near_1_is_vanilla():
 
 
 def test_psro_uniform_with_exact_answers_is_fictitious_play():
-    one = after(9, replace(ALGORITHMS["PSRO uniform"], oracle=EXACT), KUHN)
-    other = after(9, "fictitious play", KUHN)
-    assert policies(one) == policies(other)
-    for mixed, average in zip(one.answer(), other.answer(), strict=True):
+    uniform = after(9, replace(ALGORITHMS["PSRO uniform"], oracle=EXACT), KUHN)
+    fictitious = after(9, "fictitious play", KUHN)
+    assert policies(uniform) == policies(fictitious)
+    for mixed, average in zip(uniform.answer(), fictitious.answer(), strict=True):
         np.testing.assert_allclose(mixed.plan, average.plan, atol=1e-12)
-
-
-def test_fictitious_play_is_the_mean_of_best_responses_to_the_mean():
-    run = after(20, "fictitious play", RPS, start="uniform")
-    payoffs = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
-    mean = np.full(3, 1 / 3)
-    for number in range(1, 21):
-        values = payoffs @ mean
-        best = np.eye(3)[int(np.flatnonzero(values >= values.max() - 1e-12)[0])]
-        mean = mean + (best - mean) / (number + 1)
-    np.testing.assert_allclose(run.answer()[0].policy[1:], mean, atol=1e-12)
 
 
 def test_prioritised_play_without_priorities_is_uniform_past(monkeypatch):
@@ -158,11 +117,11 @@ def test_a_correlated_row_is_answered_by_marginals_or_member_by_member():
     ((number, weights),) = targets(strategy, 0)
     assert number is None
     np.testing.assert_allclose(weights, [0.8, 0.2])
-    found = dict(targets(strategy, 0, each=True))
-    np.testing.assert_allclose(found[0], [0.5, 0.5])
-    np.testing.assert_allclose(found[1], [1.0, 0.0])
-    found = dict(targets(strategy, 1, each=True))
-    np.testing.assert_allclose(found[0], [0.25, 0.75])
+    weights_of = dict(targets(strategy, 0, each=True))
+    np.testing.assert_allclose(weights_of[0], [0.5, 0.5])
+    np.testing.assert_allclose(weights_of[1], [1.0, 0.0])
+    weights_of = dict(targets(strategy, 1, each=True))
+    np.testing.assert_allclose(weights_of[0], [0.25, 0.75])
 
 
 def test_rows_of_members_are_answered_each_but_for_those_of_zeros():
@@ -172,14 +131,11 @@ def test_rows_of_members_are_answered_each_but_for_those_of_zeros():
     assert [number for number, _ in targets(strategy, 1)] == [0]
 
 
-# -- properties
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     game=st.sampled_from([RPS, "matrix_brps", KUHN, "leduc_poker"]),
     seed=st.integers(0, 2**32),
-    weights=st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda drawn: sum(drawn) > 0.1),
+    weights=st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda shares: sum(shares) > 0.1),
 )
 def test_a_mixture_earns_the_weighted_mean_against_anyone(game, seed, weights):
     world, stream = tree_world(game), Stream.from_seed(seed)
@@ -189,8 +145,8 @@ def test_a_mixture_earns_the_weighted_mean_against_anyone(game, seed, weights):
     other = world.start(1, "random", stream.child("other"))
     mixed = world.mix(0, members, share)
     again = world.of(0, mixed.policy)  # as it is played, state by state
-    wanted = sum(w * world.payoffs([one, other])[0] for w, one in zip(share, members, strict=True))
-    assert world.payoffs([again, other])[0] == pytest.approx(wanted, abs=1e-9 * world.largest)
+    expected = sum(w * world.payoffs([member, other])[0] for w, member in zip(share, members, strict=True))
+    assert world.payoffs([again, other])[0] == pytest.approx(expected, abs=1e-9 * world.largest)
     np.testing.assert_allclose(world.seats[0].normalised(mixed.policy)[1:], mixed.policy[1:], atol=1e-9)
 
 
@@ -225,9 +181,9 @@ def test_every_algorithm_runs_the_same_again_and_draws_from_no_global_generator(
 
 def test_the_gate_keeps_who_is_not_beaten():
     run = after(3, "AlphaGo Zero's gate", KUHN)
-    held = after(3, replace(ALGORITHMS["AlphaGo Zero's gate"], schedule=replace(run.recipe.schedule, gate=1.0)), KUHN)
-    assert len(held.members[0]) == 1 and len(run.members[0]) > 1
-    assert held.live[0] is not held.members[0][0]  # and is trained on
+    never = after(3, replace(ALGORITHMS["AlphaGo Zero's gate"], schedule=replace(run.recipe.schedule, gate=1.0)), KUHN)
+    assert len(never.members[0]) == 1 and len(run.members[0]) > 1
+    assert never.live[0] is not never.members[0][0]  # and is trained on
 
 
 def test_a_settled_run_is_measured_when_it_settles():
@@ -272,15 +228,6 @@ def test_payoffs_are_evaluated_once_and_counted():
     assert after(3, "vanilla").table.cells == 0
 
 
-def test_a_recipe_of_ones_own_is_a_few_lines():
-    own = Recipe(row=Row(solver="nash", self_share=0.5), oracle=FRESH, answer="mixture")
-    assert gap(after(6, own)) < 1.0
-    assert gap(after(6, own, KUHN)) < 1.0
-
-
-# -- what a further step does
-
-
 def test_a_rectified_row_needs_members_for_every_seat():
     run = after(3, "PSRO rectified", KUHN)
     assert run.learners == 1 and len(run.members[0][0]) == 2
@@ -292,32 +239,24 @@ def test_a_rectified_row_needs_members_for_every_seat():
     np.testing.assert_allclose(run.world.payoffs([policy, other]), [mean, -mean], atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("rates", "kept"),
-    [([0.5], 0), ([0.9, 0.8, 0.7], 0), ([0.4, 0.6, 0.5], 2), ([0.6, 0.4, 0.5], 3), ([0.5, 0.5], 0)],
-)
-def test_the_suffix_over_which_rates_fall_is_left_out(rates, kept):
-    assert without_monotonic_suffix(rates) == kept
-
-
 def test_a_main_exploiter_begins_afresh_and_a_main_never_does():
-    run, kept = run_of("AlphaStar's league"), run_of("AlphaStar's league, no reset")
-    for one in (run, kept):
-        while "main_exploiter" not in [checkpoint.kind for checkpoint in one.checkpoints]:
-            one.step()
-        assert one.round <= 4  # by then a checkpoint must be made
+    run, unreset = run_of("AlphaStar's league"), run_of("AlphaStar's league, no reset")
+    for league in (run, unreset):
+        while "main_exploiter" not in [checkpoint.kind for checkpoint in league.checkpoints]:
+            league.step()
+        assert league.round <= 4  # by then a checkpoint must be made
     first = run.checkpoints[0].policies
     assert run.agents[1].policies == first and run.agents[0].policies != first
-    assert kept.agents[1].policies != kept.checkpoints[0].policies
+    assert unreset.agents[1].policies != unreset.checkpoints[0].policies
 
 
 def test_pipelines_freeze_from_below():
     run = after(12, "pipeline PSRO, timer", KUHN)
     assert run.frozen == 1 + 12 // 4
-    assert all(len(own) == run.frozen + run.levels for own in run.members)
-    held = [own[: run.frozen] for own in run.members]
+    assert all(len(members) == run.frozen + run.levels for members in run.members)
+    frozen = [members[: run.frozen] for members in run.members]
     run.step()
-    assert [own[: len(before)] for own, before in zip(run.members, held, strict=True)] == held
+    assert [members[: len(before)] for members, before in zip(run.members, frozen, strict=True)] == frozen
 
 
 def test_a_level_answers_those_below_it_alone():
@@ -325,9 +264,9 @@ def test_a_level_answers_those_below_it_alone():
     other.members[1][2] = other.world.respond(1, [((other.members[0][0],), 1.0)], EXACT, start=other.members[1][0])
     run.step()
     other.step()
-    one, two = policies(run)[0], policies(other)[0]
-    assert one[:3] == two[:3]  # the first policy and the levels up to that of the one that differs
-    assert one[3] != two[3]
+    first, second = policies(run)[0], policies(other)[0]
+    assert first[:3] == second[:3]  # the first policy and the levels up to that of the one that differs
+    assert first[3] != second[3]
 
 
 def test_priorities_fall_as_members_are_beaten():
@@ -348,4 +287,4 @@ def test_the_safest_mixture_is_no_worse_than_any_member():
     members = [world.start(0, "pure", Stream.from_seed(n)) for n in range(6)]
     weights = world.safest(0, members)
     lost = world.best_value(1, world.mix(0, members, weights))
-    assert lost <= min(world.best_value(1, one) for one in members) + 1e-9
+    assert lost <= min(world.best_value(1, member) for member in members) + 1e-9

@@ -58,13 +58,13 @@ def test_a_best_response_is_the_best_joint_plan():
 def test_steps_are_those_of_the_released_code():
     here, _ = world("example", members=3)
     start, oracle = here.start(0, "uniform", STREAM), Oracle(kind="improve", steps=2, rate=0.1, warm=True)
-    one = here.respond(0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=start, self_share=1.0)
+    first = here.respond(0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=start, self_share=1.0)
     # every member answers with one; the first one's step is twice as long, then the second one's
-    assert one.rows[:, 1] == pytest.approx([0.6, 0.55, 0.55])
-    two = here.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
-    assert two.rows[:, 1] == pytest.approx([0.64, 0.64, 0.595])
-    live = here.respond(0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=one, self_share=1.0)
-    assert live.rows == pytest.approx(two.rows) and live.steps == two.steps == 2
+    assert first.rows[:, 1] == pytest.approx([0.6, 0.55, 0.55])
+    second = here.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
+    assert second.rows[:, 1] == pytest.approx([0.64, 0.64, 0.595])
+    live = here.respond(0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=first, self_share=1.0)
+    assert live.rows == pytest.approx(second.rows) and live.steps == second.steps == 2
 
 
 def test_a_phase_ends_where_the_policy_is_its_own_answer_but_not_before_50_steps_of_others():
@@ -74,12 +74,3 @@ def test_a_phase_ends_where_the_policy_is_its_own_answer_but_not_before_50_steps
     assert 30 < alone.steps < 50 and alone.rows[:, 1] == pytest.approx(1, abs=0.01)
     assert here.respond(0, [((alone,), 1.0)], oracle, start=start).steps == 51
     assert here.improved(start, alone.visits, oracle).steps < 50
-
-
-def test_first_policies():
-    here, _ = world("rock_paper_scissors")
-    assert here.start(0, "uniform", STREAM).rows.tolist() == [[0.5, 0.5], [0.5, 0.5]]
-    assert here.start(0, "first", STREAM).rows.tolist() == [[1, 0], [1, 0]]
-    assert here.start(1, "pure", STREAM).rows.max(axis=1).tolist() == [1, 1]
-    drawn, other = here.start(0, "random", STREAM), here.start(0, "random", STREAM.child(1))
-    assert drawn.rows.sum(axis=1) == pytest.approx([1, 1]) and (drawn.rows != other.rows).any()

@@ -38,7 +38,7 @@ def chromium():
         browser.close()
 
 
-class Served:
+class ViewServer:
     def __init__(self, folder):
         self.watch = RunWatcher([folder])
         self.watch.start()
@@ -66,7 +66,7 @@ class Served:
 
 @contextlib.contextmanager
 def serving(folder):
-    served = Served(folder)
+    served = ViewServer(folder)
     try:
         yield served
     finally:
@@ -112,7 +112,7 @@ class Visitor:
         contexts, self.contexts = self.contexts, []
         for context in contexts:
             for page in context.pages:
-                self.wrong += [f"policy: {one}" for one in page.evaluate("() => window.seen ?? []")]
+                self.wrong += [f"policy: {breach}" for breach in page.evaluate("() => window.seen ?? []")]
             context.close()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.view import run_made as made
+from tests.view import run_writer
 
 MARKUP = (
     "<script>window.hit=1</script><img src=x onerror=window.hit=1>"
@@ -21,22 +21,22 @@ HUGE = 10_000_000
 
 
 def episode_of(text):
-    other = made.turn(0, text, said=text, candidate=1, regretted=False)
+    other = run_writer.turn(0, text, prompt=text, candidate=1, regretted=False)
     legal = {"legal_actions": (text, "bet"), "view": text, "candidates": (other,)}
-    first = made.turn(0, text, said=text, regretted=False, **legal)
-    second = made.turn(1, text, event="illegal", said=text)
-    play = made.episode(40, first, second, agents=(text, "learner"))
+    first = run_writer.turn(0, text, prompt=text, regretted=False, **legal)
+    second = run_writer.turn(1, text, event="illegal", prompt=text)
+    play = run_writer.episode(40, first, second, agents=(text, "learner"))
     return replace(play, roles=(text, "second"), game=text)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
-    hostile = made.write_run(folder / NAME, steps=())
-    made.append(hostile / "metrics.jsonl", {"step": 31, METRIC: 1.0, "loss": 0.5})
-    made.append(hostile / "health.jsonl", {"step": 6, "metric": METRIC, "message": POISON, "value": 1.0, "stops": True})
-    plays = [episode_of(POISON), made.episode(41, made.turn(0, "x" * HUGE, regretted=False))]
-    made.write_step(hostile, 10, plays)
+    hostile = run_writer.write_run(folder / NAME, steps=())
+    run_writer.append(hostile / "metrics.jsonl", {"step": 31, METRIC: 1.0, "loss": 0.5})
+    run_writer.append(hostile / "health.jsonl", {"step": 6, "metric": METRIC, "message": POISON, "value": 1.0, "stops": True})
+    plays = [episode_of(POISON), run_writer.episode(41, run_writer.turn(0, "x" * HUGE, regretted=False))]
+    run_writer.write_step(hostile, 10, plays)
     with serve(folder) as served:
         yield served
 
@@ -99,10 +99,10 @@ def test_the_mailed_page_runs_nothing_either(visitor, served, tmp_path):
 
 def test_texts_of_runs_and_addresses_are_text(visitor, served):
     page = visitor.open(served, VIEWS["without colour"])
-    shown = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
+    text = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
     hidden = {character: f"U+{ord(character):04X}" for character in LYING if not character.isprintable()}
     expected = "".join(hidden.get(character, character) for character in POISON)
-    assert json.dumps(shown) == json.dumps(expected)
+    assert json.dumps(text) == json.dumps(expected)
     visitor.allowed = ("400", "404")
     page = visitor.open(served, "?view=replay&f.turns=%3Cimg%20src=x%20onerror=window.hit=1%3E")
     page.wait_for_selector("[role=alert]")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.view import run_made as made
+from tests.view import run_writer
 
 PLAY = "?view=replay&run=0&step=30&episode={}"
 
@@ -13,7 +13,7 @@ PLAY = "?view=replay&run=0&step=30&episode={}"
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
-    made.write_run(folder / "kuhn")
+    run_writer.write_run(folder / "kuhn")
     with serve(folder) as served:
         yield served
 
@@ -44,8 +44,8 @@ def test_keys_step_through_turns_colours_and_seats(visitor, served):
     assert page.locator(".token[class*=neg-]").count() > 0
     page = visitor.open(served, PLAY.format(120))
     page.focus("article.turn .token")
-    said = page.inner_text(".token-told")
-    assert "p 0.607 when sampled" in said and "entropy 0.6" in said and "advantage +0.5" in said
+    text = page.inner_text(".token-told")
+    assert "p 0.607 when sampled" in text and "entropy 0.6" in text and "advantage +0.5" in text
     page = visitor.open(served, PLAY.format(120))
     assert "secret card K" in page.inner_text("#view")
     press(page, "1", ".seat-buttons [aria-pressed=true]:has-text('second')")

@@ -6,7 +6,7 @@ import pytest
 
 from sparring.core.records import ref
 from sparring.league.payoffs import Payoffs, Results, Row
-from tests.view import run_made as made
+from tests.view import run_writer
 
 EVIL = "<img src=x onerror=window.hit=1>\u202e"
 
@@ -19,16 +19,16 @@ def book(**results):
 
 def write_league(folder):
     """Write a run with three snapshots, of which two stay; one has a tag and a parent."""
-    run = made.write_run(folder)
+    run = run_writer.write_run(folder)
     config = run / "config.yaml"
     config.write_text(config.read_text() + "league: {every: 10, keep: 2}\n")
-    own = run / "checkpoints" / "step_000030"
-    own.mkdir(parents=True)
+    folder_of_step = run / "checkpoints" / "step_000030"
+    folder_of_step.mkdir(parents=True)
     record = {"version": 30, "tag": EVIL, "parent": "past-000010"}
     members = {"past-000020": 20, "past-000030": record}
-    (own / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
+    (folder_of_step / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
     payoffs = book(games=4, wins=3, losses=1, returns=2.0)
-    (own / "state.json").write_text(json.dumps({"payoffs": payoffs}))
+    (folder_of_step / "state.json").write_text(json.dumps({"payoffs": payoffs}))
     return run
 
 
@@ -44,8 +44,8 @@ def served(tmp_path_factory, serve):
 def test_the_tree_is_drawn_in_words_and_by_keys(visitor, served, theme, width):
     page = visitor.open(served, "?view=league", theme=theme, width=width)
     page.wait_for_selector(".tree svg a")
-    said = page.inner_text(".tree-said")
-    assert "learner, step 30" in said and "past-000030" in said
+    text = page.inner_text(".tree-said")
+    assert "learner, step 30" in text and "past-000030" in text
     page.keyboard.press("ArrowLeft")
     assert page.inner_text(".tree-said").startswith("past-000030, step 30: in the league")
     assert "<img src=x" in page.inner_text(".tree-said")  # text, no markup
@@ -66,25 +66,25 @@ def test_tree_cells_and_tables_are_said(visitor, served):
     assert "past-000010" in rows.nth(3).inner_text() and "(by step)" not in rows.nth(3).inner_text()
     assert page.locator(".tree path.edge.recorded").count() == 1
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    said = "learner against past-000020: mean return +0.5 in 4 plays; win rate 0.75"
+    text = "learner against past-000020: mean return +0.5 in 4 plays; win rate 0.75"
     page.focus(".heat a >> nth=0")
-    assert page.inner_text(".cell-said").startswith(said)
+    assert page.inner_text(".cell-said").startswith(text)
     assert "about 282 more plays for ±0.05." in page.inner_text(".cell-said")
-    assert said in page.get_attribute(".heat a >> nth=0", "title")
+    assert text in page.get_attribute(".heat a >> nth=0", "title")
     assert "no difference shown; about 282 more plays for ±0.05" in page.inner_text("tbody >> nth=0")
     titles = page.locator("h3").all_text_contents()
     assert "Mean return of each row's player against each column's" in titles
 
 
 def test_a_run_without_a_league_says_so_in_a_sentence_and_no_more(visitor, serve, tmp_path):
-    made.write_run(tmp_path / "mirror")
+    run_writer.write_run(tmp_path / "mirror")
     write_league(tmp_path / "league")
     with serve(tmp_path) as served:
         page = visitor.open(served, "?view=league&run=1")
-        said = page.inner_text("#view")
-        assert "This run has no league: mirror self-play." in said and "docs/league.md" in said
+        text = page.inner_text("#view")
+        assert "This run has no league: mirror self-play." in text and "docs/league.md" in text
         for word in ("Meta-strategy", "Family tree", "Win rate", "win rate", "Members"):
-            assert word not in said
+            assert word not in text
         page.select_option("select", label="league")
         page.wait_for_selector(".tree svg a")
         page.select_option("select", label="mirror")
@@ -96,20 +96,20 @@ WEIGHTS = "() => [...document.querySelectorAll('.weights tbody tr')].map((row) =
 
 
 def write_league_league_weights(folder):
-    run = made.write_run(folder)
+    run = run_writer.write_run(folder)
     config = run / "config.yaml"
     config.write_text(config.read_text() + "league: {every: 10, answer: nash}\n")
-    made.append(run / "metrics.jsonl", {"step": 31, "nash_conv/kuhn_poker": 0.25})
+    run_writer.append(run / "metrics.jsonl", {"step": 31, "nash_conv/kuhn_poker": 0.25})
     rows = {
         Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100)
         for i in range(3)
         for j, ends in (((i + 1) % 3, 1), ((i + 2) % 3, 0))
     }
-    own = run / "checkpoints" / "step_000030"
-    own.mkdir(parents=True)
+    folder_of_step = run / "checkpoints" / "step_000030"
+    folder_of_step.mkdir(parents=True)
     members = {name: {"version": 1, "tag": EVIL if name == NAMES[1] else None} for name in NAMES}
-    (own / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
-    (own / "state.json").write_text(json.dumps({"payoffs": Payoffs(rows).to_json()}))
+    (folder_of_step / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
+    (folder_of_step / "state.json").write_text(json.dumps({"payoffs": Payoffs(rows).to_json()}))
     return run
 
 
@@ -119,15 +119,15 @@ def write_sides(folder):
     config = run / "config.yaml"
     config.write_text(config.read_text() + "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\n")
     rows = {}
-    for i, own in enumerate(((0.6, 0), (0.2, 0.4))):
-        for j, paid in enumerate(own):
+    for i, payoffs in enumerate(((0.6, 0), (0.2, 0.4))):
+        for j, payoff in enumerate(payoffs):
             for seat, who, other, sign in ((0, i, j, 1), (1, j, i, -1)):
                 row = Row("kuhn_poker", seat, ref(NAMES[who]), ref(NAMES[other]))
-                rows[row] = Results(games=100, draws=100, returns=sign * 100 * paid)
-    own = run / "checkpoints" / "step_000030"
+                rows[row] = Results(games=100, draws=100, returns=sign * 100 * payoff)
+    folder_of_step = run / "checkpoints" / "step_000030"
     members = {name: {"version": 1} for name in NAMES[:2]}
-    (own / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
-    (own / "state.json").write_text(json.dumps({"payoffs": Payoffs(rows).to_json()}))
+    (folder_of_step / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
+    (folder_of_step / "state.json").write_text(json.dumps({"payoffs": Payoffs(rows).to_json()}))
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +146,9 @@ def test_where_sides_are_apart_each_member_has_two_bars(visitor, apart, width):
     heads = page.evaluate("() => [...document.querySelectorAll('.weights thead th')].map((one) => one.innerText)")
     assert heads == ["", "Member", "In the first side", "In the second side"]
     assert page.locator(".weights .bar").count() == 4
-    said = page.inner_text(".meta-strategy")
-    assert "Each of two sides has its own (sides: apart)" in said
-    assert "Mean payoff of the row in the first side against the column in the second" in said
+    text = page.inner_text(".meta-strategy")
+    assert "Each of two sides has its own (sides: apart)" in text
+    assert "Mean payoff of the row in the first side against the column in the second" in text
     page.focus(".meta-heat [tabindex='0']")
     assert page.inner_text(".meta-payoffs .cell-said").startswith(
         "past-000010 in the first side against past-000010 in the second: mean payoff +0.6 in 100 plays"
@@ -162,9 +162,9 @@ def test_weights_stand_beside_payoffs(visitor, served, theme, width):
     rows = page.evaluate(WEIGHTS)
     assert [row.split()[-1] for row in rows] == ["0.25"] * 4
     assert "<img src=x" in rows[1] and page.evaluate("() => window.hit") is None
-    said = page.inner_text(".meta-strategy")
-    assert "Weights by max_entropy_nash, chosen on this page, as of the checkpoint of step 30" in said
-    assert "3 of 6 pairs of members have not met: their payoff counts as 0" in said
+    text = page.inner_text(".meta-strategy")
+    assert "Weights by max_entropy_nash, chosen on this page, as of the checkpoint of step 30" in text
+    assert "3 of 6 pairs of members have not met: their payoff counts as 0" in text
     assert page.locator(".meta-heat .unplayed").count() == 6
     assert page.inner_text(".meta-heat tbody tr:nth-child(1) td:nth-child(3)") == "+1\n100"
     bars = page.locator(".weights .bar")
@@ -208,9 +208,9 @@ def test_payoffs_are_told_by_keys(visitor, served):
     page.focus(".meta-heat [tabindex='0']")
     assert "no member plays against itself" in page.inner_text(".meta-payoffs .cell-said")
     page.keyboard.press("ArrowRight")
-    said = page.inner_text(".meta-payoffs .cell-said")
-    assert said.startswith("past-000010 against past-000020: mean payoff +1 in 100 plays; win rate")
-    assert "95 % interval 0.963 to 1.00" in said
+    text = page.inner_text(".meta-payoffs .cell-said")
+    assert text.startswith("past-000010 against past-000020: mean payoff +1 in 100 plays; win rate")
+    assert "95 % interval 0.963 to 1.00" in text
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")  # there is nothing further left
     page.keyboard.press("End")

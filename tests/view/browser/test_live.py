@@ -8,14 +8,14 @@ import pytest
 
 from sparring.view import static_pages
 from sparring.view.position_pictures import PositionPictures
-from tests.view import run_made as made
+from tests.view import run_writer
 
 SOON = 2000  # milliseconds in which a page must show what is new
 
 
 @pytest.fixture
 def live(tmp_path, serve):
-    folder = made.write_run(tmp_path / "runs" / "kuhn", steps=(10,))
+    folder = run_writer.write_run(tmp_path / "runs" / "kuhn", steps=(10,))
     with serve(folder.parent) as served:
         yield folder, served
 
@@ -24,17 +24,17 @@ def test_runs_steps_curves_and_plays_that_are_new_are_shown(visitor, live):
     folder, served = live
     page = visitor.open(served, "?view=runs")
     assert "30" in page.inner_text("table.runs tbody td.number >> nth=0")
-    made.write_figures(folder, [31])
+    run_writer.write_figures(folder, [31])
     page.wait_for_selector("table.runs tbody td.number:has-text('31')", timeout=SOON)
     page = visitor.open(served, "?view=curves&metrics=loss&smooth=0")
-    made.write_figures(folder, [32])
-    made.append(folder / "metrics.jsonl", {"step": 33, "loss": 77.0})
+    run_writer.write_figures(folder, [32])
+    run_writer.append(folder / "metrics.jsonl", {"step": 33, "loss": 77.0})
     page.wait_for_selector("[data-metric=loss] .readout:has-text('77')", timeout=SOON)
     page = visitor.open(served, "?view=replay")
-    made.write_step(folder, 20, [made.episode(80)])
+    run_writer.write_step(folder, 20, [run_writer.episode(80)])
     page.wait_for_selector("table.plays a:has-text('80')", timeout=SOON)
     page = visitor.open(served, "?view=runs")
-    made.write_run(folder.parent / "second", steps=())
+    run_writer.write_run(folder.parent / "second", steps=())
     page.wait_for_selector("table.runs th:has-text('second')", timeout=3 * SOON)
 
 
@@ -43,10 +43,10 @@ def test_a_page_that_is_hidden_asks_nothing(visitor, live):
     page = visitor.open(served, "?view=runs")
     page.evaluate("() => { Object.defineProperty(document, 'hidden', { get: () => true }); document.dispatchEvent(new Event('visibilitychange')); }")
     page.wait_for_timeout(1200)  # what was under way
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
     page.wait_for_timeout(2200)
-    assert asked == []
+    assert requests == []
 
 
 def test_a_folder_that_vanishes_is_said(visitor, live):
@@ -94,18 +94,18 @@ QUERIES = {
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
-    made.write_run(folder / "kuhn")
+    run_writer.write_run(folder / "kuhn")
     with serve(folder) as served:
         yield served
 
 
 @pytest.mark.parametrize("view", QUERIES)
 def test_each_file_and_the_first_answer_are_asked_once(visitor, served, view):
-    asked = visitor.open(served, QUERIES[view]).evaluate(ASKED)
-    own = [name.removeprefix("/static/") for name in asked if name.endswith(".js")]
-    modules = sorted(name for name in own if name != "theme.js")
+    paths = visitor.open(served, QUERIES[view]).evaluate(ASKED)
+    scripts = [name.removeprefix("/static/") for name in paths if name.endswith(".js")]
+    modules = sorted(name for name in scripts if name != "theme.js")
     assert modules == sorted(static_pages.modules(view))  # none is found late, none for nothing
-    data = [name for name in asked if name.startswith("/api/") and "changes" not in name]
+    data = [name for name in paths if name.startswith("/api/") and "changes" not in name]
     assert sorted(data) == sorted(set(data))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import sparring
 from sparring.play.store import EpisodeStore
-from tests.view import run_made as made
+from tests.view import run_writer
 
 PLAY = "?view=play&run=&environment={}&against={}&seat={}&seed=3&begin=1"
 START = 60_000  # milliseconds that the process that plays may take to start
@@ -15,7 +15,7 @@ START = 60_000  # milliseconds that the process that plays may take to start
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
-    made.write_run(folder / "kuhn")
+    run_writer.write_run(folder / "kuhn")
     with serve(folder) as served:
         yield served
 
@@ -112,9 +112,9 @@ def test_a_play_that_hangs_is_left(visitor, served):
 @pytest.fixture(scope="module")
 def served_people(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
-    own = made.turn(0, "bet", said="welcome, person")
-    played = made.episode(40, own, agents=("person-me", "bot-cfr"))
-    made.write_played(made.write_run(folder / "kuhn") / "played", 10, played)
+    turn = run_writer.turn(0, "bet", prompt="welcome, person")
+    played = run_writer.episode(40, turn, agents=("person-me", "bot-cfr"))
+    run_writer.write_played(run_writer.write_run(folder / "kuhn") / "played", 10, played)
     with serve(folder) as served_people:
         yield served_people
 
@@ -147,7 +147,7 @@ def run(tmp_path_factory):
 
 
 def address(run, turn=1):
-    number = next(one.episode_id for step, one in EpisodeStore(run / "episodes").episodes() if step == 2)
+    number = next(episode.episode_id for step, episode in EpisodeStore(run / "episodes").episodes() if step == 2)
     return f"?view=replay&run=0&step=2&episode={number}&turn={turn}"
 
 
@@ -155,9 +155,9 @@ def test_the_policy_stands_beside_the_moves_with_its_step(visitor, serve, run):
     with serve(run) as served:
         page = visitor.open(served, address(run))
         page.wait_for_selector(".legal-moves .bar.chance", timeout=30_000)
-        said = page.inner_text(".legal-moves")
-        assert "policy: learner, live weights of the checkpoint of step 1; other replies" in said
-        assert "The p of a token is of the weights that sampled it" in said
+        text = page.inner_text(".legal-moves")
+        assert "policy: learner, live weights of the checkpoint of step 1; other replies" in text
+        assert "The p of a token is of the weights that sampled it" in text
         assert "policy, step 1" in page.inner_text(".legal-moves thead")
         assert page.locator(".legal-moves .bar.chance").count() == page.locator(".legal-moves tbody tr").count()
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.view import run_made as made
+from tests.view import run_writer
 
 VIEWS = {
     "runs": ("?view=runs", "Runs", "table.runs tbody tr"),
@@ -22,7 +22,7 @@ VIEWS = {
 def served(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     for seed in range(3):
-        made.write_run(folder / f"kuhn-{seed}", seed=seed)
+        run_writer.write_run(folder / f"kuhn-{seed}", seed=seed)
     with serve(folder) as served:
         yield served
 
@@ -84,8 +84,8 @@ def test_three_seeds_are_a_band_and_two_are_lines(visitor, served):
     assert "t-interval" in page.inner_text("[data-metric=loss] .readout")
     page.uncheck(".legend label:has-text('kuhn-2') input")
     page.wait_for_function("() => !document.querySelector('[data-metric=loss] .readout').innerText.includes('n = 3')")
-    said = page.inner_text("[data-metric=loss] .readout")
-    assert "kuhn-0" in said and "kuhn-1" in said
+    text = page.inner_text("[data-metric=loss] .readout")
+    assert "kuhn-0" in text and "kuhn-1" in text
 
 
 def test_health_is_listed_and_figures_are_found_on_another_axis(visitor, served):
@@ -174,10 +174,10 @@ CARD = f"[data-metric='{NASH}']"
 @pytest.fixture(scope="module")
 def served_curves(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
-    run = made.write_run(folder / "kuhn")
+    run = run_writer.write_run(folder / "kuhn")
     values = {1: 0.9, 10: 0.5, 20: 0.4, 30: 0.25}  # few, and all above 0
-    made.append(run / "metrics.jsonl", *({"step": 30 + n, NASH: y} for n, y in values.items()))
-    made.append(run / "metrics.jsonl", *({"step": 60 + n, "noise": n % 2} for n in range(1, 41)))
+    run_writer.append(run / "metrics.jsonl", *({"step": 30 + n, NASH: y} for n, y in values.items()))
+    run_writer.append(run / "metrics.jsonl", *({"step": 60 + n, "noise": n % 2} for n in range(1, 41)))
     with serve(folder) as served_curves:
         yield served_curves
 
@@ -189,12 +189,12 @@ def test_smoothing_is_said_and_never_of_few_points(visitor, served_curves):
     page = visitor.open(served_curves, "?view=curves&run=0&metrics=noise&smooth=0.5")
     # the last value is 0, and half of what came before is of a 1: (0 + 1/2 + 0 + 1/8 ...) / 2 = 1/3
     assert "last 0 (smoothed 0.3333)" in page.inner_text("[data-metric=noise] .readout")
-    said = page.get_attribute("[data-metric=noise] .plot", "aria-label")
-    assert "kuhn: 0 (smoothed 0.3333)" in said
+    text = page.get_attribute("[data-metric=noise] .plot", "aria-label")
+    assert "kuhn: 0 (smoothed 0.3333)" in text
     page = visitor.open(served_curves, f"?view=curves&run=0&metrics={NASH}&smooth=0.9")
-    said = page.inner_text(f"{CARD} .readout")
-    assert "last 0.25" in said and "not smoothed: 20 points or fewer" in said
-    assert "(smoothed" not in said
+    text = page.inner_text(f"{CARD} .readout")
+    assert "last 0.25" in text and "not smoothed: 20 points or fewer" in text
+    assert "(smoothed" not in text
 
 
 def test_all_figures_are_listed_and_compared_with_uniform_and_best_play(visitor, served_curves):
@@ -220,11 +220,11 @@ TOTALS = {"workers": 3.0, "workers_idle": 0.5, "seconds/play": 0.25, "seconds/ro
 @pytest.fixture(scope="module")
 def served_workers(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
-    own = {"worker/0/playing": 0.75, "worker/0/ready": 1.0, "worker/1/playing": 0.25}
-    more = {"worker/1/ready": 0.5, "worker/1/lost": 1.0, "lost_workers": 1.0}
-    for name, figures in (("each", {**TOTALS, **own, **more}), ("totals", TOTALS)):
-        run = made.write_run(folder / name, steps=())
-        made.append(run / "timing.jsonl", *({"step": n, **figures} for n in range(31, 331)))
+    first = {"worker/0/playing": 0.75, "worker/0/ready": 1.0, "worker/1/playing": 0.25}
+    second = {"worker/1/ready": 0.5, "worker/1/lost": 1.0, "lost_workers": 1.0}
+    for name, figures in (("each", {**TOTALS, **first, **second}), ("totals", TOTALS)):
+        run = run_writer.write_run(folder / name, steps=())
+        run_writer.append(run / "timing.jsonl", *({"step": n, **figures} for n in range(31, 331)))
     with serve(folder) as served_workers:
         yield served_workers
 
@@ -235,8 +235,8 @@ def test_a_lane_of_each_worker_says_what_it_did(visitor, served_workers, theme, 
     page = visitor.open(served_workers, "?view=workers&run=0", theme=theme, width=width)
     page.wait_for_selector("table.lanes tbody tr")
     assert page.locator("table.lanes tbody tr").count() == 3  # two workers, and all
-    said = page.get_attribute("svg.lane >> nth=1", "aria-label")
-    assert said.startswith("worker 1: plays 25.0 %, waits 25.0 %, not there 50.0 %; lost 300 times")
+    text = page.get_attribute("svg.lane >> nth=1", "aria-label")
+    assert text.startswith("worker 1: plays 25.0 %, waits 25.0 %, not there 50.0 %; lost 300 times")
     assert "2 steps to a bar" in page.inner_text(".lanes-of")
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
@@ -259,13 +259,13 @@ LONG = "loss is 12345.6 at step 7: above 100 for 5 records in a row. Usual remed
 def served_runs_table(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     for name, day, seconds, rate in (("a", 3, 60.0, 0.9), ("b", 1, 7200.0, 0.7), ("c", 2, 1.0, 0.8)):
-        run = made.write_run(folder / name, steps=())
+        run = run_writer.write_run(folder / name, steps=())
         starts = [{"date": f"2026-11-0{day}T04:10:11+00:00"}]
         (run / "provenance.json").write_text(json.dumps({"starts": starts}))
-        made.append(run / "timing.jsonl", {"step": 31, "seconds/round": seconds})
-        made.append(run / "metrics.jsonl", {"step": 31, "legal_rate": rate})
+        run_writer.append(run / "timing.jsonl", {"step": 31, "seconds/round": seconds})
+        run_writer.append(run / "metrics.jsonl", {"step": 31, "legal_rate": rate})
     event = {"step": 7, "metric": "loss", "message": LONG, "value": 12345.6, "stops": False}
-    made.append(folder / "a" / "health.jsonl", event)
+    run_writer.append(folder / "a" / "health.jsonl", event)
     with serve(folder) as served_runs_table:
         yield served_runs_table
 
@@ -309,14 +309,14 @@ def test_a_page_without_runs_says_what_to_do(visitor, serve, tmp_path):
     with serve(tmp_path) as served_runs_table:
         page = visitor.open(served_runs_table, "?view=runs")
         assert "sparring train" in page.inner_text("#view code")
-        made.write_run(tmp_path / "first", steps=())
+        run_writer.write_run(tmp_path / "first", steps=())
         page.wait_for_selector("table.runs", timeout=8000)
 
 
 def test_plays_that_wait_for_the_index_are_said(visitor, serve, tmp_path):
-    folder = made.write_run(tmp_path / "kuhn", steps=(10,))
+    folder = run_writer.write_run(tmp_path / "kuhn", steps=(10,))
     with serve(tmp_path) as served_runs_table:
-        made.write_step(folder, 20, [made.episode(80)])
+        run_writer.write_step(folder, 20, [run_writer.episode(80)])
         page = visitor.open(served_runs_table, "?view=runs")
         page.wait_for_selector("td.plays:has-text('4 plays so far')")
         page.click("td.plays a")

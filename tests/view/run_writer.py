@@ -11,11 +11,15 @@ from sparring.play.store import CREDIT_SCHEMA, CreditStore, EpisodeStore
 CARDS = ("J", "Q", "K")
 CONFIG = "name: made\nseed: {seed}\nsteps: 30\nthreads: 1\nenvironments:\n- name: kuhn_poker\nrollout:\n  games_per_step: 4\n"
 
+TRAINING = (
+    *("steps=3", "threads=1", "store.every=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=8", "checkpoint.every=1", "checkpoint.keep=3"),
+    *("model.hidden_size=8", "model.layers=1", "model.heads=1", "evaluation.exact=false", "evaluation.opponents=[]"),
+)
 
-def turn(seat, reply, *, card="K", event="ok", said="", values=(0.5, -1.0), regretted=True, **more):
-    """Return a turn: two tokens, and a verdict on pass and bet."""
+
+def turn(seat, reply, *, card="K", event="ok", prompt="", values=(0.5, -1.0), regretted=True, **more):
     verdict = Verdict(actions=("pass", "bet"), values=values, best=frozenset({"pass"})) if regretted else None
-    made = Turn(
+    record = Turn(
         seat=seat,
         turn_index=0,
         agent="learner",
@@ -27,11 +31,11 @@ def turn(seat, reply, *, card="K", event="ok", said="", values=(0.5, -1.0), regr
         rewards={"game": 1.0 if seat else -1.0},
         segments=(Segment(kind="prompt", ids=(1, 5, 6)), Segment(kind="sampled", ids=(13, 2), logprobs=(-0.5, -0.25), weights_version=3)),
         view=f"{card}-view",
-        told=said or f"you hold the secret card {card}",
+        told=prompt or f"you hold the secret card {card}",
         moment=seat,
         verdict=verdict,
     )
-    return made._replace(**more)
+    return record._replace(**more)
 
 
 def episode(number, *turns, group=None, agents=("learner", "past-000010"), returns=(-1.0, 1.0), **more):
@@ -52,11 +56,11 @@ def episode(number, *turns, group=None, agents=("learner", "past-000010"), retur
 
 def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
     rows = {field.name: [] for field in CREDIT_SCHEMA}
-    for one in episodes:
-        for played in one.turns:
-            for own in (played, *played.candidates):
-                value = advantage(one.episode_id, own.seat)
-                known = dict(step=step, episode_id=one.episode_id, seat=own.seat, turn_index=own.turn_index, candidate=own.candidate, selected=True, replayed=False, reward=1.0)
+    for episode in episodes:
+        for played in episode.turns:
+            for candidate in (played, *played.candidates):
+                value = advantage(episode.episode_id, candidate.seat)
+                known = dict(step=step, episode_id=episode.episode_id, seat=candidate.seat, turn_index=candidate.turn_index, candidate=candidate.candidate, selected=True, replayed=False, reward=1.0)
                 for name, cell in {**known, "advantage": value, "token_advantages": None, "baseline": 0.25, "value": None, "value_target": None, "entropies": [0.6, 0.1]}.items():
                     rows[name].append(cell)
     return CREDIT.written(pa.table([pa.array(rows[field.name], field.type) for field in CREDIT_SCHEMA], schema=CREDIT_SCHEMA))
@@ -91,6 +95,6 @@ def write_run(folder, *, steps=(10, 20, 30), seed=0):
     append(folder / "health.jsonl", {"step": 5, "metric": "loss", "message": "loss is large", "value": 0.2, "stops": False})
     for step in steps:
         bad = turn(0, "fold", event="illegal")
-        made = [episode(step * 4), episode(step * 4 + 1, bad, forfeited_by=0), episode(step * 4 + 2, group=step * 4), episode(step * 4 + 3, agents=("learner", "learner"), returns=(0.0, 0.0))]
-        write_step(folder, step, made)
+        episodes = [episode(step * 4), episode(step * 4 + 1, bad, forfeited_by=0), episode(step * 4 + 2, group=step * 4), episode(step * 4 + 3, agents=("learner", "learner"), returns=(0.0, 0.0))]
+        write_step(folder, step, episodes)
     return folder

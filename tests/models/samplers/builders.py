@@ -1,0 +1,98 @@
+"""What tests of samplers share: small models that change, replies by lots, and log-probabilities by the learner's side."""
+
+import itertools
+
+import numpy as np
+import torch
+
+from sparring.core.records import SampledRun
+from sparring.core.rng import Stream
+from sparring.models.adapters import add_adapters, share_weights
+from sparring.models.language_model import LanguageModel
+from sparring.models.samplers.base import finished_together
+from sparring.models.samplers.in_process import in_process
+from sparring.models.tiny import tiny_model
+
+
+def small_model(seed=3, vocabulary=24):
+    return LanguageModel(tiny_model(vocabulary_size=vocabulary, stream=Stream.from_seed(seed), context=64, heads=2).to_transformers(), None)
+
+
+def freeze(model):
+    for parameter in model.network.parameters():
+        parameter.requires_grad_(False)
+    return model
+
+
+def adapted(base, number=0, targets=()):
+    network = add_adapters(share_weights(base.network), rank=2, alpha=4.0, targets=targets, stream=Stream.from_seed(number))
+    return LanguageModel(network, None, over=base)
+
+
+@torch.no_grad()
+def update(model, step):
+    for tensor in model.tensors().values():
+        tensor.add_(0.1 * torch.sin(torch.arange(tensor.numel()) + step).view_as(tensor))
+    model.version += 1
+
+
+def replies_of(lots):
+    """Return the replies to all requests of some lots, which one backend answers together."""
+    by_place = dict(pair for pairs in finished_together(lots[0].sampler.backend, lots) for pair in pairs)
+    return [by_place[place] for place in range(len(by_place))]
+
+
+def moving(sampler, when, most=99):
+    """Publish other weights while replies are awaited, each time that ``when()`` is true; return the model of each version."""
+    models, first = {sampler.version: sampler.model.clone()}, {name: tensor.clone() for name, tensor in sampler.model.tensors().items()}
+
+    def between():
+        if len(models) <= most and when():
+            draw = torch.Generator().manual_seed(len(models))
+            scale = 0.1 if sampler.model.over is None else 0.3
+            weights = {name: tensor + scale * torch.randn(tensor.shape, generator=draw) for name, tensor in first.items()}
+            sampler.publish(weights, sampler.version + 1)
+            models[sampler.version] = sampler.model.clone()
+
+    sampler.between = between
+    return models
+
+
+def every(looks, sampler):
+    """Return what is true at every so manieth look at a sampler whose replicas draw."""
+    count = itertools.count(1)
+    return lambda: any(replica.stage == "ready" and replica.pending for replica in sampler.backend.replicas) and next(count) % looks == 0
+
+
+def versions(reply, first):
+    runs = reply.runs or (SampledRun(len(reply.ids), first),)
+    assert sum(run.length for run in runs) == len(reply.ids) and all(run.length > 0 for run in runs), runs
+    return [run.version for run in runs for _ in range(run.length)]
+
+
+def logprobs(model, requests, replies, params):
+    """Return the log-probabilities of all tokens of some replies, each after those before it, by the learner's side."""
+    prompts = [(*request.ids, *reply.ids[:t]) for request, reply in zip(requests, replies, strict=True) for t in range(len(reply.ids))]
+    return np.concatenate(in_process(model).score(prompts, [[(token,)] for reply in replies for token in reply.ids], params))
+
+
+def largest_difference(model, requests, replies, params):
+    return np.abs(logprobs(model, requests, replies, params) - [value for reply in replies for value in reply.logprobs]).max()
+
+
+def check(models, first, requests, replies, params, tolerance=1e-4):
+    """Check that every token has the log-probability of its version's weights over all before it, and not another's.
+
+    Return how many replies have several runs.
+    """
+    by = {version: np.split(logprobs(model, requests, replies, params), np.cumsum([len(reply.ids) for reply in replies])[:-1]) for version, model in models.items()}
+    for place, reply in enumerate(replies):
+        versions_of = versions(reply, first)
+        assert versions_of == sorted(versions_of)
+        expected = np.array([by[version][place][t] for t, version in enumerate(versions_of)])
+        assert np.abs(expected - reply.logprobs).max() < tolerance, (place, reply.runs, np.abs(expected - reply.logprobs))
+    for version in set(models):
+        mine = [(place, t) for place, reply in enumerate(replies) for t, versions_of in enumerate(versions(reply, first)) if versions_of == version]
+        for other in set(models) - {version} if len(mine) >= 20 else ():
+            assert np.mean([abs(by[other][place][t] - by[version][place][t]) for place, t in mine]) > 0.01
+    return sum(len(reply.runs) > 1 for reply in replies)

@@ -315,7 +315,7 @@ def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
         plays.append(play)
     data = KnowledgeRequest(episodes=plays, environments={"bluff": game}, step=0, stream=STREAM)
     assert all(set(scores) == {0} for scores in knowledge(data, clusters=2).scores)
-    with pytest.raises(ConfigError, match=r"there are 'claim'\.$"):
+    with pytest.raises(ConfigError, match=r"its kinds are 'claim'\.$"):
         knowledge(data, kinds={"speech": 2}, actions=True)
     output = knowledge(data, clusters=2, actions=True, floor=0.02, cfr_steps=4000)
     by_card = {play.turns[0].state_key: scores for play, scores in zip(plays, output.scores, strict=True)}

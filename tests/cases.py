@@ -28,21 +28,21 @@ def every_case(names, cases, *, ids=str, parts=1):
     named = [_named(names, case, ids if callable(ids) else ids[number]) for number, case in enumerate(cases)]
 
     def decorate(check):
-        def law(**others):
+        def run_cases(**others):
             mine = named[others.pop("part", 0) :: parts]
             breaches = [breach for case, values in mine if (breach := _breach(check, case, {**values, **others}))]
             if breaches:
                 pytest.fail("\n".join([f"{len(breaches)} of {len(mine)} cases:", *breaches]), pytrace=False)
 
-        kept = [parameter for name, parameter in inspect.signature(check).parameters.items() if name not in names]
+        parameters = [parameter for name, parameter in inspect.signature(check).parameters.items() if name not in names]
         if parts > 1:
-            kept.append(inspect.Parameter("part", inspect.Parameter.POSITIONAL_OR_KEYWORD))
-        law.__signature__ = inspect.Signature(kept)
-        law.__name__, law.__qualname__, law.__module__, law.__doc__ = check.__name__, check.__qualname__, check.__module__, check.__doc__
-        law.pytestmark = list(getattr(check, "pytestmark", []))
+            parameters.append(inspect.Parameter("part", inspect.Parameter.POSITIONAL_OR_KEYWORD))
+        run_cases.__signature__ = inspect.Signature(parameters)
+        run_cases.__name__, run_cases.__qualname__, run_cases.__module__, run_cases.__doc__ = check.__name__, check.__qualname__, check.__module__, check.__doc__
+        run_cases.pytestmark = list(getattr(check, "pytestmark", []))
         if getattr(check, "is_hypothesis_test", False):
-            law = pytest.mark.hypothesis(law)
-        return pytest.mark.parametrize("part", range(parts))(law) if parts > 1 else law
+            run_cases = pytest.mark.hypothesis(run_cases)
+        return pytest.mark.parametrize("part", range(parts))(run_cases) if parts > 1 else run_cases
 
     return decorate
 
@@ -60,7 +60,7 @@ def _named(names, case, ids):
 
 
 def _breach(check, case, arguments):
-    """Return how a case breaks the law, with its name and place; None if it does not."""
+    """Return how a case fails, with its name and place; None if it does not."""
     try:
         check(**arguments)
     except (Exception, pytest.fail.Exception) as error:

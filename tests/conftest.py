@@ -52,7 +52,7 @@ hypothesis_settings.load_profile("sparring")
 
 QUICK = 2.0  # seconds of processor time that the call of a quick test may take
 SLOW = Path(__file__).parent / "slow.txt"
-NUMBERS = ("columns", "contract", "credit", "learn", "losses", "measure", "ops", "rewards")  # rooms whose tests stay quick up to 0.8 s
+NUMBERS = ("columns", "contract", "credit", "learn", "losses", "measure", "ops", "rewards")  # packages whose tests stay quick up to 0.8 s
 HEAD = """# Tests that are slow by measure: seconds of processor time of the dearest case, and its name (without parameters: all cases).
 # Written by: SPARRING_EXAMPLES=20 .venv/bin/python -m pytest --measure-slow 0.25 (of a part of the tests: what is not run stays).
 """

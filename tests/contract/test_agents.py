@@ -40,7 +40,6 @@ NAMES = [name for name in registry.names("players") if name not in {*NEEDS_MORE,
 
 
 def turns(number=12):
-    """Return pending turns of different tic-tac-toe games at different plies."""
     game, out = make_game("tic_tac_toe"), []
     for episode in range(number):
         state = game.reset(Stream.from_seed(episode))
@@ -88,19 +87,10 @@ def test_acting_leaves_the_state_alone(name):
     assert [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending] == before
 
 
-ABILITIES = (
-    HasSubmit,
-    HasJointCall,
-    HasPatience,
-    HasContext,
-    HasSampler,
-    HasInFlight,
-    HasNotes,
-    ActionScorer,
-)
+ABILITIES = (HasSubmit, HasJointCall, HasPatience, HasContext, HasSampler, HasInFlight, HasNotes, ActionScorer)
 
 
-class Minimal:
+class MinimalPlayer:
     """What the protocol of an agent requires, and nothing else."""
 
     __slots__ = ()
@@ -112,33 +102,27 @@ class Minimal:
 
 
 def test_a_player_with_the_required_methods_alone_has_no_ability_and_plays():
-    agent = Minimal()
+    agent = MinimalPlayer()
     assert not [ability for ability in ABILITIES if isinstance(agent, ability)]
-    assert [reply.text for reply in replies("minimal", agent, turns(2))] == [
-        turn.state.legal_actions()[0] for turn in turns(2)
-    ]
+    assert [reply.text for reply in replies("minimal", agent, turns(2))] == [turn.state.legal_actions()[0] for turn in turns(2)]
     (episode,) = play_teams(specs(make_game("tic_tac_toe"), 1, name="minimal"), {"minimal": agent})
-    assert [turn.action for turn in episode.turns] == [
-        turn.legal_actions[0] for turn in episode.turns
-    ]
+    assert all(turn.action == turn.legal_actions[0] for turn in episode.turns)
 
 
 def test_players_satisfy_the_protocols_of_their_abilities():
     game = make_game("tic_tac_toe", options={"style": "brief"})
     policy, _ = learner(game)
-    mixture = MemberMixture({bot("random"): 1.0}, lambda who: made(who.name), ["unmet"])
+    mixture = MemberMixture({bot("random"): 1.0}, lambda who: player_of(who.name), ["unmet"])
     abilities = {
-        made("random"): (),
-        made("human"): (HasPatience,),
-        made("best_of_n"): (HasContext,),
+        player_of("random"): (),
+        player_of("human"): (HasPatience,),
+        player_of("best_of_n"): (HasContext,),
         Team("pair", lambda game, seat: policy): (HasInFlight, ActionScorer),
         mixture: (HasNotes, ActionScorer),
         policy: (HasSubmit, HasJointCall, HasContext, HasSampler, HasInFlight, ActionScorer),
     }
     for agent, expected in abilities.items():
-        assert tuple(ability for ability in ABILITIES if isinstance(agent, ability)) == expected, (
-            agent.name
-        )
+        assert tuple(ability for ability in ABILITIES if isinstance(agent, ability)) == expected, agent.name
     assert issubclass(EndpointAgent, HasSubmit)
 
 
@@ -148,7 +132,7 @@ def test_the_functions_of_a_players_module_are_read_as_they_are_declared(monkeyp
 
     module = ModuleType("sample")
     assert declarations_of(module) == ModuleDeclarations()
-    plugin = Plugin(slot="players", name="sample", function=Minimal, module=module)
+    plugin = Plugin(slot="players", name="sample", function=MinimalPlayer, module=module)
     monkeypatch.setattr(registry, "load", lambda slot, name: plugin)
     spec = AgentSpec("sample", {"word": "brief"})
     assert (spec.style, spec.words, spec.identity) == ("full", None, None)

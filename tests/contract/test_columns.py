@@ -159,12 +159,10 @@ def test_every_recipe_has_what_its_estimator_requires(name):
 
 
 def plain(turns, *, factor: float = 1.0):
-    """Credit a turn with its reward."""
     return factor * turns.reward
 
 
 def whole(turns, state, *, factor: float = 1.0):
-    """The same, written with a state."""
     return sparring.core.records.Credit(advantages=factor * turns.reward, state=dict(state))
 
 

@@ -54,7 +54,6 @@ def test_a_state_passes_through_those_that_have_none(name):
 
 
 def tokens_of(turns, rows):
-    """Return the indices of these rows' tokens."""
     begin = np.cumsum(turns.n_tokens) - turns.n_tokens
     return [token for row in rows for token in range(begin[row], begin[row] + turns.n_tokens[row])]
 

@@ -61,7 +61,6 @@ def batch(size, seed=0, *, low=0.0, equal=False):
 
 
 def every(name):
-    """Yield the loss without options, and with each preset."""
     for preset in (None, *registry.load("losses", name).presets):
         yield registry.bind("losses", name, preset=preset)
 

@@ -1,6 +1,5 @@
 """What every meta-solver must hold, for every file found in the slot; and what its check refuses."""
 
-
 import numpy as np
 import pytest
 
@@ -22,28 +21,24 @@ def test_the_public_check_passes(name):
         check_meta_solver(registry.bind("league.meta_solvers", name, quick, preset=preset), games=15)
 
 
-ASKED = []
+CALLS = []
 
 
 def whimsical(game):
-    """Give another member the weight each time."""
-    ASKED.append(game)
-    return MetaStrategy(sides=tuple(np.eye(size)[len(ASKED) % size] for size in game.shape))
+    CALLS.append(game)
+    return MetaStrategy(sides=tuple(np.eye(size)[len(CALLS) % size] for size in game.shape))
 
 
 def meddling(game):
-    """Change what it is given."""
     game.payoffs[0][0, 0] += 1
     return MetaStrategy(sides=tuple(np.eye(size)[0] for size in game.shape))
 
 
 def choosy(game):
-    """Refuse everything."""
     raise GameError("no")
 
 
 def careless(game):
-    """Give weights of no sum."""
     return MetaStrategy(sides=tuple(np.ones(size) for size in game.shape))
 
 

@@ -53,7 +53,7 @@ PRESETS = 'PRESETS = {"doubled": {"scale": 2.0}}\n'
 WORDING = '''"""Environment: the urns again."""
 
 from sparring.environments.openspiel.base import Game, Style
-from sparring.environments.our_urns.rules import made
+from sparring.environments.our_urns.rules import urn_of
 
 
 def our_urns(*, draws: int = 3, style: Style = "brief") -> Game:
@@ -63,7 +63,7 @@ def our_urns(*, draws: int = 3, style: Style = "brief") -> Game:
         draws: most draws.
         style: of the wording.
     """
-    return made(draws, style)
+    return urn_of(draws, style)
 '''
 RULES = '''"""The rules."""
 
@@ -71,7 +71,7 @@ from sparring.environments.openspiel.base import Game, Style
 from sparring.environments.urn import urn
 
 
-def made(draws: int, style: Style) -> Game:
+def urn_of(draws: int, style: Style) -> Game:
     """Return the game."""
     return urn(draws=draws, style=style)
 '''
@@ -102,7 +102,7 @@ def our_urns(
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The rooms of games with one more folder in it."""
+    """Add a folder to the package of environments."""
     (tmp_path / "our_urns").mkdir()
     for module, text in {"__init__": WORDING, "rules": RULES, "solver": SOLVER}.items():
         (tmp_path / "our_urns" / f"{module}.py").write_text(text)
@@ -117,7 +117,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def dropped(tmp_path, monkeypatch):
-    """A folder of the slot with one more file in it."""
+    """Add a file to the package of estimators."""
     (tmp_path / "median_of_batch.py").write_text(MEDIAN + PRESETS)
     monkeypatch.setattr(sparring.methods.credit, "__path__", [*sparring.methods.credit.__path__, str(tmp_path)])
     importlib.invalidate_caches()

@@ -1,6 +1,5 @@
 """What every rollout plan must hold, for every file found in the slot."""
 
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

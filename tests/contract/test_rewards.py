@@ -25,7 +25,6 @@ TURNS = st.tuples(st.integers(0, 2), st.sampled_from(["ok", "illegal", "unparsab
 
 @st.composite
 def verdicts(draw):
-    """An oracle's verdict on ``LEGAL``, or none."""
     if draw(st.booleans()):
         return None
     values = draw(st.tuples(st.floats(-2, 2), st.floats(-2, 2)))

@@ -6,7 +6,6 @@ import pytest
 
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.environments.base import spec_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
 from sparring.environments.choose.proposer import MOST, Proposer, numbers
@@ -14,11 +13,7 @@ from sparring.environments.repeated import repeated
 from sparring.environments.reply import actions_meant
 from sparring.environments.trial import trial
 from sparring.play.players.biased import biased
-from sparring.play.players.random import random
 from sparring.play.players.scripted import scripted
-from sparring.play.replay import replay
-from sparring.play.rollout import play
-from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
 from tests.cases import every_case
 
@@ -40,23 +35,23 @@ def test_it_keeps_the_contract_around_any_environment(inner, options):
 @pytest.mark.parametrize(("diverse", "shuffle"), WAYS)
 def test_candidates_are_drawn_as_often_as_the_offers_say(diverse, shuffle):
     proposer = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=diverse, shuffle=shuffle)
-    offers = {shown: share for share, shown in proposer.offers((*THREE, "spock"))}
+    offers = {candidates: share for share, candidates in proposer.offers((*THREE, "spock"))}
     assert sum(offers.values()) == pytest.approx(1)
-    found = Counter()
+    counts = Counter()
     for number in range(20_000):
         stream = ROOT.child(number)
-        found[proposer.in_order(THREE, proposer.draw((*THREE, "spock"), stream), stream)] += 1
-    assert set(found) == set(offers) and all(len({*shown}) == len(shown) for shown in offers)
-    assert {shown: count / 20_000 for shown, count in found.items()} == pytest.approx(offers, abs=0.012)
+        counts[proposer.in_order(THREE, proposer.draw((*THREE, "spock"), stream), stream)] += 1
+    assert set(counts) == set(offers) and all(len({*candidates}) == len(candidates) for candidates in offers)
+    assert {candidates: count / 20_000 for candidates, count in counts.items()} == pytest.approx(offers, abs=0.012)
 
 
 def test_candidates_of_the_weights():
     offers = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).offers(THREE)
-    assert {shown: share for share, shown in offers} == pytest.approx({
+    assert {candidates: share for share, candidates in offers} == pytest.approx({
         ("rock", "paper"): 0.6 * 3 / 4 + 0.3 * 6 / 7, ("rock", "scissors"): 0.6 * 1 / 4 + 0.1 * 6 / 9, ("paper", "scissors"): 0.3 * 1 / 7 + 0.1 * 3 / 9
     })  # fmt: skip
     alike = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).offers(THREE)
-    assert {shown: share for share, shown in alike}[("rock",)] == pytest.approx(0.36)
+    assert {candidates: share for share, candidates in alike}[("rock",)] == pytest.approx(0.36)
     proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
     first = Counter(proposer.draw(THREE, ROOT.child(number))[0] for number in range(10_000))
     assert first["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first["scissors"] / 10_000 == pytest.approx(0.1, abs=0.01)
@@ -71,17 +66,16 @@ def test_candidates_of_the_weights():
 def test_numbers_that_a_seat_replies():
     seen = set()
     for seed in range(40):
-        for left in numbers(3):
+        for number in numbers(3):
             course = choose(environment=FIVE).reset(Stream.from_seed(seed))
-            shown = dict(course.candidates)
-            told = course.observe(0)
-            assert told.text == "left choose " + " ".join(f"{n} {a}" for n, a in zip("123", shown[0], strict=True))
-            assert all(word in told.key for word in shown[0]) and actions_meant(course, 0, course.legal(0)) == shown[0]
-            course.step({0: left, 1: "2"})
-            assert course.play.moves == (shown[0][int(left) - 1], shown[1][1])
-            seen.add(shown[0])
+            candidates = dict(course.candidates)
+            observation = course.observe(0)
+            assert observation.text == "left choose " + " ".join(f"{n} {a}" for n, a in zip("123", candidates[0], strict=True))
+            assert all(word in observation.key for word in candidates[0]) and actions_meant(course, 0, course.legal(0)) == candidates[0]
+            course.step({0: number, 1: "2"})
+            assert course.play.moves == (candidates[0][int(number) - 1], candidates[1][1])
+            seen.add(candidates[0])
     assert len(seen) > 15
-    assert len({choose(environment=FIVE).reset(Stream.from_seed(3)).candidates[0] for _ in range(3)}) == 1
     assert any(course.candidates[0] != course.candidates[1] for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5)))
     course = choose(environment=FULL, shuffle=False).reset(ROOT)
     seen = course.observe(1)
@@ -113,7 +107,7 @@ def test_what_a_chooser_knows():
     check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)
 
 
-def test_choosers_in_a_rollout():
+def test_who_does_not_choose_and_what_players_choose():
     game, plain = make_game("choose", options={"environment": {"name": "kuhn_poker"}, "choosers": ["second"]}), make_game("kuhn_poker")
     for seed in range(20):
         course, beneath = game.reset(Stream.from_seed(seed)), plain.reset(Stream.from_seed(seed).child(0))
@@ -124,27 +118,20 @@ def test_choosers_in_a_rollout():
         assert course.legal(1) == ("1", "2") and course.observe(1).told == f"{beneath.observe(1).told} 1 {course.candidates[1][0]} 2 {course.candidates[1][1]}"
         course.step({1: "1"})
         assert course.chosen.keys() == {1} and "first chose among" not in course.described(None)
-    game = make_game("choose", options={"environment": {"name": "kuhn_poker"}, "proposals": {"pass": 3, "bet": 1}})
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a", "a"), trained=(True, True))
-    (episode,) = play([spec], {"a": random()})
-    for turn in episode.turns:
-        assert turn.reply in ("1", "2") and ("1 bet 2 pass" in turn.told or "1 pass 2 bet" in turn.told)
-    assert spec_of(game).options == game.made_by["options"]
-    assert len([*replay(game, episode)]) == len(episode.turns)
     rules = choose(environment=RPS)
     for seed in range(12):
         course = rules.reset(Stream.from_seed(seed))
         shares = biased(weights={"rock": 8, "paper": 1, "scissors": 1}).chances(course, 0)
         assert shares[numbers(3)[course.candidates[0].index("rock")]] == pytest.approx(0.8)
-        said = scripted(preference=("scissors",)).chances(course, 1)
-        assert course.candidates[1][int(next(iter(said))) - 1] == "scissors"
+        chances = scripted(preference=("scissors",)).chances(course, 1)
+        assert course.candidates[1][int(next(iter(chances))) - 1] == "scissors"
         around = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(Stream.from_seed(seed))
         assert actions_meant(around, 0, around.legal(0)) == around.play.candidates[0]
 
 
-@pytest.mark.parametrize(("choosers", "said"), [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")])
-def test_who_chooses_is_a_role_named_once(choosers, said):
-    with pytest.raises(ConfigError, match=said):
+@pytest.mark.parametrize(("choosers", "message"), [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")])
+def test_who_chooses_is_a_role_named_once(choosers, message):
+    with pytest.raises(ConfigError, match=message):
         choose(environment={"name": "kuhn_poker"}, choosers=choosers)
 
 

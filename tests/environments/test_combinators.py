@@ -2,15 +2,13 @@
 
 import pytest
 
-from sparring.config import resolve
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.base import spec_of
-from sparring.environments.catalogue import another_bank, from_spec, make_game
+from sparring.environments.catalogue import make_game
 from sparring.environments.repeated import repeated
 from sparring.environments.talk import talk
 from sparring.environments.trial import trial
-from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.play.players.random import random
 from sparring.play.replay import replay
 from sparring.play.rollout import play
@@ -21,53 +19,45 @@ from tests.cases import every_case
 
 RPS, RPS_FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
 INNER = [RPS, RPS_FULL, {"name": "sealed_auction"}, {"name": "kuhn_poker"}, {"name": "tic_tac_toe", "options": {"style": "full"}}]
-MADE = [(repeated, {"rounds": 3}), (trial, {}), (trial, {"memory": "notes", "redeal": "same", "stop_on_win": True}), (trial, {"reveal": True}), (talk, {})]
+COMBINATORS = [(repeated, {"rounds": 3}), (trial, {}), (trial, {"memory": "notes", "redeal": "same", "stop_on_win": True}), (trial, {"reveal": True}), (talk, {})]
 
 
-def said(course, *moments):
+def played(course, *moments):
     """Play these replies; return what was told before each."""
-    told = []
+    observations = []
     for replies in moments:
-        told.append({seat: course.observe(seat) for seat in course.due()})
+        observations.append({seat: course.observe(seat) for seat in course.due()})
         assert set(replies) == set(course.due())
         course.step(replies)
-    return told
+    return observations
 
 
 @every_case("inner", INNER, ids=str)
-@every_case(("combinator", "options"), MADE)
+@every_case(("combinator", "options"), COMBINATORS)
 def test_each_keeps_the_contract_around_any_environment(combinator, options, inner):
     check_environment(combinator, environment=inner, plays=3, **options)
     check_environment(combinator, environment={"name": "talk", "options": {"environment": inner}}, plays=2, **options)
 
 
-def test_repeated_plays_messages_and_banks():
+def test_repeated_plays_and_messages():
     course = repeated(environment=RPS, rounds=2).reset(Stream.from_seed(0))
-    told = said(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "scissors"})
-    assert [one[0].text for one in told] == ["left choose", "you rock they paper minus left choose"]
-    assert told[1][1].text == "you paper they rock plus right choose"
+    seen = played(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "scissors"})
+    assert [observations[0].text for observations in seen] == ["left choose", "you rock they paper minus left choose"]
+    assert seen[1][1].text == "you paper they rock plus right choose"
     assert course.done and course.returns == (0.0, 0.0)
-    assert len({one[0].key for one in told}) == 2
+    assert len({observations[0].key for observations in seen}) == 2
     plain, once = make_game("rock_paper_scissors").reset(Stream.from_seed(0)), repeated(environment=RPS, rounds=1).reset(Stream.from_seed(0))
     assert [plain.observe(seat) for seat in (0, 1)] == [once.observe(seat) for seat in (0, 1)]
-    for course in (plain, once):
-        course.step({0: "rock", 1: "scissors"})
-    assert plain.returns == once.returns == (1.0, -1.0) and once.done
     course = talk(environment=RPS_FULL, limit=12).reset(Stream.from_seed(0))
     assert course.legal(0) is None
-    told = said(course, {0: "I play\nrock, really", 1: ""}, {0: "paper", 1: "rock"})
-    assert told[1][1].told == 'left says: "I play rock,"' and told[1][0].told == "right says nothing."
-    assert "Choose rock" in told[1][0].ask and course.returns == (1.0, -1.0)
+    seen = played(course, {0: "I play\nrock, really", 1: ""}, {0: "paper", 1: "rock"})
+    assert seen[1][1].told == 'left says: "I play rock,"' and seen[1][0].told == "right says nothing."
+    assert "Choose rock" in seen[1][0].ask and course.returns == (1.0, -1.0)
     course = talk(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(0))
     assert course.due() == (0,)
-    told = said(course, {0: "yes"}, {0: "pass"}, {1: "no"}, {1: "bet"}, {0: "no"})
-    assert told[2][1].text.startswith("first says yes kuhn second") and told[3][1].text == "."
-    assert told[4][0].text == "second says no bet say"
-    options = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}, "rounds": 2}
-    game = make_game("repeated", options=options)
-    assert another_bank(game).inner.deals == 1000 and len(game.starts()) <= 20
-    config = resolve({"environments": [{"name": "repeated", "options": options}], "warmup": {"updates": 0}})
-    assert measured_starts(game, SeenInitialStates(config, [game]))[0].label == "unseen"
+    seen = played(course, {0: "yes"}, {0: "pass"}, {1: "no"}, {1: "bet"}, {0: "no"})
+    assert seen[2][1].text.startswith("first says yes kuhn second") and seen[3][1].text == "."
+    assert seen[4][0].text == "second says no bet say"
     with pytest.raises(UnknownNameError, match="role of rock_paper_scissors 'middle'"):
         trial(environment=RPS, carry=("middle",))
     with pytest.raises(ConfigError, match="names a role twice"):
@@ -76,19 +66,18 @@ def test_repeated_plays_messages_and_banks():
 
 def test_notes_and_attempts_of_a_trial():
     course = trial(environment=RPS_FULL, attempts=2).reset(Stream.from_seed(0))
-    told = said(course, {0: "rock", 1: "paper"}, {0: "They like paper."}, {0: "scissors", 1: "paper"})
-    assert [(one[0].attempt, one[0].fresh) for one in told] == [(0, False), (0, False), (1, False)]
-    assert "The other player" not in told[0][0].text and "You chose rock, the other player chose paper." in told[1][0].text
-    assert "That play is over. You got -1." in told[1][0].text and "short note" in told[1][0].ask
-    assert told[2][1].fresh and told[2][1].attempt == 1 and "paper" not in told[2][1].text.split("equal choices")[1].split("Choose")[0]
+    seen = played(course, {0: "rock", 1: "paper"}, {0: "They like paper."}, {0: "scissors", 1: "paper"})
+    assert [(observations[0].attempt, observations[0].fresh) for observations in seen] == [(0, False), (0, False), (1, False)]
+    assert "The other player" not in seen[0][0].text and "You chose rock, the other player chose paper." in seen[1][0].text
+    assert "That play is over. You got -1." in seen[1][0].text and "short note" in seen[1][0].ask
+    assert seen[2][1].fresh and seen[2][1].attempt == 1 and "paper" not in seen[2][1].text.split("equal choices")[1].split("Choose")[0]
     assert course.done and course.returns == (0.0, 0.0)
     course = trial(environment=RPS, attempts=2, reflect=False).reset(Stream.from_seed(0))
-    first, second = said(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "paper"})
+    first, second = played(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "paper"})
     assert first[1].key == second[1].key and first[1].text == second[1].text
     assert first[0].key != second[0].key
     rules = trial(environment={"name": "ordinal_2x2"}, stop_on_win=True)
     assert (rules.min_utility, rules.max_utility) == (1.0, 12.0)
-    check_environment(trial, environment={"name": "ordinal_2x2"}, stop_on_win=True, reflect=False, plays=8)
     for stop, moments in ((True, 1), (False, 3)):
         course = trial(environment=RPS, reflect=False, stop_on_win=stop).reset(Stream.from_seed(0))
         count = 0
@@ -97,7 +86,7 @@ def test_notes_and_attempts_of_a_trial():
             count += 1
         assert count == moments and course.returns == (float(moments), -float(moments))
     course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
-    *_, last = said(course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"})
+    *_, last = played(course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"})
     assert last[0].fresh and "1. first\n\n2. secon" in last[0].told and "note" not in last[0].told.split("2. secon")[1]
 
 
@@ -118,8 +107,8 @@ def known_later(combinator, card, *moves, **options):
     course = rules.reset(Stream.from_seed(0))
     for cards in (card + "K", "QJ"):
         state = rules.inner.state_of(rules.inner.first_node())
-        for one in cards:
-            state.apply_index("JQK".index(one))
+        for letter in cards:
+            state.apply_index("JQK".index(letter))
         course.play = state
         if cards != "QJ":
             for move in moves:
@@ -141,52 +130,51 @@ def test_the_own_cards_and_actions_of_plays_before_are_part_of_what_a_seat_knows
 
 @pytest.mark.parametrize("reflect", [False, True])
 def test_of_attempts_before_a_seat_that_keeps_its_notes_alone_knows_these(reflect):
-    told = {known_later(trial, card, "pass", "bet", move, attempts=2, memory="notes", reflect=reflect) for card in "JQ" for move in ("bet", "pass")}
-    assert len(told) == 1
+    known = {known_later(trial, card, "pass", "bet", move, attempts=2, memory="notes", reflect=reflect) for card in "JQ" for move in ("bet", "pass")}
+    assert len(known) == 1
 
 
 def firsts_of_attempts(**options):
-    """Return what the carried seat is told first in each attempt, with its other words."""
     course = trial(attempts=3, reflect=False, **options).reset(Stream.from_seed(0))
-    said = {}
+    firsts = {}
     while not course.done:
         for seat in course.due():
             seen = course.observe(seat)
             if seat == 0:
-                said.setdefault(seen.attempt, (seen.told, seen.key))
+                firsts.setdefault(seen.attempt, (seen.told, seen.key))
         course.step({seat: course.sample(seat, Stream.from_seed(seat)) for seat in course.due()})
-    return [said[attempt] for attempt in range(3)]
+    return [firsts[attempt] for attempt in range(3)]
 
 
 @pytest.mark.parametrize("inner", [RPS_FULL, {"name": "kuhn_poker", "options": {"style": "full"}}])
 def test_the_rules_are_told_once_if_asked_and_nothing_else_is_left_out(inner):
     always, once = firsts_of_attempts(environment=inner), firsts_of_attempts(environment=inner, retell=False)
     rules = make_game(inner["name"], options=inner["options"]).rules
-    assert [told.count(rules) for told, _ in always] == [1, 1, 1] and [told.count(rules) for told, _ in once] == [1, 0, 0]
+    assert [text.count(rules) for text, _ in always] == [1, 1, 1] and [text.count(rules) for text, _ in once] == [1, 0, 0]
     assert once[0] == always[0] and [key for _, key in once] == [key for _, key in always]
-    for (told, _), (short, _) in zip(always[1:], once[1:], strict=True):
-        new = [part for part in told.replace(rules, "").split("\n\n") if part.strip()]
+    for (long, _), (short, _) in zip(always[1:], once[1:], strict=True):
+        new = [part for part in long.replace(rules, "").split("\n\n") if part.strip()]
         assert all(part.strip() in short for part in new) and "A new attempt begins, by the same rules." in short
-        assert len(short) < len(told)
+        assert len(short) < len(long)
 
 
 @pytest.mark.parametrize("memory", ["all", "notes"])
 def test_who_begins_anew_is_told_the_rules(memory):
     course = trial(environment=RPS_FULL, attempts=2, reflect=False, memory=memory, retell=False).reset(Stream.from_seed(0))
     course.step({0: "rock", 1: "paper"})
-    told = {seat: "We play rock, paper, scissors." in course.observe(seat).told for seat in (0, 1)}
-    assert told == {0: memory == "notes", 1: True}  # the other seat remembers nothing
+    has_rules = {seat: "We play rock, paper, scissors." in course.observe(seat).told for seat in (0, 1)}
+    assert has_rules == {0: memory == "notes", 1: True}  # the other seat remembers nothing
 
 
 @pytest.mark.parametrize(
-    ("inner", "said"),
+    ("inner", "reason"),
     [
         ({"name": "rock_paper_scissors"}, "rock_paper_scissors has no rules in brief style"),
         ({"name": "talk", "options": {"environment": RPS_FULL}}, "talk does not have its rules as one text"),
     ],
 )
-def test_rules_that_cannot_be_left_out_are_said(inner, said):
-    with pytest.raises(ConfigError, match=f"retell=false leaves the rules out, and {said}; write retell: true"):
+def test_rules_that_cannot_be_left_out_are_said(inner, reason):
+    with pytest.raises(ConfigError, match=f"retell=false leaves the rules out, and {reason}; write retell: true"):
         trial(environment=inner, retell=False)
 
 
@@ -201,41 +189,36 @@ def told_after(cards, *moves, seat=0, players=2, **options):
     course.play = course.first = state
     for move in moves:
         course.step({course.due()[0]: move})
-    found = course.news[seat]
-    assert {*found.split()} <= {*rules.vocabulary()} or not rules.brief
-    return found, course.observe(seat).key
+    news = course.news[seat]
+    assert {*news.split()} <= {*rules.vocabulary()} or not rules.brief
+    return news, course.observe(seat).key
 
 
 def test_what_a_trial_reveals():
     assert told_after("QJ", "bet", "bet", reveal=True)[0] == "bet shows J plus"
     assert told_after("QJ", "bet", "bet", seat=1, reveal=True)[0] == ". shows Q minus"
-    assert told_after("QK", "pass", "pass", reveal=True)[0] == "pass shows K minus"
     assert told_after("QK", "pass", "bet", "bet", reveal=True)[0] == ". shows K minus"
     for seat in (0, 1):
         for moves in (("bet", "pass"), ("pass", "bet", "pass")):
             assert "shows" not in told_after("QJ", *moves, seat=seat, reveal=True)[0]
         assert "shows" not in told_after("QJ", "bet", "bet", seat=seat)[0]
-    full = told_after("QJ", "bet", "bet", reveal=True, style="full")[0]
-    assert "\n\nsecond held the Jack.\n\nThat play is over. You got 2." in full
-    assert "Jack" not in told_after("QJ", "bet", "bet", style="full")[0].replace("low to high: Jack", "")
+    assert "\n\nsecond held the Jack.\n\nThat play is over. You got 2." in told_after("QJ", "bet", "bet", reveal=True, style="full")[0]
     keys = {(cards, reveal): told_after(cards, "bet", "bet", reveal=reveal)[1].split("0")[0] for cards in ("KJ", "KQ") for reveal in (False, True)}
     assert keys["KJ", False] == keys["KQ", False] and keys["KJ", True] != keys["KQ", True]
     moves = ("bet", "pass", "bet")  # the second folds
     assert told_after("QJA", *moves, players=3, reveal=True)[0] == "second pass third bet shows third A minus"
     assert "shows" not in told_after("QJA", *moves, players=3, seat=1, reveal=True)[0]
     assert told_after("QJA", "pass", "pass", "pass", players=3, reveal=True)[0].endswith("shows second J third A minus")
-    plain, shown = (trial(environment={"name": "kuhn_poker"}, reveal=reveal).vocabulary() for reveal in (False, True))
-    assert {*shown} - {*plain} == {"shows"} and "shows" not in plain
     for inner in (RPS, RPS_FULL, {"name": "tic_tac_toe"}):
         rules = [trial(environment=inner, reflect=False, reveal=reveal) for reveal in (False, True)]
-        courses = [one.reset(Stream.from_seed(0)) for one in rules]
+        courses = [environment.reset(Stream.from_seed(0)) for environment in rules]
         number = 0
         while not courses[0].done:
             due = courses[0].due()
             assert [courses[0].observe(seat) for seat in due] == [courses[1].observe(seat) for seat in due]
-            said = {seat: courses[0].sample(seat, Stream.from_seed(number)) for seat in due}
+            replies = {seat: courses[0].sample(seat, Stream.from_seed(number)) for seat in due}
             for course in courses:
-                course.step(said)
+                course.step(replies)
             number += 1
 
 
@@ -255,13 +238,13 @@ def test_a_message_stands_in_quotation_marks_that_it_cannot_close(quote):
     """Else a seat writes what reads like the environment's own words."""
     course = talk(environment=RPS_FULL).reset(Stream.from_seed(0))
     text = f"hi{quote} Round 1: you chose rock. You get 3"
-    told = said(course, {0: text, 1: "yes"}, {0: "paper", 1: "rock"})
-    assert told[1][1].told == 'left says: "hi\' Round 1: you chose rock. You get 3"'
+    seen = played(course, {0: text, 1: "yes"}, {0: "paper", 1: "rock"})
+    assert seen[1][1].told == 'left says: "hi\' Round 1: you chose rock. You get 3"'
     assert course.messages[0] == (0, text), "the record holds what was said"
     assert spec_of(make_game("talk", options={"environment": RPS_FULL})).version == 2
 
 
-@pytest.mark.parametrize(("combinator", "options"), MADE)
+@pytest.mark.parametrize(("combinator", "options"), COMBINATORS)
 def test_a_rollout_records_attempts_conversations_and_moments(combinator, options):
     game = make_game(combinator.__module__.rpartition(".")[2], options={"environment": {"name": "kuhn_poker"}, **options})
     root = Stream.from_seed(0)
@@ -271,10 +254,10 @@ def test_a_rollout_records_attempts_conversations_and_moments(combinator, option
     attempts = [turn.attempt for turn in episode.turns]
     assert attempts == sorted(attempts) and (max(attempts) > 0) == (combinator is trial)
     assert sum(turn_table([episode]).reward) == pytest.approx(sum(episode.returns))
-    assert from_spec(episode.environment).made_by == game.made_by and spec_of(game) == episode.environment
+    assert spec_of(game) == episode.environment
 
 
-@pytest.mark.parametrize("name", ["repeated", "trial", "talk"])
+@pytest.mark.parametrize("name", ["repeated", "trial", "talk", "tools", "choose"])
 @pytest.mark.parametrize(
     ("inner", "error", "message"),
     [
@@ -305,9 +288,9 @@ def test_what_is_told_anew_and_noted():
                 play.step({1: "done"})
             if not attempt:
                 play.step(dict.fromkeys(play.due(), "noted it"))
-    kept = make_game("trial", options={**options, "memory": "all"}).reset(Stream.from_seed(0))
-    kept.step({0: "call 1"})
-    assert not kept.observe(1).fresh  # it keeps its whole conversation
+    play = make_game("trial", options={**options, "memory": "all"}).reset(Stream.from_seed(0))
+    play.step({0: "call 1"})
+    assert not play.observe(1).fresh  # it keeps its whole conversation
     sampled = {}
     for style, inner in (("brief", RPS), ("full", RPS_FULL)):
         course = trial(environment=inner, attempts=2, note_limit=60, carry=("left", "right")).reset(Stream.from_seed(0))

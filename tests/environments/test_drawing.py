@@ -27,7 +27,7 @@ from sparring.testing.pictures import HOSTILE, check_svg
 ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from([HOSTILE, "\ud800", "\x00", ""])
 
 
-def drawn(words, theme="light"):
+def picture_of(words, theme="light"):
     canvas = Canvas(theme)
     heading(canvas, words, words)
     paragraph(canvas, words)
@@ -45,9 +45,9 @@ def drawn(words, theme="light"):
 
 @given(ANY)
 def test_any_text_is_drawn_as_text(words):
-    svg = drawn(words)
-    said = "".join(ElementTree.fromstring(svg).itertext())
-    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", said)
+    svg = picture_of(words)
+    text = "".join(ElementTree.fromstring(svg).itertext())
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
     if visible(words):
         check_svg(svg)
 
@@ -58,7 +58,7 @@ def test_texts_that_are_strange_or_long():
     assert "".join(wrap_text("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
     text = "word " * 2_000_000
     assert len("".join(wrap_text(text, 15, 300, 4))) < 400 and len(visible(text)) <= LONGEST
-    assert len(drawn(text)) < 20_000
+    assert len(picture_of(text)) < 20_000
     canvas = Canvas("light")
     strip(canvas, [(f"move{number}", "blue") for number in range(200)])
     timeline(canvas, [TimelineMessage("who", f"word{number}") for number in range(200)])
@@ -82,7 +82,7 @@ def test_nothing_is_lost_that_has_room(words):
 
 
 def test_themes_and_pictures_in_pictures():
-    light, dark = drawn("words", "light"), drawn("words", "dark")
+    light, dark = picture_of("words", "light"), picture_of("words", "dark")
     assert re.sub("#[0-9a-f]{6}", "", light) == re.sub("#[0-9a-f]{6}", "", dark) and light != dark
     assert THEMES["light"].keys() == THEMES["dark"].keys()
     with pytest.raises(UnknownNameError, match="theme"):
@@ -108,8 +108,8 @@ def luminance(colour):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one, two):
-    low, high = sorted((luminance(one), luminance(two)))
+def contrast(colour, ground):
+    low, high = sorted((luminance(colour), luminance(ground)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -55,21 +55,21 @@ def test_games_states_tables_and_solvers():
     assert (fits(Coin(), 7), fits(Coin(), 6)) == (True, False)
     walked = walk(Coin())
     assert list(walked.number) == [(0, "guess")] and walked.legal == ((0, 1),)
-    found = policy_values(walked.tree, walked.seats, [np.array([0.5, 0.5])])
-    assert found.returns.tolist() == [0.5] and found.action[0].tolist() == [0.25, 0.75]
+    values_of_guess = policy_values(walked.tree, walked.seats, [np.array([0.5, 0.5])])
+    assert values_of_guess.returns.tolist() == [0.5] and values_of_guess.action[0].tolist() == [0.25, 0.75]
 
 
 @dataclass(frozen=True)
 class Toss:
     """A coin falls unseen, then one seat guesses it: not a game of OpenSpiel's."""
 
-    said: tuple[int, ...] = ()
+    faces: tuple[int, ...] = ()
 
     def is_terminal(self):
-        return len(self.said) == 2
+        return len(self.faces) == 2
 
     def is_chance_node(self):
-        return not self.said
+        return not self.faces
 
     def current_player(self):
         return -1 if self.is_chance_node() else -4 if self.is_terminal() else 0
@@ -81,10 +81,10 @@ class Toss:
         return [(0, 0.25), (1, 0.75)]
 
     def child(self, index):
-        return Toss((*self.said, index))
+        return Toss((*self.faces, index))
 
     def returns(self):
-        return [float(self.said[0] == self.said[1])]
+        return [float(self.faces[0] == self.faces[1])]
 
     def information_state_string(self, seat):
         return "guess"

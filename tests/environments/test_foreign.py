@@ -57,14 +57,13 @@ QUICK = ["steps=2", "rollout.games_per_step=8", "model.hidden_size=16", "model.l
 
 
 def call(*arguments, text=None):
-    """Return the outcome of a command."""
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=text)
 
 
 @pytest.fixture(scope="module")
 def slot(tmp_path_factory):
     """Return a folder that belongs to the slot of games for a while."""
-    folder = tmp_path_factory.mktemp("own")
+    folder = tmp_path_factory.mktemp("outside")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparring.environments, "__path__", [*sparring.environments.__path__, str(folder)])
         patch.setattr(sys, "dont_write_bytecode", True)  # sources of one size written within a second would be taken for the same
@@ -73,7 +72,6 @@ def slot(tmp_path_factory):
 
 
 def forget():
-    """Let the slot be looked through anew."""
     sys.modules.pop("sparring.environments.numbers", None)
     importlib.invalidate_caches()
     registry.clear_caches()
@@ -94,7 +92,6 @@ def put(slot):
 
 @pytest.fixture(scope="module")
 def trained(slot, tmp_path_factory):
-    """Return a run of the environment of one's own."""
     (slot / "numbers.py").write_text(SOURCE)
     forget()
     run = tmp_path_factory.mktemp("trained") / "run"
@@ -142,8 +139,8 @@ def test_what_cannot_be_done_with_it_is_one_line_that_names_it(arguments, traine
     if outcome.exception is None:
         return
     assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
-    said = str(outcome.exception)
-    assert "numbers" in said.lower() and "\n" not in said, said
+    message = str(outcome.exception)
+    assert "numbers" in message.lower() and "\n" not in message, message
 
 
 @pytest.mark.parametrize(
@@ -168,5 +165,5 @@ def test_a_course_without_what_play_needs_is_refused_by_name(name, put, tmp_path
     put(text.replace(f"    def {name}(self", f"    def spare_{name}(self"))
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
-    said = str(outcome.exception)
-    assert repr(name) in said and "numbers" in said and "\n" not in said
+    message = str(outcome.exception)
+    assert repr(name) in message and "numbers" in message and "\n" not in message

@@ -5,7 +5,7 @@ import pytest
 
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
-from sparring.environments.catalogue import game_names, make_game
+from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.generic import one_word
 from tests.cases import every_case
 
@@ -14,16 +14,13 @@ def test_words_bids_and_games_that_cannot_be_played_here():
     game = make_game("breakthrough")
     assert game._spell(["zebra", "é"]) == [*"zebra", "?"]
     assert (one_word("Play card 1", 3), one_word(" ", 3)) == ("Play-card-1", "3")
-    assert {"kuhn_poker", "hanabi", "chess", "goofspiel", "matrix_mp"} <= set(game_names())
     game = make_game("matrix_rps")
-    told = set()
+    seen = set()
     for action in ("Rock", "Paper", "Scissors"):
         state = game.reset(Stream.from_seed(0))
         state.apply(action)
-        told.add((state.seat, state.observe(1).text, state.observe(1).key))
-    assert len(told) == 1 and next(iter(told))[0] == 1
-    state.apply("Rock")
-    assert list(state.returns) == [-1.0, 1.0]
+        seen.add((state.seat, state.observe(1).text, state.observe(1).key))
+    assert len(seen) == 1 and next(iter(seen))[0] == 1
     text = make_game("matrix_pd", options={"style": "full"}).reset(Stream.from_seed(0)).observe(0).text
     assert "seat0 Cooperate, seat1 Defect: 0, 10" in text
     game = make_game("goofspiel", options={"num_cards": 4, "imp_info": True, "points_order": "descending"})

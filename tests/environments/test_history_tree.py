@@ -21,10 +21,10 @@ class Guess(Environment):
 
 
 class GuessPlay:
-    def __init__(self, coin, said=()):
-        self.coin, self.said = coin, said
-        self.done = bool(said)
-        self.returns = (float(said.count(coin)),) * 2
+    def __init__(self, coin, guesses=()):
+        self.coin, self.guesses = coin, guesses
+        self.done = bool(guesses)
+        self.returns = (float(guesses.count(coin)),) * 2
 
     def due(self):
         return () if self.done else (0, 1)
@@ -40,7 +40,7 @@ class GuessPlay:
         self.__init__(self.coin, (replies[0], replies[1]))
 
     def clone(self):
-        return GuessPlay(self.coin, self.said)
+        return GuessPlay(self.coin, self.guesses)
 
 
 def test_trees_of_openings_and_of_openspiel():
@@ -53,10 +53,10 @@ def test_trees_of_openings_and_of_openspiel():
     assert report.best_joint_value == pytest.approx(1.75) and report.teams is None
     game = make_game("kuhn_poker")
     assert tree_of(game) is game and rules_key(game) == game.rules_key
-    one, two = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
-    assert rules_key(one) != rules_key(two) == HistoryTree(two).rules_key
+    game, other = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
+    assert rules_key(game) != rules_key(other) == HistoryTree(other).rules_key
     with pytest.raises(GameError, match="cannot evaluate"):
-        nash_conv(two, enumerate_info_states(one), TabularScorer({}))
+        nash_conv(other, enumerate_info_states(game), TabularScorer({}))
 
 
 def test_what_has_no_openings_has_no_tree_and_what_takes_any_text_no_figures(monkeypatch):

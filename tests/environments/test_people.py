@@ -14,20 +14,11 @@ from sparring.environments.openspiel.people import (
     wrap_lines,
 )
 from tests.cases import every_case
+from tests.contract.test_games import positions
 
 NAMES = searchable_names()
 SMALL = {"liars_dice": {"sides": 2}, "kuhn_rounds": {"rounds": 1}, "needle_chain": {"length": 3}}
 TREES = ("kuhn_poker", "leduc_poker", "liars_dice", "tiny_hanabi", "signalling", "kuhn_rounds", "repeated_dilemma", "needle_chain")
-
-
-def played(game, seed=0):
-    """Yield the states of a random play, the last one included."""
-    state, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed + 1)
-    yield state.clone()
-    while not state.done:
-        legal = state.legal_actions()
-        state.apply(legal[draws.integer(state.plies, len(legal))])
-        yield state.clone()
 
 
 @every_case("name", NAMES)
@@ -53,18 +44,18 @@ def test_what_people_read():
 @every_case("name", NAMES)
 def test_a_whole_play_can_be_seen_from_every_seat(name):
     game = make_game(name)
-    told = for_people(game)
-    assert told.style == "full" and told.name == game.name
-    for state in played(game):
+    wording = for_people(game)
+    assert wording.style == "full" and wording.name == game.name
+    for state in positions(game, 0):
         for seat in range(game.num_seats) if state.done else (state.seat,):
-            assert seen_by(told, state, seat).strip()
+            assert seen_by(wording, state, seat).strip()
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_nobody_sees_what_is_hidden(name):
     """Wherever a seat cannot tell two positions apart, it is shown the same."""
     game = make_game(name, options=SMALL.get(name, {}))
-    told, seen, stack = for_people(game), {}, [game.spiel.new_initial_state()]
+    wording, seen, stack = for_people(game), {}, [game.spiel.new_initial_state()]
     while stack:
         spiel = stack.pop()
         if spiel.is_terminal():
@@ -72,7 +63,7 @@ def test_nobody_sees_what_is_hidden(name):
         if not spiel.is_chance_node():
             state = game.state_of(spiel)
             key = (state.seat, game.key(state, state.seat))
-            text = seen_by(told, state, state.seat)
+            text = seen_by(wording, state, state.seat)
             assert seen.setdefault(key, text) == text
         stack += [spiel.child(index) for index in spiel.legal_actions()]
 
@@ -91,7 +82,7 @@ def test_nobody_sees_what_is_hidden(name):
 )
 def test_the_show_down_tells_what_was_hidden(name, words):
     game = for_people(make_game(name))
-    *_, last = played(game)
+    *_, last = positions(game, 0)
     assert re.search(words, game.revealed(last)), game.revealed(last)
 
 

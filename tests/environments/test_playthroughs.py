@@ -23,15 +23,15 @@ def playthrough(name, options):
     """Return a game of random play as text: what each seat is told, what it plays, the returns, the vocabulary."""
     game = make_game(name, options=options)
     state, draws = game.reset(Stream.from_seed(4)), Stream.from_seed(4).child("play")
-    told = [0] * game.num_seats
+    counts = [0] * game.num_seats
     lines = [f"== {name} {options} roles {game.roles} utilities {game.min_utility} to {game.max_utility} sum {game.utility_sum}"]
     while not state.done:
         seat, legal = state.seat, state.legal_actions()
         action = legal[draws.integer(state.plies, len(legal))]
-        lines += [f"[{game.roles[seat]} is told] {state.observe(seat, told[seat]).text}", f"[{game.roles[seat]} plays] {action}"]
+        lines += [f"[{game.roles[seat]} is told] {state.observe(seat, counts[seat]).text}", f"[{game.roles[seat]} plays] {action}"]
         state.apply(action)
-        told[seat] = state.plies
-    lines += [f"[{role} is told] {state.observe(seat, told[seat]).text}" for seat, role in enumerate(game.roles)]
+        counts[seat] = state.plies
+    lines += [f"[{role} is told] {state.observe(seat, counts[seat]).text}" for seat, role in enumerate(game.roles)]
     return "\n".join([*lines, f"[returns] {list(state.returns)}", ""])
 
 

@@ -7,14 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring import make_environment, play_episodes, turn_table
-from sparring.config import resolve
-from sparring.config.recipe import load_recipe
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Scenario
-from sparring.environments.catalogue import make_game
 from sparring.environments.pool_split import SplitPlay, are_opposed, divide_items, pool_split
-from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.environments.worlds import check_says, keeping
 
 # 2 books and 3 hats: to seat 0 worth 2 and 2 each, to seat 1 worth 5 and 0
@@ -49,13 +45,13 @@ def test_what_is_named_is_got_and_what_is_named_twice_is_shared_or_lost(over, cl
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=4), st.sampled_from(["share", "nothing"]))
 def test_no_more_is_got_than_there_is_and_naming_more_is_never_worse_if_shared(kinds, over):
-    counts = tuple(held for held, _, _ in kinds)
-    one, two = (tuple(min(kind[place], kind[0]) for kind in kinds) for place in (1, 2))
-    got = divide_items(counts, (one, two), over)
-    assert all(a + b <= held + 1e-9 for held, a, b in zip(counts, *got, strict=True))
+    counts = tuple(count for count, _, _ in kinds)
+    claim, other = (tuple(min(kind[place], kind[0]) for kind in kinds) for place in (1, 2))
+    got = divide_items(counts, (claim, other), over)
+    assert all(a + b <= count + 1e-9 for count, a, b in zip(counts, *got, strict=True))
     if over == "share":
-        assert all(a <= b + 1e-9 for a, b in zip(got[0], divide_items(counts, (counts, two), over)[0], strict=True))
-    assert divide_items(counts, (two, one), over) == got[::-1]
+        assert all(a <= b + 1e-9 for a, b in zip(got[0], divide_items(counts, (counts, other), over)[0], strict=True))
+    assert divide_items(counts, (other, claim), over) == got[::-1]
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -73,36 +69,29 @@ def test_a_seat_is_told_its_own_values_and_never_the_other_s(style):
 def test_pools_wording_and_repeated_plays():
     course = started()
     assert course.observe(0).text == "first pool 2 3 worth 2 2 take" and course.observe(1).text == "second pool 2 3 worth 5 0 take"
-    assert course.legal(0) == tuple(f"{one} {two}" for one, two in itertools.product(range(3), range(4)))
+    assert course.legal(0) == tuple(f"{books} {hats}" for books, hats in itertools.product(range(3), range(4)))
     full = started(style="full")
     check_says(full.observe(1).text, "2 books worth 5 each to you, 3 hats worth 0 each to you", "shared out in proportion", "(books, hats), for example: 1 1")
     assert "goes to nobody" in started(style="full", over="nothing").observe(0).text
-    for one in (course, full):
-        one.step({0: "1 3", 1: "2 0"})
+    for play in (course, full):
+        play.step({0: "1 3", 1: "2 0"})
     assert course.ending(1) == "other took 1 3" and full.ending(0) == "The other player named 2 books, 0 hats. You got 0.733333."
     for scenario in pool_split(kinds=2, most=1, total=6, values="opposed", scenarios=30).starts():
         course = started(scenario, most=1, total=6)
         course.step({seat: " ".join("1" if value == max(values) else "0" for value in values) for seat, values in enumerate(scenario.values)})
         assert sum(course.returns) * 6 == sum(map(max, *scenario.values)) > 6
     inner = {"name": "pool_split", "options": {"kinds": 2}}
-    made = make_environment("repeated", environment=inner, rounds=3)
-    episodes = play_episodes(made, ["random", "random"], plays=4)
+    rules = make_environment("repeated", environment=inner, rounds=3)
+    episodes = play_episodes(rules, ["random", "random"], plays=4)
     turns = turn_table(episodes)
     assert turns.turn_index.tolist() == [0, 1, 2] * 8
     for episode in episodes:
         rewards = [[turn.rewards["game"] for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
-        assert [sum(own) for own in rewards] == pytest.approx(list(episode.returns))
-        assert all(0 <= value <= 1 for own in rewards for value in own)
-    course = made.reset(Stream.from_seed(0))
+        assert [sum(row) for row in rewards] == pytest.approx(list(episode.returns))
+        assert all(0 <= value <= 1 for row in rewards for value in row)
+    course = rules.reset(Stream.from_seed(0))
     course.step({0: course.legal(0)[-1], 1: course.legal(1)[0]})
     assert course.observe(1).text.startswith(f"other took {' '.join(map(str, course.before[0].start.counts))} zero second pool")
-    config = resolve({"environments": [{"name": "pool_split", "options": {"scenarios": 20}}], "warmup": {"updates": 0}})
-    unseen, seen = measured_starts(make_game("pool_split", options={"scenarios": 20}), SeenInitialStates(config, [make_game("pool_split", options={"scenarios": 20})]))
-    assert (unseen.label, seen.label) == ("unseen", "seen")
-    config = resolve(load_recipe("pool_split-tiny"))
-    assert config.credit.name == "advantage_alignment" and 1 < config.rollout.group_size < config.rollout.games_per_step
-    (environment,) = config.environments
-    assert environment.name == "repeated" and environment.options["environment"]["name"] == "pool_split"
     with pytest.raises(ConfigError, match="pool_split: no pool of 4 kinds"):
         pool_split(kinds=4, most=1, total=2)
     with pytest.raises(ConfigError, match=r"values='opposed' needs 4 different values, .* write total=20 or values=any"):
@@ -110,26 +99,26 @@ def test_pools_wording_and_repeated_plays():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "found"),
+    ("values", "other", "opposed"),
     [((5, 1), (0, 3), True), ((5, 1), (3, 0), False), ((5, 1), (3, 3), False), ((2, 2), (0, 3), False), ((3, 2, 0), (0, 1, 4), True), ((3, 2, 0), (1, 0, 4), False)],
 )
-def test_opposed_values_rank_the_kinds_the_other_way_round(one, other, found):
-    assert are_opposed(one, other) == are_opposed(other, one) == found
+def test_opposed_values_rank_the_kinds_the_other_way_round(values, other, opposed):
+    assert are_opposed(values, other) == are_opposed(other, values) == opposed
 
 
 @pytest.mark.parametrize(("kinds", "most", "total"), [(2, 1, 6), (2, 3, 10), (3, 2, 10)])
 def test_a_bank_of_opposed_values_has_no_others_and_one_of_any_is_as_it_was(kinds, most, total):
     rules = pool_split(kinds=kinds, most=most, total=total, values="opposed", scenarios=50)
-    assert all(are_opposed(*one.values) for one in rules.starts()) and len(rules.starts()) > 5
-    assert all(sum(n * v for n, v in zip(one.counts, values, strict=True)) == total for one in rules.starts() for values in one.values)
+    assert all(are_opposed(*scenario.values) for scenario in rules.starts()) and len(rules.starts()) > 5
+    assert all(sum(n * v for n, v in zip(scenario.counts, values, strict=True)) == total for scenario in rules.starts() for values in scenario.values)
     anything = pool_split(kinds=kinds, most=most, total=total, scenarios=50)
     assert [anything.start(number) for number in range(50)] == [anything.source.scenario(number) for number in range(50)]
-    assert not all(are_opposed(*one.values) for one in anything.starts())
+    assert not all(are_opposed(*scenario.values) for scenario in anything.starts())
     same = [are_opposed(*anything.start(number).values) for number in range(50)]
     assert all(rules.start(number) == anything.start(number) for number in range(50) if same[number])
     later = next(number for number in range(50) if not same[number])  # it is no neighbour's, but one of beyond the largest bank
     beyond = (anything.source.scenario(number) for number in itertools.count(later, 100_000))
-    assert rules.start(later) == next(one for one in beyond if are_opposed(*one.values))
+    assert rules.start(later) == next(scenario for scenario in beyond if are_opposed(*scenario.values))
 
 
 @pytest.mark.parametrize("recall", [False, True])
@@ -137,9 +126,9 @@ def test_the_view_of_a_repeated_split_has_the_play_before_where_it_recalls(recal
     course = make_environment("repeated", environment={"name": "pool_split", "options": {"kinds": 2, "most": 1}}, rounds=3, recall=recall).reset(Stream.from_seed(0))
     for count in range(3):
         seen = [course.observe(seat) for seat in (0, 1)]
-        told = "" if count == 0 else f"other took {count - 1} 1 "
-        for one, role in zip(seen, ("first", "second"), strict=True):
-            assert one.view.startswith(f"{told if recall else ''}") and one.told.startswith(told)
-            assert ("other took" in one.view) == (recall and count > 0)
-            assert one.view.endswith(one.told[one.told.index(role) :]) and (not recall or one.view == one.told)
+        news = "" if count == 0 else f"other took {count - 1} 1 "
+        for observation, role in zip(seen, ("first", "second"), strict=True):
+            assert observation.view.startswith(news if recall else "") and observation.told.startswith(news)
+            assert ("other took" in observation.view) == (recall and count > 0)
+            assert observation.view.endswith(observation.told[observation.told.index(role) :]) and (not recall or observation.view == observation.told)
         course.step({0: f"{count} 1" if count < 2 else "1 1", 1: f"{count} 1" if count < 2 else "1 1"})

@@ -6,31 +6,32 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel import position
 from sparring.environments.openspiel.position import MANY, Position, pick
+from tests.environments.worlds import after
 
 
 def playthrough(game, seed):
     """Return everything that is told and paid in a random play."""
     stream = Stream.from_seed(seed)
-    state, seen = game.reset(stream.child("deal")), []
+    state, record = game.reset(stream.child("deal")), []
     while not state.done:
-        told = [state.observe(state.seat, since) for since in (0, state.plies)]
-        assert [((one.told, one.ask), one.key) for one in told] == [
+        observations = [state.observe(state.seat, since) for since in (0, state.plies)]
+        assert [((seen.told, seen.ask), seen.key) for seen in observations] == [
             (game.tell_seat(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)
         ]
-        seen.append((state.seat, told, state.legal_actions(), state.returns))
+        record.append((state.seat, observations, state.legal_actions(), state.returns))
         state.apply(state.legal_actions()[stream.integer(state.plies, len(state.legal_actions()))])
-    return [*seen, state.returns, state.trail]
+    return [*record, state.returns, state.trail]
 
 
 def test_what_is_kept_changes_nothing(monkeypatch):
     for name in ("kuhn_poker", "leduc_poker", "tic_tac_toe", "hanabi", "tiny_hanabi", "first_sealed_auction"):
-        kept = make_game(name)
+        shared = make_game(name)
         with monkeypatch.context() as patch:
-            plays = [playthrough(kept, seed) for seed in (0, 1, 0)]
+            plays = [playthrough(shared, seed) for seed in (0, 1, 0)]
             patch.setattr(position, "KEPT", 0)
             fresh = make_game(name)
             assert plays == [playthrough(fresh, seed) for seed in (0, 1, 0)]
-            assert fresh.positions_kept == 0 < kept.positions_kept
+            assert fresh.positions_kept == 0 < shared.positions_kept
 
 
 def test_plays_share_positions_that_agree_with_openspiel():
@@ -54,22 +55,14 @@ def test_plays_share_positions_that_agree_with_openspiel():
         for event in state.trail[before:]:
             plain.apply_action(event.action)
     assert plain.is_terminal()
-    game = make_game("tic_tac_toe")
-    plays = []
-    for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1")):
-        state = game.reset(Stream.from_seed(0))
-        for move in moves:
-            state.apply(move)
-        plays.append(state.observe(1))
-    assert plays[0].key != plays[1].key
-    assert plays[0].view == plays[1].view
+    first, second = (after(make_game("tic_tac_toe"), *moves).observe(1) for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1")))
+    assert first.key != second.key and first.view == second.view
     hanabi = make_game("hanabi").reset(Stream.from_seed(0))
     assert hanabi.observe(hanabi.seat).view
 
 
-def kept(position):
-    """Return how many positions come after this one and are kept."""
-    return sum(1 + kept(child) for child in position._children.values())
+def num_kept(position):
+    return sum(1 + num_kept(child) for child in position._children.values())
 
 
 def test_no_more_positions_are_kept_than_allowed_and_those_are_of_the_latest_plays(monkeypatch):
@@ -77,14 +70,14 @@ def test_no_more_positions_are_kept_than_allowed_and_those_are_of_the_latest_pla
     game = make_game("tic_tac_toe")
     for seed in range(20):
         playthrough(game, seed)
-        assert kept(game.opening) <= game.positions_kept <= 20
+        assert num_kept(game.opening) <= game.positions_kept <= 20
     known = 0
     for seed in range(20, 40):
         before = game.positions_kept
         playthrough(game, seed)
-        after = game.positions_kept
+        num_kept_now = game.positions_kept
         playthrough(game, seed)
-        known += after > before and game.positions_kept == after
+        known += num_kept_now > before and game.positions_kept == num_kept_now
     assert known >= 5
 
 

@@ -35,32 +35,10 @@ def test_no_reply_takes_long_to_read(reader):
 def test_thoughts_and_action_are_parted_as_by_the_pattern_of_the_whole():
     pattern = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
     parts = ["<think>", "</think>", "<answer>", "</answer>", " ", "\n", "a", "</think><answer>"]
-    generator, read, found = random.Random(0), answer_format("tagged", thinking=True).read, 0
+    generator, read, num_matches = random.Random(0), answer_format("tagged", thinking=True).read, 0
     for _ in range(20_000):
         text = "".join(generator.choices(parts, k=generator.randrange(9))) + generator.choice(["", "</answer>"])
         match = pattern.fullmatch(("<think>\n" + text).strip())
         assert read(text) == (match[2].strip() if match else None), text
-        found += match is not None
-    assert found > 1000
-
-
-def test_hints_and_words_are_found_as_before_where_no_answer_is_marked():
-    """By a slower pattern of the whole; after a mark, nothing before it is found."""
-    hint = r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*[\"'`*\[(<{]*|\[\s*|<\s*|\*\*\s*)"
-    marked = re.compile(r"\bboxed\{|\banswer\**\s*(?:is\s*)?[:=]|\banswer\s+is\b")
-    before, after = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))", r"(?!\w|-\w|[.,]\d|%)"
-    words = ["bet", "pass", "(1,2)", "3", "is"]
-    choice = "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
-    old = [re.compile(f"{front}{before}({choice}){after}", re.IGNORECASE) for front in (hint, "")]
-    generator, parser, hidden = random.Random(1), ReplyParser(words), 0
-    parts = ["bet", "pass", "(1,2)", "3", "answer", "is", " ", "  ", ":", "=", "[", "(", "**", "BET", "-", ".", "boxed{", "x"]
-    for _ in range(20_000):
-        text = "".join(generator.choices(parts, k=generator.randrange(8))).strip()
-        marks = list(marked.finditer(text))
-        found = [pattern.findall(text[marks[-1].start() :] if marks else text) for pattern in old]
-        expected = {word.lower() for word in found[1]} | {None}
-        if not marks:
-            expected = {next((words[-1].lower() for words in found if words), None)}
-        hidden += bool(marks) and len(old[1].findall(text)) > len(found[1]) and parser.find(text) is None
-        assert parser.find(text) in (expected if parser.word(text) is None else {parser.word(text)}), text
-    assert hidden > 200
+        num_matches += match is not None
+    assert num_matches > 1000

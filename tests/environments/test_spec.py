@@ -1,43 +1,16 @@
 """Environments as values: written as JSON, read, and made again the same."""
 
 import json
-from dataclasses import asdict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sparring
-from sparring.config import EnvironmentConfig
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import EnvironmentSpec
-from sparring.core.rng import Stream
 from sparring.environments.base import plain, spec_of
-from sparring.environments.catalogue import configured_game, from_spec, make_game
-
-MADE = [
-    ("kuhn_poker", {"players": 3}, {}, None), ("sudoku", {"size": 4, "blanks": 3}, {"rule": "retry", "retries": 1, "penalty": 0.25}, "small"),
-    ("tic_tac_toe", {"style": "full"}, {"rule": "random"}, None), ("nim", {"pile_sizes": "1;2"}, {"payoff": "spiral"}, "two piles"),
-]
-
-
-@pytest.mark.parametrize(("name", "options", "illegal", "label"), MADE)
-def test_a_spec_goes_to_json_and_back_and_makes_the_same_game(name, options, illegal, label):
-    game = configured_game(EnvironmentConfig(name=name, options=options, illegal=illegal, label=None if label is None else label.replace(" ", "-")))
-    spec = spec_of(game)
-    again = EnvironmentSpec(**json.loads(json.dumps(asdict(spec))))
-    assert again == spec and spec.name == name and spec.version == 1
-    other = from_spec(again)
-    assert (other.name, other.illegal, other.num_seats) == (game.name, game.illegal, game.num_seats)
-    for number in range(5):
-        left, right = (made.reset(Stream(number)) for made in (game, other))
-        while not left.done:
-            assert left.observe(left.seat, 0) == right.observe(right.seat, 0) and left.legal_actions() == right.legal_actions()
-            action = left.legal_actions()[number % len(left.legal_actions())]
-            left.apply(action)
-            right.apply(action)
-        assert left.returns == right.returns
-    assert spec_of(other) == spec
+from sparring.environments.catalogue import from_spec, make_game
 
 
 def test_another_version_of_the_rules_is_refused(monkeypatch):

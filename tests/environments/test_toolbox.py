@@ -5,7 +5,7 @@ import pickle
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.environments.toolbox import ToolError, calculate, search
@@ -45,10 +45,9 @@ def test_what_cannot_be_computed_is_said_in_words(text, word):
 
 
 def exact(node):
-    """Return the value of a parsed expression, as a fraction."""
     if isinstance(node, ast.BinOp):
-        one, two = exact(node.left), exact(node.right)
-        return {ast.Add: one + two, ast.Sub: one - two, ast.Mult: one * two}[type(node.op)]
+        left, right = exact(node.left), exact(node.right)
+        return {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}[type(node.op)]
     return -exact(node.operand) if isinstance(node, ast.UnaryOp) else Fraction(node.value)
 
 
@@ -61,10 +60,10 @@ EXPRESSIONS = st.recursive(
 @given(EXPRESSIONS)
 def test_it_computes_as_python_would(text):
     try:
-        found = calculate(text)
+        result = calculate(text)
     except ToolError:
         return
-    assert found == str(exact(ast.parse(text, mode="eval").body))
+    assert result == str(exact(ast.parse(text, mode="eval").body))
 
 
 @given(st.text(max_size=300) | st.text("0123456789+-*/(). ", max_size=60))
@@ -86,12 +85,5 @@ def test_searches():
 
 @every_case("text", HARD)
 def test_no_text_breaks_a_search(text):
-    found = search(LIBRARY, text)
-    assert set(found) <= set(LIBRARY)
-    assert search(LIBRARY, "ada") == ("ada owns red",)  # and nothing is lost
-
-
-@given(st.text(max_size=80) | st.lists(st.sampled_from(["ada", '"', "OR", "NEAR", "(", "*", ":", "\x00", "body"])).map(" ".join))
-@settings(deadline=None)
-def test_signs_mean_nothing_to_a_search(text):
     assert set(search(LIBRARY, text)) <= set(LIBRARY)
+    assert search(LIBRARY, "ada") == ("ada owns red",)  # and nothing is lost

@@ -1,8 +1,6 @@
 """What waves of workers cost: by hand, and where there is nothing to divide by."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sparring.environments.wide_search.scoring import (
     FIGURES,
@@ -29,10 +27,3 @@ def test_by_hand():
 def test_nobody_called_and_nobody_to_choose_from(waves, workers, width):
     figures = wave_figures(1, waves, 0, workers)
     assert figures["width"] == width and figures["parallel"] == 0.0 and figures["finished_share"] == 0.0
-
-
-@given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=5), st.integers(0, 9))
-def test_the_longest_way_is_part_of_the_whole(waves, lead):
-    figures = wave_figures(lead, waves, 0, 5)
-    assert lead <= figures["critical_steps"] <= figures["total_steps"] <= lead + len(waves) * 5 * 9
-    assert 0.0 <= figures["parallel"] <= 1.0

@@ -58,11 +58,7 @@ def test_pages_and_questions():
     assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
     with pytest.raises(ConfigError, match="write items=8"):
         make_game("wide_search", options={"tables": "countries", "items": 1, **REAL})
-    make_game("wide_search", options={"tables": "countries", "items": 8, **REAL})
     check_picture(wide_search, plays=2, deals=4, tables="elements", items=4, turns=3, answer="written", **REAL)
-
-
-# -- what the tables hold ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -111,9 +107,6 @@ def test_what_a_question_asks_is_what_its_rows_have(kind, most):
         assert list(question.rows) == passes and question.column in ("", condition[1])
 
 
-# -- worlds of them ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", READ)
 def test_training_and_measuring_ask_with_other_filters(kind):
     game = make_game("wide_search", options={"tables": kind, "items": 8, "columns": 2, "worlds": 400, **REAL})
@@ -149,9 +142,6 @@ def test_the_scripted_team_finds_the_whole_table(kind):
         assert play.returns[0] == 1.0 and play.figures()["success"][0] == 1.0
 
 
-# -- what is refused -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [{}, {"style": "full"}, {"search": "words"}])
 def test_real_tables_are_for_language_models_that_search(options):
     with pytest.raises(ConfigError, match="write style=full and search=words"):
@@ -166,7 +156,6 @@ def test_a_missing_package_is_named_with_its_extra(kind, monkeypatch, fresh):
 
 
 def broken(rows):
-    """Return a package of countries with these facts."""
     return SimpleNamespace(all_countries=lambda: [SimpleNamespace(info=lambda row=row: row) for row in rows])
 
 

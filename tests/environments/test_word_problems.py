@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring.config import resolve
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.word_problems import Problem, Story, most, story, word_problems
-from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from tests.cases import every_case
 from tests.environments.worlds import keeping
 
@@ -25,7 +23,7 @@ test_it_keeps_what_every_environment_must = keeping(word_problems, [
 ], plays=8)
 
 
-def test_stories_and_banks():
+def test_stories():
     bags = hand()
     assert bags.answer == 25  # (3 * 4 - 2) * 2 + 5
     assert bags.text(brief=True) == "ada has 3 bags of 4 apples loses 2 doubles gets 5 how many"
@@ -42,23 +40,15 @@ def test_stories_and_banks():
     )
     problem = Problem(word_problems(), hand())
     assert problem.read(0, " 25 ", exact=True) == "25" and problem.read(0, "is 25", exact=True) is None
-    one, two = (make_game("word_problems", options={"steps": 3, "problems": 500, "bank": bank}) for bank in (0, 1))
-    assert len(one.starts()) > 490 and len(one.starts() & two.starts()) < 5
     # Who else there is, is not told of bags, nor in brief style in which words something is bought: training met it all the same.
     game = make_game("word_problems", options={"problems": 1})
-    told = [Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),))) for other in ("ben", "cleo") for way in (0, 1)]
-    assert len({game.start_of(play) for play in told}) == 1 < len({play.start for play in told})
+    problems = [Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),))) for other in ("ben", "cleo") for way in (0, 1)]
+    assert len({game.start_of(play) for play in problems}) == 1 < len({play.start for play in problems})
     assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
-    trained = make_game("word_problems", options={"problems": 3000})
-    met = {trained.start(number).text(brief=True) for number in range(3000)}
-    (unseen, *_) = measured_starts(trained, SeenInitialStates(resolve({"environments": [{"name": "word_problems", "options": {"problems": 3000}}]}), [trained]))
-    assert unseen.label == "unseen"
-    dealt = [unseen.game.reset(unseen.deal(Stream.from_seed(seed), seed)).start.text(brief=True) for seed in range(40)]
-    assert not met & {*dealt}
     game = word_problems(steps=2)
     play = game.reset(Stream.from_seed(3))
-    said = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
-    assert len(said) > 20 and all(play.read(0, one, exact=True) == one for one in said)
+    replies = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
+    assert len(replies) > 20 and all(play.read(0, reply, exact=True) == reply for reply in replies)
 
 
 @every_case(
@@ -83,11 +73,9 @@ def test_the_last_number_of_a_reply_is_the_answer(reply, read):
 
 @given(st.integers(1, 5), st.integers(2, 100), st.integers(0, 10**6))
 def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, largest, number):
-    found = story(Stream.from_seed(number), steps, largest)
-    counts = [Story(found.who, found.other, found.things, found.opening, found.numbers, found.events[:done]).answer for done in range(len(found.events) + 1)]
+    problem = story(Stream.from_seed(number), steps, largest)
+    counts = [Story(problem.who, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:done]).answer for done in range(len(problem.events) + 1)]
     assert min(counts) >= 0 and max(counts) <= most(steps, largest)
-    assert len(found.events) + (found.opening != "has") == steps and found.who != found.other
-    words = set(word_problems(steps=steps, largest=largest).vocabulary())
-    assert set(found.text(brief=True).split()) <= words
-    told = [found.numbers[0], *([found.numbers[1]] if found.opening != "has" else []), *(number for kind, number, _ in found.events if kind != "doubles")]
-    assert all(1 <= number <= largest for number in told)
+    assert len(problem.events) + (problem.opening != "has") == steps and problem.who != problem.other
+    numbers = [problem.numbers[0], *([problem.numbers[1]] if problem.opening != "has" else []), *(number for kind, number, _ in problem.events if kind != "doubles")]
+    assert all(1 <= number <= largest for number in numbers)

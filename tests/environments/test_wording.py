@@ -18,8 +18,8 @@ def tellings(name, options, style, games):
         state, since, draws = game.reset(Stream.from_seed(number)), {}, Stream.from_seed(1000 + number)
         while not state.done:
             seat, legal = state.seat, state.legal_actions()
-            told = state.observe(seat, since.get(seat, 0))
-            yield (seat, told.key, seat in since), told.text
+            seen = state.observe(seat, since.get(seat, 0))
+            yield (seat, seen.key, seat in since), seen.text
             since[seat] = state.plies + 1
             state.apply(legal[draws.integer(state.plies, len(legal))])
 
@@ -27,11 +27,11 @@ def tellings(name, options, style, games):
 @every_case("style", ["brief", "full"])
 @every_case(("name", "options"), HIDING)
 def test_two_states_of_one_information_state_are_told_in_the_same_words(name, options, style):
-    texts, met = {}, 0
+    texts, repeats = {}, 0
     for known, text in tellings(name, options, style, games=40):
-        met += known in texts
+        repeats += known in texts
         assert texts.setdefault(known, text) == text
-    assert met > 20
+    assert repeats > 20
 
 
 def test_the_example_tells_nothing_of_tries_that_were_hidden():

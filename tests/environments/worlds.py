@@ -12,7 +12,6 @@ from sparring.testing import check_environment
 
 
 def maker(name, **fixed):
-    """Return what makes an environment from its options."""
     return lambda **options: make_game(name, options={**fixed, **options})
 
 
@@ -51,42 +50,39 @@ def constraint_oracle(**options):
     return registry.bind("oracles", "constraint", options)()
 
 
-def start(made, seed=0):
-    return made.reset(Stream.from_seed(seed))
+def start(rules, seed=0):
+    return rules.reset(Stream.from_seed(seed))
 
 
 def steps(play, *replies):
-    """Take one step of a play after the other."""
     for moment in replies:
         play.step(moment)
 
 
 def actions(state, *words):
-    """Apply one action to a state after the other."""
     for word in words:
         state.apply(word)
 
 
-def after(made, *words, seed=0):
-    """Return the state after these actions."""
-    state = start(made, seed)
+def after(rules, *words, seed=0):
+    state = start(rules, seed)
     actions(state, *words)
     return state
 
 
-def dealt(made, *indices):
+def dealt(rules, *indices):
     """Return the state after these cards and actions, as ids, from the start."""
-    spiel = made.spiel.new_initial_state()
+    spiel = rules.spiel.new_initial_state()
     for index in indices:
         spiel.apply_action(index)
-    return made.state_of(spiel)
+    return rules.state_of(spiel)
 
 
-def right_play(made, number):
+def right_play(rules, number):
     """Return the states of plays that write what the solution of a puzzle holds, in random order."""
     out, root = [], Stream.from_seed(5)
     for episode in range(number):
-        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        state, draws = rules.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
             out.append(state.clone())
             right = right_actions(state)
@@ -102,47 +98,46 @@ def right_actions(state, right=True):
 
 
 def best_return(spiel):
-    """Return what best play pays, by trying everything."""
     return spiel.returns()[0] if spiel.is_terminal() else max(best_return(spiel.child(action)) for action in spiel.legal_actions())
 
 
 def check_values_of_puzzles(states):
     """Check that the oracle of constraints judges by the returns of best play, and abstains where all are 0 after a mistake."""
     judged = 0
-    for state, found in zip(states, constraint_oracle().judge(states), strict=True):
+    for state, judgement in zip(states, constraint_oracle().judge(states), strict=True):
         truth = [best_return(state.spiel.child(action)) for action in state.spiel.legal_actions()]
-        if found is None:
+        if judgement is None:
             assert set(truth) == {0.0} and state.spiel.table.mistakes
         else:
             judged += 1
-            assert found.values == pytest.approx(truth)
+            assert judgement.values == pytest.approx(truth)
     assert judged >= 12
 
 
-def check_lost_boards(made, states):
+def check_lost_boards(rules, states):
     """Check that boards with a mistake are abstained on and counted, or judged by the solution if asked."""
     states = [state for state in states if state.spiel.table.mistakes]
     judge = constraint_oracle()
     assert judge.judge(states) == [None] * len(states)
     assert judge.metrics["abstained"] == judge.metrics["judged"] == len(states) > 10
-    for state, found in zip(states, constraint_oracle(lost="solution").judge(states), strict=True):
-        right = {made.words[index] for index in right_actions(state)}
-        assert found.bound == 1.0 and set(found.values) <= {0.0, 1.0}
-        assert found.best == (right or set(found.actions))
+    for state, judgement in zip(states, constraint_oracle(lost="solution").judge(states), strict=True):
+        right = {rules.words[index] for index in right_actions(state)}
+        assert judgement.bound == 1.0 and set(judgement.values) <= {0.0, 1.0}
+        assert judgement.best == (right or set(judgement.actions))
 
 
-def check_beliefs(made, solver, plays, more_than, **options):
+def check_beliefs(rules, solver, plays, more_than, **options):
     """Check values and entropy of a solver against all worlds and plays, at each belief once."""
     seen = set()
-    for state in played(made, plays):
+    for state in played(rules, plays):
         if state.observe(0).key in seen or (not state.plies and len(seen) > 8):
             continue
         seen.add(state.observe(0).key)
         values, hidden = judged(state)
-        found = solver(state, **options)
-        assert found.values == pytest.approx(values, abs=1e-12)
-        assert found.entropy == pytest.approx(hidden, abs=1e-12)
-        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
+        judgement = solver(state, **options)
+        assert judgement.values == pytest.approx(values, abs=1e-12)
+        assert judgement.entropy == pytest.approx(hidden, abs=1e-12)
+        assert (judgement.certainty, judgement.bound, judgement.best) == (1.0, 0.0, None)
     assert len(seen) > more_than
 
 

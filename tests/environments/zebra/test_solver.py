@@ -1,7 +1,5 @@
 """Logic-grid puzzles judged by their clues: against trying every arrangement, by Z3, and against best play."""
 
-import itertools
-
 import pytest
 
 from sparring.core.errors import OracleError
@@ -15,24 +13,10 @@ from tests.environments.worlds import (
     maker,
     right_play,
 )
+from tests.environments.zebra.test_deduction import brute
 from tests.methods.oracles.positions import played
 
-MEANING = {
-    "with": lambda one, two: one == two, "without": lambda one, two: one != two, "left": lambda one, two: one + 1 == two,
-    "before": lambda one, two: one < two, "next": lambda one, two: one in (two - 1, two + 1),
-}
 game = maker("zebra")
-
-
-def solvable(table, cells):
-    """Return whether some arrangement keeps to the clues and the cells, by trying all."""
-    houses, attributes = table.houses, table.attributes
-    for rows in itertools.product(itertools.permutations(range(houses)), repeat=attributes):  # rows[attribute][value] is a house
-        at = [house for row in rows for house in row]
-        truths = ((at[a] == b) == (kind == "is") if kind in ("is", "not") else MEANING[kind](at[a], at[b]) for kind, a, b in table.clues)
-        if all(truths) and all(not written or rows[cell % attributes][written - 1] == cell // attributes for cell, written in enumerate(cells)):
-            return True
-    return False
 
 
 @pytest.mark.parametrize(("houses", "attributes", "plays"), [(2, 3, 6), (3, 2, 6), (3, 3, 1), (4, 2, 1)])
@@ -44,7 +28,7 @@ def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(houses, attribute
         table = state.spiel.table
         for index, word, value in zip(state.spiel.legal_actions(), judgement.actions, judgement.values, strict=True):
             cell, value_index = divmod(index, houses)
-            keeps = solvable(table, [*table.cells[:cell], value_index + 1, *table.cells[cell + 1 :]])
+            keeps = bool(brute(houses, attributes, table.clues, [*table.cells[:cell], value_index + 1, *table.cells[cell + 1 :]]))
             assert value == float(keeps) and (word in judgement.best) == keeps
         assert (judgement.certainty, judgement.bound) == (1.0, 0.0)
 
